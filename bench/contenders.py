@@ -1,0 +1,56 @@
+"""Who is measured: the scripts in peers/, and the mock itself as `direct`.
+
+A script starts one gateway in the foreground; it is given PORT (where to listen on 127.0.0.1), UP_PORT
+(where the mock listens) and WORK (an empty folder). With the argument `version` it prints its version
+instead, and fails when the gateway is not installed. Lines `# key: value` tell the rest.
+"""
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import ROOT, environment
+from bench.rig import HERE
+from bench.scenarios import APIS, Api
+
+PEERS = HERE / "peers"
+OURS = "antiphon"
+DIRECT = "direct"
+FACT = re.compile(r"^# (api|health|install): (.+)$", re.MULTILINE)
+VERSION = re.compile(r"\d+(?:\.\w+)+")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A gateway to measure. `direct` has no script: it is the mock, without a gateway before it."""
+
+    name: str
+    api: Api
+    health: str = ""
+    install: str = ""
+    script: Path | None = None
+
+    def version(self) -> str | None:
+        """The installed version; None when it is not installed."""
+        if self.script is None:
+            return ""
+        command = ["bash", str(self.script), "version"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment({}), check=False, timeout=60, cwd=ROOT
+        )
+        found = VERSION.search(done.stdout)
+        return found.group() if done.returncode == 0 and found else None
+
+
+def read_script(script: Path) -> Contender:
+    """A contender from its script."""
+    facts = dict(FACT.findall(script.read_text()))
+    return Contender(script.stem, APIS[facts["api"]], facts["health"], facts["install"], script)
+
+
+def all_contenders() -> dict[str, Contender]:
+    """Everybody, ours first and the mock last."""
+    peers = [read_script(script) for script in sorted(PEERS.glob("*.sh"))]
+    peers.sort(key=lambda peer: peer.name != OURS)
+    return {peer.name: peer for peer in [*peers, Contender(DIRECT, APIS["chat"])]}

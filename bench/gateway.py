@@ -1,0 +1,88 @@
+"""One contender, running: started on its core, timed until it answers, and ended."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contenders import Contender
+from bench.processes import logged
+from bench.procfs import memory_mb
+from bench.rig import HERE, OUT, Rig, exchange, free_port, get
+
+START_LIMIT = 120.0
+SETTLE = 0.5
+
+
+class NotServing(Exception):
+    """The gateway did not come up."""
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A contender that answers on `port`. The mock itself (`direct`) has no session of its own."""
+
+    contender: Contender
+    port: int
+    session: int | None
+    cold_start_s: float | None
+    idle_mb: float | None
+
+    def body(self, name: str) -> Path:
+        """The request to send."""
+        return body_of(self.contender, name)
+
+
+def body_of(contender: Contender, name: str) -> Path:
+    """A contender's request body, in the words of its API."""
+    return HERE / "bodies" / f"{contender.api.bodies}_{name}.json"
+
+
+@contextmanager
+def serving(contender: Contender, rig: Rig) -> Generator[Gateway]:
+    """Run a contender for the length of the block; raises NotServing."""
+    if contender.script is None:
+        yield Gateway(contender, rig.mock_port, None, None, None)
+        return
+    log = OUT / f"{contender.name}.log"
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="bench-") as work:
+        extra = {"PORT": str(port), "UP_PORT": str(rig.mock_port), "WORK": work}
+        begin = time.monotonic()
+        with logged(["bash", str(contender.script)], core=rig.cores.gateway, log=log, extra=extra) as process:
+            cold_start = _await_health(contender, port, process, begin)
+            _ask_once(contender, port)
+            time.sleep(SETTLE)
+            yield Gateway(contender, port, process.pid, cold_start, memory_mb(process.pid))
+
+
+def _await_health(contender: Contender, port: int, process: subprocess.Popen[bytes], begin: float) -> float:
+    """The seconds from the spawn to the first 200."""
+    why = "no answer"
+    while time.monotonic() < begin + START_LIMIT:
+        if process.poll() is not None:
+            raise NotServing(f"it ended with status {process.returncode}: {_last_words(contender)}")
+        try:
+            get(port, contender.health, timeout=10)
+        except OSError as error:
+            why = str(error)
+            time.sleep(0.005)
+        else:
+            return time.monotonic() - begin
+    raise NotServing(f"not ready after {START_LIMIT:.0f} s: {why}")
+
+
+def _ask_once(contender: Contender, port: int) -> None:
+    body = body_of(contender, "100").read_bytes()
+    try:
+        exchange(port, "POST", contender.api.path, body=body, timeout=30)
+    except OSError as error:
+        raise NotServing(f"its first answer failed: {error}") from error
+
+
+def _last_words(contender: Contender) -> str:
+    lines = (OUT / f"{contender.name}.log").read_text(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else "(it said nothing)"

@@ -1,0 +1,129 @@
+"""One measurement: the load generator against a running gateway, with CPU, memory and noise beside it."""
+
+import json
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from bench.gateway import Gateway
+from bench.processes import session
+from bench.procfs import cpu_seconds, foreign_seconds, memory_mb
+from bench.rig import OUT, Rig
+from bench.scenarios import JSON_END, Scenario
+
+Metrics = dict[str, float]
+CALM = 0.1
+CALM_LIMIT = 15.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one measurement gave."""
+
+    contender: str
+    scenario: str
+    round: int
+    metrics: Metrics
+    fault: str = ""
+
+    def line(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+class LoadFailed(Exception):
+    """The load generator could not do its work."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Seconds that have passed, that the gateway has used, and that processes outside the bench have used."""
+
+    passed: float
+    used: float
+    foreign: float
+
+
+def measure(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metrics, str]:
+    """Run a scenario once; the numbers, and the first wrong answer if there was one."""
+    rig.control(scenario.control())
+    command = _command(gateway, scenario)
+    with session(command, core=rig.cores.load, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as load:
+        assert load.stderr is not None
+        load.stderr.readline()  # the warm-up is over, or the generator has ended
+        ours = {rig.mock_session, load.pid, gateway.session or rig.mock_session}
+        before = _clocks(gateway, ours)
+        held = _watch(gateway, scenario, rig) if scenario.kind_name == "hold" else {}
+        metrics, fault = _report(load, scenario)
+        after = _clocks(gateway, ours)
+    if gateway.session is not None:
+        metrics["memory_mb"] = memory_mb(gateway.session)
+    metrics |= _usage(metrics, before, after) | held
+    _calm_down(gateway, rig)
+    return metrics, fault
+
+
+def _command(gateway: Gateway, scenario: Scenario) -> list[str]:
+    kind, api = scenario.kind, gateway.contender.api
+    command = [str(OUT / "load"), str(gateway.port), api.path, str(gateway.body(kind.body))]
+    command += ["-c", str(scenario.connections), "-d", str(kind.seconds), "-w", str(kind.warm_up)]
+    command += ["-r", str(kind.warm_up / 2), "-m", api.delta]
+    if kind.deltas is None:
+        return [*command, "-e", JSON_END]
+    return [*command, "-e", api.end, "-k", str(kind.deltas)]
+
+
+def _clocks(gateway: Gateway, ours: set[int]) -> Clocks:
+    used = 0.0 if gateway.session is None else cpu_seconds(gateway.session)
+    return Clocks(time.monotonic(), used, foreign_seconds(ours))
+
+
+def _watch(gateway: Gateway, scenario: Scenario, rig: Rig) -> Metrics:
+    """The most memory, and streams, seen while the streams are open."""
+    memory, streams = 0.0, 0
+    end = time.monotonic() + scenario.kind.seconds - 0.5
+    while time.monotonic() < end:
+        streams = max(streams, rig.active())
+        if gateway.session is not None:
+            memory = max(memory, memory_mb(gateway.session))
+        time.sleep(0.5)
+    return {"memory_mb": memory, "open_streams": streams}
+
+
+def _report(load: subprocess.Popen[bytes], scenario: Scenario) -> tuple[Metrics, str]:
+    try:
+        output, errors = load.communicate(timeout=scenario.kind.seconds + 15)
+    except subprocess.TimeoutExpired as error:
+        raise LoadFailed("the load generator hangs") from error
+    if not output:
+        raise LoadFailed(errors.decode(errors="replace").strip() or "the load generator died")
+    report = cast("dict[str, float | str]", json.loads(output))
+    metrics = {name: float(value) for name, value in report.items() if not isinstance(value, str)}
+    return metrics, str(report["first_error"]) if metrics["errors"] else ""
+
+
+def _usage(metrics: Metrics, before: Clocks, after: Clocks) -> Metrics:
+    passed = after.passed - before.passed
+    used = after.used - before.used
+    noise = max(0.0, after.foreign - before.foreign) / passed
+    units = metrics["deltas"] or metrics["answers"]
+    return {
+        "cpu_cores": used / passed,
+        "noise_cores": noise,
+        **({"cpu_us": used / units * 1e6} if units and used else {}),
+    }
+
+
+def _calm_down(gateway: Gateway, rig: Rig) -> None:
+    """Let the gateway finish what it was left with, so that the next scenario begins in peace; bounded."""
+    rig.drain()
+    if gateway.session is None:
+        return
+    limit, interval = time.monotonic() + CALM_LIMIT, 0.3
+    used = cpu_seconds(gateway.session)
+    while time.monotonic() < limit:
+        time.sleep(interval)
+        used, earlier = cpu_seconds(gateway.session), used
+        if used - earlier < CALM * interval:
+            return

@@ -1,0 +1,126 @@
+"""The table: one line per number, one column per contender, and how Antiphon compares."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bench.contenders import DIRECT, OURS
+from bench.runner import START
+from bench.scenarios import Scenario
+from bench.summary import ADDED, Summary
+from bench.targets import Target, Verdict, judge
+
+COMPARED = ("nginx", "litellm")
+MISSING = "–"
+Line = tuple[str, str]  # metric, unit
+
+RATES: tuple[Line, ...] = (
+    ("deltas_per_s", "deltas/s"),
+    ("events_per_s", "events/s"),
+    ("total_p99_ms", "whole answer p99, ms"),
+    ("cpu_us", "CPU per delta, µs"),
+)
+ONE: tuple[Line, ...] = (
+    ("first_p50_ms", "first delta p50, ms"),
+    (ADDED, "first delta p50, ms more than direct"),
+    ("total_p50_ms", "whole answer p50, ms"),
+)
+LINES: dict[str, tuple[Line, ...]] = {
+    "json": (
+        ("answers_per_s", "answers/s"),
+        ("total_p99_ms", "whole answer p99, ms"),
+        ("cpu_us", "CPU per answer, µs"),
+    ),
+    "paced": (
+        ("transit_p50_ms", "token's way p50, ms"),
+        ("transit_p99_ms", "token's way p99, ms"),
+        ("cpu_us", "CPU per delta, µs"),
+    ),
+    "hold": (("memory_mb", "memory, MB"),),
+    START: (("idle_mb", "idle memory, MB"), ("cold_start_s", "cold start, s")),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is told about a run."""
+
+    summary: Summary
+    scenarios: Sequence[Scenario]
+    contenders: Sequence[str]
+    machine: str
+    how: str
+    troubles: Sequence[str]
+
+    def verdicts(self) -> list[Verdict]:
+        """The targets, judged."""
+        return judge(self.summary)
+
+    def markdown(self) -> str:
+        """The table, the targets and the notes."""
+        parts = [
+            f"{self.machine} {self.how}",
+            "\n".join(self._table()),
+            "\n".join(map(_verdict, self.verdicts())),
+        ]
+        if notes := [*self.troubles, *self.summary.notes()]:
+            parts.append("Notes:\n\n" + "\n".join(f"- {note}" for note in notes))
+        return "\n\n".join(parts) + "\n"
+
+    def _table(self) -> Iterator[str]:
+        ratios = [f"{OURS} / {peer}" for peer in COMPARED]
+        yield _cells("scenario", "number", *self.contenders, *ratios)
+        yield _cells("---", "---", *["---:"] * (len(self.contenders) + len(ratios)))
+        for scenario in self.scenarios:
+            for metric, unit in _lines(scenario):
+                yield self._row(scenario.name, metric, unit)
+        for metric, unit in LINES[START]:
+            yield self._row(START, metric, unit)
+
+    def _row(self, scenario: str, metric: str, unit: str) -> str:
+        values = [number(self.summary.value(name, scenario, metric)) for name in self.contenders]
+        ratios = [times(self.summary.ratio((OURS, peer), scenario, metric)) for peer in COMPARED]
+        return _cells(scenario, unit, *values, *ratios)
+
+
+def _lines(scenario: Scenario) -> tuple[Line, ...]:
+    if scenario.kind_name in LINES:
+        return LINES[scenario.kind_name]
+    return ONE if scenario.connections == 1 else RATES
+
+
+def _cells(*texts: str) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, or all of a large number's whole ones."""
+    if value is None:
+        return MISSING
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def times(value: float | None) -> str:
+    """A ratio."""
+    return MISSING if value is None else f"{number(value)}×"
+
+
+def _verdict(verdict: Verdict) -> str:
+    target = verdict.target
+    mark = {True: "PASS", False: "FAIL", None: "not measured"}[verdict.passed]
+    wrong = f", with {verdict.errors} wrong answers" if verdict.errors else ""
+    value = f": {_measured(target, verdict.value)}{wrong}" if verdict.value is not None else ""
+    return f"- **{mark}** {target.what} ({target.scenario}){value}"
+
+
+def _measured(target: Target, value: float) -> str:
+    return times(value) if target.peer else number(value)
+
+
+def columns(present: Sequence[str]) -> list[str]:
+    """The contenders in the order of the table: ours, those it is compared with, others, the mock."""
+    order = [OURS, *COMPARED]
+    return sorted(
+        present, key=lambda name: (name == DIRECT, order.index(name) if name in order else len(order))
+    )

@@ -1,0 +1,57 @@
+"""The port that every backend implements."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from antiphon.turn.chunks import Chunk
+from antiphon.turn.context import TurnRequest
+
+
+class ModelInfo(Struct, frozen=True):
+    """A model that a backend offers."""
+
+    id: str
+    created: int = 0
+    owned_by: str = "antiphon"
+
+
+class PreparedTurn(Protocol):
+    """A turn translated into a backend's own terms, before anything was sent."""
+
+    @property
+    def downgrades(self) -> tuple[str, ...]:
+        """What of the request this backend emulates or leaves out, one sentence each."""
+        ...
+
+    def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
+        """Run the turn: yield batches of chunks, one batch per read.
+
+        An empty batch means: still alive, nothing said yet; it comes at least every `heartbeat` seconds.
+        Errors before the first non-empty batch are raised as `BackendError`; a fault after it is a
+        `Failed` chunk. The last chunk is `Finished` or `Failed` (`UsageReported` may follow `Finished`).
+        Closing the generator, or cancelling its task, ends the upstream work at once.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """Runs turns. One object serves many turns at once."""
+
+    @property
+    def name(self) -> str:
+        """How logs and errors call it."""
+        ...
+
+    def prepare(self, turn: TurnRequest) -> PreparedTurn:
+        """Translate; raise `Unsupported` or `InvalidRequest` for what cannot be served. No I/O."""
+        ...
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """What it offers right now; raises `BackendError` when that cannot be told."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections and weights."""
+        ...

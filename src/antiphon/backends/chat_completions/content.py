@@ -1,0 +1,122 @@
+"""Content parts of a message, as a chat-completions upstream takes them.
+
+Text alone is one string: every server takes that. What an endpoint cannot take is refused with the path of
+the part; nothing that the model should see is left out. We fetch nothing: a URL is handed on, or refused.
+"""
+
+from collections.abc import Sequence
+
+from antiphon.backends.registry import Quirks
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import (
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    JsonObject,
+    MessagePart,
+    OutputText,
+    Refusal,
+)
+
+
+class Notes(list[str]):
+    """Downgrades, each said once."""
+
+    def add(self, note: str) -> None:
+        """Remember it, unless it was said already."""
+        if note not in self:
+            self.append(note)
+
+
+def chat_content(
+    content: str | Sequence[MessagePart], quirks: Quirks, path: str, notes: Notes
+) -> str | list[JsonObject]:
+    """A message's content: a string if it is all text, else a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = [chat_part(part, quirks, f"{path}[{index}]", notes) for index, part in enumerate(content)]
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def plain_text(content: str | Sequence[MessagePart], path: str) -> str:
+    """The content of a message that can only be text: a system message, or the model's own words."""
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for index, part in enumerate(content):
+        match part:
+            case InputText() | OutputText():
+                texts.append(part.text)
+            case Refusal():
+                texts.append(part.refusal)
+            case InputImage() | InputFile() | InputAudio():
+                message = "Only user messages and tool outputs may hold images, files and sound."
+                raise Unsupported(message, param=f"{path}[{index}]")
+    return "\n".join(texts)
+
+
+def chat_part(part: MessagePart, quirks: Quirks, path: str, notes: Notes) -> JsonObject:
+    """One part."""
+    if isinstance(part, InputText | InputImage | InputFile) and part.prompt_cache_breakpoint:
+        notes.add("prompt cache breakpoints are not sent")
+    match part:
+        case InputText() | OutputText():
+            return {"type": "text", "text": part.text}
+        case Refusal():
+            return {"type": "text", "text": part.refusal}
+        case InputImage():
+            return {"type": "image_url", "image_url": _image(part, quirks, path, notes)}
+        case InputFile():
+            return {"type": "file", "file": _file(part, quirks, path)}
+        case InputAudio():
+            if not quirks.audio:
+                raise Unsupported("This model's server does not take sound.", param=path)
+            return {"type": "input_audio", "input_audio": part.input_audio}
+
+
+def _image(part: InputImage, quirks: Quirks, path: str, notes: Notes) -> JsonObject:
+    if quirks.images is None:
+        raise Unsupported("This model's server does not take images.", param=path)
+    if part.image_url is None:
+        raise _no_source(part.file_id, path, "image_url")
+    if not part.image_url.startswith("data:"):
+        if quirks.images == "data":
+            message = "This model's server fetches no images. Send the image as a 'data:' URL."
+            raise Unsupported(message, param=f"{path}.image_url")
+        if not part.image_url.startswith("https://"):
+            # Not only for secrecy: servers take file: URLs too, and http: reaches into their networks.
+            message = "An image URL must begin with 'https://' or 'data:'."
+            raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
+    detail = part.detail
+    if detail == "original":
+        notes.add("image detail 'original' is sent as 'high'")
+        detail = "high"
+    return {"url": part.image_url} if detail is None else {"url": part.image_url, "detail": detail}
+
+
+def _file(part: InputFile, quirks: Quirks, path: str) -> JsonObject:
+    if quirks.files is None:
+        message = "This model's server does not take files. Send the text of the file as 'input_text'."
+        raise Unsupported(message, param=path)
+    source = part.file_data
+    if source is None and part.file_url is not None:
+        if quirks.files == "data" or not part.file_url.startswith("https://"):
+            message = (
+                "This model's server fetches no such files. Send the file in 'file_data' as a 'data:' URL."
+            )
+            raise Unsupported(message, param=f"{path}.file_url")
+        source = part.file_url
+    if source is None:
+        raise _no_source(part.file_id, path, "file_data")
+    return {"filename": part.filename or "file.pdf", "file_data": source}
+
+
+def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:
+    if file_id is None:
+        message = f"Missing required parameter: '{path}.{instead}'."
+        return InvalidRequest(message, param=f"{path}.{instead}", code="missing_required_parameter")
+    message = f"Uploaded files are not supported here. Send the content itself in '{instead}'."
+    return Unsupported(message, param=f"{path}.file_id")

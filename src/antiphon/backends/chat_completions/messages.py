@@ -1,0 +1,182 @@
+"""From items to chat messages.
+
+Three rules of the dialect that items do not have: the model's words and calls of one moment are one assistant
+message; the outputs of its calls follow it directly; images in an output go into a user message after them.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import UnsetType
+
+from antiphon.backends.chat_completions.content import Notes, chat_content, chat_part, plain_text
+from antiphon.backends.registry import Quirks
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import InputText, JsonObject
+from antiphon.protocol.items import (
+    BEARING_ITEMS,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.turn.context import TurnRequest
+
+_HINTS = {
+    "additional_tools": "Declare its tools in 'tools'.",
+    "compaction": "Send the items that it stands for.",
+    "compaction_trigger": "Send the items as they are.",
+}
+
+
+@dataclass(slots=True)
+class _Block:
+    """A message; if it calls tools, their outputs and what else these hold."""
+
+    head: JsonObject
+    outputs: list[JsonObject] = field(default_factory=list[JsonObject])
+    media: list[JsonObject] = field(default_factory=list[JsonObject])
+
+    @property
+    def open(self) -> bool:
+        """Whether the model may still be speaking in it."""
+        return self.head["role"] == "assistant" and not self.outputs
+
+    def messages(self) -> list[JsonObject]:
+        tail: list[JsonObject] = [{"role": "user", "content": self.media}] if self.media else []
+        return [self.head, *self.outputs, *tail]
+
+
+def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> list[JsonObject]:
+    """The whole conversation. `asks` are emulations that are put to the model in the system message."""
+    transcript = _Transcript(turn, quirks, notes)
+    if turn.params.instructions:
+        transcript.system("system", turn.params.instructions)
+    for index, item in enumerate(turn.items):
+        transcript.add(item, turn.param(index))
+    return transcript.messages(asks)
+
+
+class _Transcript:
+    """The conversation so far."""
+
+    def __init__(self, turn: TurnRequest, quirks: Quirks, notes: Notes) -> None:
+        self._turn = turn
+        self._quirks = quirks
+        self._notes = notes
+        self._blocks: list[_Block] = []
+        self._callers: dict[str, _Block] = {}
+        self._thoughts: list[str] = []
+
+    def messages(self, asks: list[str]) -> list[JsonObject]:
+        """What to send."""
+        if asks:
+            first = self._blocks[0].head if self._blocks else {"role": ""}
+            if first["role"] not in ("system", "developer"):
+                first = {"role": "system", "content": ""}
+                self._blocks.insert(0, _Block(first))
+            first["content"] = "\n\n".join(filter(None, [first["content"], *asks]))
+        return [message for block in self._blocks for message in block.messages()]
+
+    def add(self, item: Item, path: str) -> None:
+        """One more item."""
+        match item:
+            case Message(role="assistant"):
+                self._assistant_says(plain_text(item.content, f"{path}.content"))
+            case Message(role="user"):
+                content = chat_content(item.content, self._quirks, f"{path}.content", self._notes)
+                self._blocks.append(_Block({"role": "user", "content": content}))
+                self._thoughts.clear()  # they led to nothing
+            case Message():
+                self.system(item.role, plain_text(item.content, f"{path}.content"))
+            case Reasoning():
+                self._thinks(item)
+            case FunctionCall():
+                self._call(item, item.arguments or "{}")
+            case CustomToolCall():
+                self._call(item, msgspec.json.encode({"input": item.input}).decode())
+            case FunctionCallOutput() | CustomToolCallOutput():
+                self._output(item, path)
+            case OpaqueItem():
+                self._leave_out(item, path)
+            case ItemReference():
+                raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
+
+    def system(self, role: str, text: str) -> None:
+        """Instructions: one message at the start if possible, for templates that take only that."""
+        if role == "developer" and not self._quirks.developer_role:
+            role = "system"
+        last = self._blocks[-1].head if self._blocks else None
+        leading = all(block.head["role"] in ("system", "developer") for block in self._blocks)
+        if last is not None and leading and last["role"] == role:
+            last["content"] += f"\n\n{text}"
+        elif leading or self._quirks.late_system:
+            self._blocks.append(_Block({"role": role, "content": text}))
+        else:
+            self._notes.add("system messages after the beginning are sent as user messages")
+            self._blocks.append(_Block({"role": "user", "content": text}))
+
+    def _thinks(self, item: Reasoning) -> None:
+        text = "" if isinstance(item.content, UnsetType) else "".join(part.text for part in item.content)
+        if self._quirks.replay_reasoning is None:
+            self._notes.add("reasoning in the input is left out: this model's server does not take it back")
+        elif text:
+            self._thoughts.append(text)
+
+    def _assistant(self, *, join: bool) -> JsonObject:
+        """The assistant message to extend, with the reasoning that led to what is added."""
+        if not (join and self._blocks and self._blocks[-1].open):
+            self._blocks.append(_Block({"role": "assistant", "content": None}))
+        head = self._blocks[-1].head
+        if self._thoughts and self._quirks.replay_reasoning:
+            earlier = head.get(self._quirks.replay_reasoning)
+            head[self._quirks.replay_reasoning] = "\n".join(filter(None, [earlier, *self._thoughts]))
+        self._thoughts.clear()
+        return head
+
+    def _assistant_says(self, text: str) -> None:
+        # Words after a call belong to its message: only outputs may follow a message that calls.
+        calling = bool(self._blocks) and "tool_calls" in self._blocks[-1].head
+        head = self._assistant(join=calling)
+        head["content"] = "\n".join(filter(None, [head["content"], text]))
+
+    def _call(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
+        name = self._turn.flat_name(item.name, item.namespace)
+        head = self._assistant(join=True)
+        call = {"id": item.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        head.setdefault("tool_calls", []).append(call)
+        self._callers[item.call_id] = self._blocks[-1]
+
+    def _output(self, item: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
+        block = self._callers.get(item.call_id)
+        if block is None:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        text = item.output if isinstance(item.output, str) else self._split(item, block, path)
+        block.outputs.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
+
+    def _split(self, item: FunctionCallOutput | CustomToolCallOutput, block: _Block, path: str) -> str:
+        """The text of an output; other parts wait for the user message behind the outputs."""
+        texts = [part.text for part in item.output if isinstance(part, InputText)]
+        media = [
+            chat_part(part, self._quirks, f"{path}.output[{index}]", self._notes)
+            for index, part in enumerate(item.output)
+            if not isinstance(part, str | InputText)
+        ]
+        if media:
+            self._notes.add("images and files in tool outputs are sent in a user message after them")
+            block.media += [{"type": "text", "text": f"Output of the tool call {item.call_id}:"}, *media]
+            texts = texts or ["See the next user message."]
+        return "\n".join(texts)
+
+    def _leave_out(self, item: OpaqueItem, path: str) -> None:
+        if item.type in BEARING_ITEMS:
+            hint = _HINTS.get(item.type, "Remove it from 'input'.")
+            message = f"This model cannot read an item of type '{item.type}'. {hint}"
+            raise Unsupported(message, param=path, code="unsupported_item")
+        self._notes.add(f"items of type '{item.type}' are left out: this model cannot read them")

@@ -1,0 +1,160 @@
+"""From a turn to the body of ``POST /chat/completions``. Pure: a turn and a row's quirks in, a body out.
+
+What a row cannot serve is emulated if that is possible and left out if it changes nothing essential; both
+are said in `downgrades`. The rest is refused as `Unsupported`.
+"""
+
+from typing import NamedTuple, cast, get_args
+
+import msgspec
+
+from antiphon.backends.chat_completions.content import Notes
+from antiphon.backends.chat_completions.messages import chat_messages
+from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
+from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.requests import CreateBody, Effort, TextFormat
+from antiphon.turn.context import TurnRequest
+
+_PASSED = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+_HINTS = cast("tuple[Hint, ...]", get_args(Hint))
+_LOGPROBS = "message.output_text.logprobs"
+
+
+class Payload(NamedTuple):
+    """A body, and what of the turn it does not say."""
+
+    body: JsonObject
+    downgrades: tuple[str, ...]
+
+
+def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
+    """Translate a turn."""
+    notes, asks = Notes(), list[str]()
+    params = turn.params
+    options: JsonObject = {}
+    for name in _PASSED:
+        if (value := getattr(params, name)) is not None:
+            options[name] = value
+    if params.max_output_tokens is not None:
+        options[quirks.max_tokens] = params.max_output_tokens
+    _put_tools(options, turn, quirks, notes, asks)
+    _put_format(options, params, quirks, notes, asks)
+    _put_logprobs(options, params, quirks, notes)
+    _put_effort(options, params, quirks, notes)
+    _put_hints(options, params, quirks, notes)
+    if turn.streamed:
+        options["stream"] = True
+        if quirks.usage_on_request:
+            options["stream_options"] = {"include_usage": True}
+    messages = chat_messages(turn, quirks, notes, asks)
+    return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes))
+
+
+def _put_tools(options: JsonObject, turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> None:
+    if not turn.tools:
+        return
+    options["tools"] = chat_tools(turn, quirks, notes)
+    choice = chat_tool_choice(turn, quirks, notes, asks)
+    if choice is not None:
+        options["tool_choice"] = choice
+    parallel = turn.params.parallel_tool_calls
+    if quirks.parallel_tool_calls and parallel is not None:
+        options["parallel_tool_calls"] = parallel
+    elif parallel is False:
+        notes.add("'parallel_tool_calls' is not sent: the model may call several tools at once")
+
+
+def _put_format(
+    options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes, asks: list[str]
+) -> None:
+    """JSON by schema, else JSON mode with the schema in the prompt, else the prompt alone."""
+    form = params.text.format if params.text else None
+    if form is None or form.type == "text":
+        return
+    if form.type == "json_schema" and quirks.json_schema:
+        options["response_format"] = {"type": "json_schema", "json_schema": _schema_of(form)}
+    elif form.type == "json_object" and not quirks.json_object and quirks.json_schema:
+        schema = {"name": "json", "schema": {"type": "object"}}
+        options["response_format"] = {"type": "json_schema", "json_schema": schema}
+    else:
+        if quirks.json_object:
+            options["response_format"] = {"type": "json_object"}
+        else:
+            notes.add("JSON is asked for in the prompt: this model's server does not enforce it")
+        if form.type == "json_schema":
+            notes.add("the JSON schema is described in the prompt: this model's server does not enforce it")
+            schema_text = msgspec.json.encode(form.schema).decode()
+            asks.append(f"Answer with JSON only. It must follow this JSON schema:\n{schema_text}")
+        elif not quirks.json_object:
+            asks.append("Answer with one JSON object only.")
+
+
+def _schema_of(form: TextFormat) -> JsonObject:
+    members: JsonObject = {"name": form.name, "schema": form.schema}
+    if isinstance(form.description, str):
+        members["description"] = form.description
+    if isinstance(form.strict, bool):
+        members["strict"] = form.strict
+    return members
+
+
+def _put_logprobs(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
+    if not params.top_logprobs and _LOGPROBS not in (params.include or ()):
+        return
+    if not quirks.logprobs:
+        notes.add("logprobs are left out: this model's server does not send them")
+        return
+    options["logprobs"] = True
+    if params.top_logprobs:
+        options["top_logprobs"] = params.top_logprobs
+
+
+def _put_effort(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
+    wanted = params.reasoning.effort if params.reasoning else None
+    if wanted is None:
+        return
+    if not quirks.efforts:
+        notes.add("'reasoning.effort' is not sent: this model's server does not take it")
+        return
+    effort = _nearest(wanted, quirks.efforts)
+    if effort != wanted:
+        notes.add(f"reasoning effort '{wanted}' is sent as '{effort}'")
+    if effort == "none" and quirks.thinking_switch:
+        options["thinking"] = {"type": "disabled"}
+    elif quirks.effort_field == "reasoning":
+        options["reasoning"] = {"effort": effort}
+    else:
+        options["reasoning_effort"] = effort
+
+
+def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
+    """The offered effort with the least difference; of two, the greater."""
+    place = ALL_EFFORTS.index
+    return min(offered, key=lambda effort: (abs(place(effort) - place(wanted)), -place(effort)))
+
+
+def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
+    """What does not change the answer: passed where it is understood, and otherwise named in one note."""
+    left: list[str] = []
+    for name in _HINTS:
+        value = getattr(params, name)
+        if value is None or (name == "service_tier" and value in ("auto", "default")):
+            continue
+        if name in quirks.hints:
+            options[name] = value
+        else:
+            left.append(name)
+    verbosity = params.text.verbosity if params.text else None
+    if verbosity and quirks.verbosity:
+        options["verbosity"] = verbosity
+    elif verbosity in ("low", "high"):
+        left.append("text.verbosity")
+    if params.prompt_cache_options:
+        left.append("prompt_cache_options")
+    if params.truncation == "auto":
+        left.append("truncation")
+    if params.reasoning and params.reasoning.mode == "pro":
+        left.append("reasoning.mode")
+    if left:
+        notes.add(f"not sent to this model's server: {', '.join(left)}")

@@ -1,0 +1,277 @@
+"""`ChunkReader`: upstream payloads in, chunks out. Sans-IO.
+
+Compound deltas are split into atoms: reasoning, then text, refusal, annotations, then calls. `Finished` is
+held until the stream ends, so that it is the last chunk, after the usage, whatever order they come in.
+
+A stream has ended well if it said why it finished, or said ``[DONE]``. All else is a failure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from antiphon.backends.chat_completions.calls import CallTracker
+from antiphon.backends.chat_completions.errors import failure
+from antiphon.backends.chat_completions.marks import read_citation, read_logprob
+from antiphon.backends.chat_completions.usage import read_usage
+from antiphon.backends.chat_completions.wire import (
+    DECODE_ERRORS,
+    CallWire,
+    ChoiceWire,
+    CompletionWire,
+    DeltaWire,
+    LogprobsWire,
+    PieceWire,
+    decode_completion,
+)
+from antiphon.backends.redact import excerpt
+from antiphon.backends.registry import Endpoint
+from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.protocol.content import Logprob
+from antiphon.protocol.response import Usage
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    Chunk,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.think import ThinkSplitter
+
+_REASONS: dict[str, FinishReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",  # Mistral: the context is full
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",  # Zhipu
+}
+"""All other reasons mean that the model was done."""
+_FAULTS = frozenset({"error", "abort", "insufficient_system_resource"})
+"""Reasons of Mistral and OpenRouter, of vLLM, and of DeepSeek that mean that it was not."""
+_DONE = b"[DONE]"
+
+
+class ChunkReader:
+    """Reads one answer."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        quirks = endpoint.quirks
+        self._endpoint = endpoint
+        self._calls = CallTracker()
+        self._think = (
+            ThinkSplitter(quirks.think_tags, inside=quirks.think_open) if quirks.think_tags else None
+        )
+        self._logprobs: list[Logprob] = []
+        self._usage: Usage | None = None
+        self._reason: str | None = None
+        self.over = False
+        """Whether the last chunk was said."""
+        self.complete = False
+        """Whether that was a good end."""
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the answer is complete, though the stream has not ended."""
+        return self._reason is not None and not self.over
+
+    def feed(self, payloads: Iterable[bytes]) -> list[Chunk]:
+        """The chunks in these payloads."""
+        chunks: list[Chunk] = []
+        for payload in payloads:
+            try:
+                wire = decode_completion(payload)
+            except DECODE_ERRORS:
+                self._odd(payload, chunks)
+                continue
+            if wire.choices and self._think is None:
+                # The hot path: one delta with nothing but text.
+                choice = wire.choices[0]
+                delta = choice.delta
+                if (
+                    delta is not None
+                    and type(delta.content) is str
+                    and choice.finish_reason is None
+                    and choice.logprobs is None
+                    and wire.usage is None
+                    and delta.tool_calls is None
+                    and delta.reasoning is None
+                    and delta.reasoning_content is None
+                    and delta.refusal is None
+                    and delta.annotations is None
+                    and delta.function_call is None
+                    and not choice.index
+                    and wire.error is None
+                    and not self.over
+                ):
+                    if delta.content:
+                        chunks.append(TextDelta(delta.content))
+                    continue
+            self._take(wire, payload, chunks)
+        return chunks
+
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
+        chunks = self.feed(filter(_is_whole, rest))
+        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
+        return chunks + self.lost(broken)
+
+    def lost(self, error: BackendError) -> list[Chunk]:
+        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
+        chunks: list[Chunk] = []
+        if self.finishing:
+            self._finish(chunks)
+        elif not self.over:
+            self._fail(error, chunks)
+        return chunks
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """The chunks of a completion that came in one piece."""
+        chunks: list[Chunk] = []
+        try:
+            wire = decode_completion(body)
+        except DECODE_ERRORS:
+            self._broken(body, chunks)
+            return chunks
+        for choice in wire.choices or ():
+            for position, call in enumerate((choice.message and choice.message.tool_calls) or ()):
+                call.index = position
+        self._take(wire, body, chunks)
+        if not self.over and not any(choice.message for choice in wire.choices or ()):
+            self._broken(body, chunks)
+        elif not self.over:
+            self._finish(chunks)
+        return chunks
+
+    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
+        """A payload that is no completion: the end mark, or something broken."""
+        if self.finishing or (payload.strip() == _DONE and not self.over):
+            self._finish(chunks)
+        elif not self.over:
+            self._broken(payload, chunks)
+
+    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
+        said = excerpt(body, self._endpoint.secrets)
+        message = f"The upstream '{self._endpoint.name}' sent something that is no completion: {said}"
+        self._fail(BackendBroken(message), chunks)
+
+    def _take(self, wire: CompletionWire, payload: bytes, chunks: list[Chunk]) -> None:
+        if self.over:
+            return
+        if wire.usage is not None:
+            # Some servers report with every chunk; the last report counts.
+            self._usage = read_usage(wire.usage) or self._usage
+        for choice in wire.choices or ():
+            if choice.index == 0 and not self.over:
+                self._choice(choice, wire.error, chunks)
+        error = wire.error or (None if wire.choices or wire.usage else _bare_error(payload))
+        if error is not None and not self.over:
+            self._fail(failure(self._endpoint, error), chunks)
+
+    def _choice(self, choice: ChoiceWire, error: object, chunks: list[Chunk]) -> None:
+        delta = choice.delta or choice.message
+        if delta is not None:
+            self._say(delta, choice.logprobs, chunks)
+        error = choice.error or error
+        if error is not None:
+            self._fail(failure(self._endpoint, error), chunks)
+        elif choice.finish_reason in _FAULTS:
+            message = f"The upstream '{self._endpoint.name}' ended its answer with '{choice.finish_reason}'."
+            self._fail(BackendRefused(message, status=502), chunks)
+        elif choice.finish_reason:
+            self._reason = choice.finish_reason
+
+    def _say(self, delta: DeltaWire, logprobs: LogprobsWire | None, chunks: list[Chunk]) -> None:
+        # Servers that renamed the field send both names for a while: one of them is enough.
+        reasoning = delta.reasoning_content or delta.reasoning
+        if reasoning:
+            chunks.append(ReasoningDelta(reasoning))
+        if logprobs is not None:
+            self._logprobs.extend(map(read_logprob, logprobs.content or ()))
+        if isinstance(delta.content, str):
+            self._text(delta.content, chunks)
+        elif delta.content:
+            self._pieces(delta.content, chunks)
+        if delta.refusal:
+            self._flush(chunks)
+            chunks.append(RefusalDelta(delta.refusal))
+        citations = map(read_citation, delta.annotations or ())
+        chunks.extend(AnnotationAdded(citation) for citation in citations if citation)
+        calls = delta.tool_calls or (
+            [CallWire(function=delta.function_call)] if delta.function_call else None
+        )
+        if calls:
+            self._flush(chunks)
+            self._calls.take(calls, chunks)
+
+    def _pieces(self, pieces: list[PieceWire], chunks: list[Chunk]) -> None:
+        for piece in pieces:
+            if piece.thinking:
+                inner = (
+                    [PieceWire(text=piece.thinking)] if isinstance(piece.thinking, str) else piece.thinking
+                )
+                chunks.extend(ReasoningDelta(thought.text) for thought in inner if thought.text)
+            elif piece.text:
+                self._text(piece.text, chunks)
+
+    def _text(self, text: str, chunks: list[Chunk]) -> None:
+        if self._think is None:
+            self._words([TextDelta(text)] if text else [], chunks)
+        elif text:
+            self._words(self._think.feed(text), chunks)
+            if not self._think.undecided:
+                self._logprobs.clear()  # they were for a tag, or for reasoning
+            if self._think.settled:
+                self._think = None
+
+    def _words(self, words: list[TextDelta | ReasoningDelta], chunks: list[Chunk]) -> None:
+        """Say text and reasoning; the probabilities go with the text that they were sent for."""
+        for word in words:
+            if isinstance(word, TextDelta) and self._logprobs:
+                chunks.append(TextDelta(word.text, tuple(self._logprobs)))
+            else:
+                chunks.append(word)
+            self._logprobs.clear()
+
+    def _flush(self, chunks: list[Chunk]) -> None:
+        """Say what was held back in case it became a tag."""
+        if self._think is not None:
+            self._words(self._think.finish(), chunks)
+
+    def _finish(self, chunks: list[Chunk]) -> None:
+        if self._calls.nameless:
+            message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
+            self._fail(BackendBroken(message), chunks)
+            return
+        self._flush(chunks)
+        self._report(chunks)
+        reason = _REASONS.get(self._reason or "stop")
+        chunks.append(Finished(reason or ("tool_calls" if self._calls.any else "stop")))
+        self.over = self.complete = True
+
+    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
+        self._flush(chunks)
+        self._report(chunks)
+        chunks.append(Failed(error))
+        self.over = True
+
+    def _report(self, chunks: list[Chunk]) -> None:
+        if self._usage is not None:
+            chunks.append(UsageReported(self._usage))
+
+
+def _is_whole(payload: bytes) -> bool:
+    try:
+        decode_completion(payload)
+    except DECODE_ERRORS:
+        return payload.strip() == _DONE
+    return True
+
+
+def _bare_error(payload: bytes) -> object:
+    """An error without the member `error`: ``{"object": "error", "message": …}`` (vLLM, Mistral)."""
+    members = msgspec.json.decode(payload, type=dict[str, object])
+    return members if "message" in members or "detail" in members else None

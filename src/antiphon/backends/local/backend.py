@@ -1,0 +1,220 @@
+"""`LocalBackend`: the embedded model behind the port that every backend has."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from antiphon.backends.base import ModelInfo
+from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.local.calls import read_choice, takes_nothing
+from antiphon.backends.local.engine import Engine, EngineOptions
+from antiphon.backends.local.prompt import QUIRKS, Prompt, build_prompt
+from antiphon.backends.local.refusals import SCHEMA_REFUSED
+from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
+from antiphon.backends.registry import Endpoint
+from antiphon.errors import BackendError, BackendRefused, Unavailable
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.context import TurnRequest
+
+logger = logging.getLogger(__name__)
+
+_NAME = "local"
+# The reader of the dialect wants to know whom it reads; nothing is ever sent to this address.
+_ENDPOINT = Endpoint(name=_NAME, base_url="http://localhost", quirks=QUIRKS)
+_NOTHING = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
+
+Batches = AsyncGenerator[Sequence[Chunk], None]
+
+
+class LocalBackend:
+    """Runs turns on a model of the catalogue, or on a GGUF file, in this process.
+
+    The weights are fetched into `folder` and loaded by the first turn, or by `load`.
+    """
+
+    name = _NAME
+
+    def __init__(
+        self,
+        model: str,
+        folder: Path,
+        *,
+        context: int = 8192,
+        parallel: int = 2,
+        threads: int = 1,
+        heartbeat: float = 10.0,
+    ) -> None:
+        self._weights = find_weights(model)
+        self._folder = folder
+        self._heartbeat = heartbeat
+        self._progress: Progress | None = None
+        self._label = ""
+        self._closed = False
+        options = EngineOptions(context=context, parallel=parallel, threads=threads)
+        self._engine = Engine(self._locate, options, patience=heartbeat / 4)
+
+    @property
+    def model(self) -> str:
+        """The model's name: its row's, or its file's without the ending."""
+        return self._weights.name if isinstance(self._weights, Weights) else self._weights.stem
+
+    def prepare(self, turn: TurnRequest) -> "LocalTurn":
+        """Translate the turn."""
+        sampling = self._weights.sampling if isinstance(self._weights, Weights) else Sampling()
+        return LocalTurn(build_prompt(turn, sampling), self._engine, self._heartbeat)
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """The one model; it need not be loaded."""
+        return [ModelInfo(self.model)]
+
+    async def load(self, progress: Progress) -> None:
+        """Fetch and load now. `progress` hears of the download, in another thread."""
+        self._progress = progress
+        await self._engine.load()
+
+    async def count_tokens(self, text: str) -> int:
+        """How many tokens a text is for this model."""
+        return await self._engine.count_tokens(text)
+
+    async def aclose(self) -> None:
+        """Stop everything, a download too, and let the weights go."""
+        self._closed = True
+        await self._engine.aclose()
+
+    def _locate(self) -> Path:
+        if isinstance(self._weights, Path):
+            return self._weights
+        return fetch(self._weights, self._folder, self._report)
+
+    def _report(self, done: int, total: int, label: str) -> None:
+        if self._closed:
+            raise Unavailable
+        if label != self._label:
+            self._label = label
+            logger.info("model %s (%d MB): %s", self.model, total // 1_000_000, label)
+        if self._progress is not None:
+            self._progress(done, total, label)
+
+
+class LocalTurn:
+    """One turn: an answer, or a choice and then an answer or a call."""
+
+    def __init__(self, prompt: Prompt, engine: Engine, heartbeat: float) -> None:
+        self.downgrades = prompt.downgrades
+        self._prompt = prompt
+        self._engine = engine
+        self._heartbeat = heartbeat
+        self._spent = _NOTHING
+
+    async def chunks(self) -> Batches:
+        """Run it. Signs of life from the engine become heartbeats only as often as they are due."""
+        said = False
+        clock = asyncio.get_running_loop().time
+        heard = clock()
+        try:
+            async with aclosing(self._run()) as batches:
+                async for batch in batches:
+                    # The engine speaks up four times in a heartbeat; each fourth time is soon enough.
+                    if batch or clock() - heard >= self._heartbeat * 0.75:
+                        said, heard = said or bool(batch), clock()
+                        yield batch
+        except (BackendError, Unavailable) as error:
+            if not said:
+                raise
+            yield [Failed(error)]
+
+    async def _run(self) -> Batches:
+        functions = self._prompt.functions
+        function = functions[0] if functions else None
+        if len(functions) > 1 or self._prompt.answer:
+            text: list[str] = []
+            async with aclosing(self._read(self._prompt.choosing(), "tools")) as batches:
+                async for batch in batches:
+                    text += [chunk.text for chunk in batch if isinstance(chunk, TextDelta)]
+                    yield []
+            must = None if self._prompt.answer else function
+            function = read_choice("".join(text), functions) or must
+        async with aclosing(self._answer() if function is None else self._call(function)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _answer(self) -> Batches:
+        body = self._prompt.answering(self._spent.output_tokens)
+        async with aclosing(self._read(body, "text.format")) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _call(self, function: JsonObject) -> Batches:
+        started = CallStarted(0, "", function["name"])
+        if takes_nothing(function):
+            yield [started, CallDelta(0, "{}"), UsageReported(self._spent), Finished("tool_calls")]
+            return
+        opening: list[Chunk] = [started]
+        async with aclosing(self._read(self._prompt.calling(function), "tools")) as batches:
+            async for batch in batches:
+                calling = [_as_call(chunk) for chunk in batch]
+                yield [*opening, *calling] if calling else []
+                if calling:
+                    opening = []
+
+    async def _read(self, body: bytes, schema: str) -> Batches:
+        """One request to the engine. `schema`: the parameter that its schema comes from."""
+        reader = ChunkReader(_ENDPOINT)
+        try:
+            async with aclosing(self._engine.stream(body)) as stream:
+                async for payloads in stream:
+                    yield self._heard(reader.feed(payloads))
+        except BackendRefused as error:
+            if error.code == SCHEMA_REFUSED:
+                error.param = schema
+            raise
+        yield self._heard(reader.end())
+
+    def _heard(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Usage is reported as the sum so far; a failure is raised, for `chunks` to place."""
+        heard: list[Chunk] = []
+        for chunk in chunks:
+            match chunk:
+                case UsageReported():
+                    self._spent = add_usage(self._spent, chunk.usage)
+                    heard.append(UsageReported(self._spent))
+                case Failed():
+                    raise chunk.error
+                case _:
+                    heard.append(chunk)
+        return heard
+
+
+def _as_call(chunk: Chunk) -> Chunk:
+    match chunk:
+        case TextDelta():
+            return CallDelta(0, chunk.text)
+        case Finished(reason="stop"):
+            return Finished("tool_calls")
+        case _:
+            return chunk
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """What two steps cost together."""
+    cached = one.input_tokens_details.cached_tokens + other.input_tokens_details.cached_tokens
+    reasoning = one.output_tokens_details.reasoning_tokens + other.output_tokens_details.reasoning_tokens
+    return Usage(
+        one.input_tokens + other.input_tokens,
+        InputTokensDetails(cached),
+        one.output_tokens + other.output_tokens,
+        OutputTokensDetails(reasoning),
+        one.total_tokens + other.total_tokens,
+    )

@@ -1,0 +1,153 @@
+"""Tools for models that cannot call any: decide first, then act, each step under a JSON schema. Pure.
+
+Which tool is a constrained choice among names; its arguments are then written under the tool's own schema,
+so that a call is always valid, whatever else it is. The examples in the choice come from the tools' own
+descriptions: without them small models choose nearly at random.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.protocol.content import JsonObject
+
+_SMALL_TALK = ("Hello!", "Explain what a noun is.", "Write a story about a cat.")
+_MOST_EXAMPLES = 12
+_LONGEST = 300
+_COMPOSED = frozenset({"anyOf", "oneOf", "allOf", "$ref", "required", "minProperties", "patternProperties"})
+
+
+def choice_body(functions: Sequence[JsonObject], messages: Sequence[JsonObject], answer: str) -> JsonObject:
+    """Ask which function the conversation needs now. `answer` stands for none; empty: one must be chosen."""
+    names = [function["name"] for function in functions]
+    lines = [f"- {signature(function)}" for function in functions]
+    if answer:
+        names.append(answer)
+        lines.append(f"- {answer}: for everything else, such as small talk, general knowledge and writing")
+    rules = "\n".join(["You choose the tool that a request needs.", "", "Tools:", *lines])
+    prompt = [_said("system", f"{messages[0]['content']}\n\n{rules}"), *_examples(functions, answer)]
+    return {
+        "messages": [*prompt, _said("user", _request(messages))],
+        "response_format": constrained({"enum": names}),
+        "temperature": 0,
+    }
+
+
+def arguments_body(function: JsonObject, messages: Sequence[JsonObject]) -> JsonObject:
+    """Ask for the arguments of one function, given the whole conversation with its system message first."""
+    name = function["name"]
+    ask = [f"You have the tool {signature(function)}", *_parameter_notes(function)]
+    system = "\n".join([*ask, f"Reply with the arguments of {name} as JSON."])
+    return {
+        "messages": [_said("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
+        "response_format": constrained(function["parameters"]),
+    }
+
+
+def takes_nothing(function: JsonObject) -> bool:
+    """Whether the empty object is what to call it with, so that nobody has to be asked."""
+    parameters: JsonObject = function["parameters"]
+    return not parameters.get("properties") and not _COMPOSED & parameters.keys()
+
+
+def read_choice(text: str, functions: Sequence[JsonObject]) -> JsonObject | None:
+    """The function that was chosen, or None for an answer."""
+    try:
+        name = msgspec.json.decode(text, type=str)
+    except msgspec.DecodeError:
+        name = ""
+    return next((function for function in functions if function["name"] == name), None)
+
+
+def answer_label(functions: Sequence[JsonObject]) -> str:
+    """A name for "none of them" that no function has."""
+    label = "answer"
+    while any(function["name"] == label for function in functions):
+        label += "_directly"
+    return label
+
+
+def signature(function: JsonObject) -> str:
+    """One line: ``get_weather(city: string, unit?: "c" | "f"): Get the weather``."""
+    parameters: JsonObject = function["parameters"]
+    head = f"{function['name']}{_members(parameters, '()')}"
+    description = _short(function.get("description") or "")
+    return f"{head}: {description}" if description else head
+
+
+def constrained(schema: JsonObject) -> JsonObject:
+    """The response format that holds the model to a schema."""
+    return {"type": "json_schema", "json_schema": {"name": "json", "schema": schema}}
+
+
+def _members(schema: JsonObject, brackets: str) -> str:
+    properties: dict[str, JsonObject | bool] = schema.get("properties") or {}
+    required: list[str] = schema.get("required") or []
+    inner = (
+        f"{name}{'' if name in required else '?'}: {_kind(member)}" for name, member in properties.items()
+    )
+    return f"{brackets[0]}{', '.join(inner)}{brackets[1]}"
+
+
+def _kind(schema: JsonObject | bool) -> str:
+    """A JSON Schema type in the fewest words."""
+    if isinstance(schema, bool):
+        return "any"
+    options: list[JsonObject] = schema.get("anyOf") or schema.get("oneOf") or []
+    if options:
+        return " | ".join(map(_kind, options))
+    values: list[object] = [schema["const"]] if "const" in schema else schema.get("enum", [])
+    if values:
+        return " | ".join(map(_json, values))
+    kind: list[str] | str = schema.get("type", "any")
+    if kind == "array" and "items" in schema:
+        return f"{_kind(schema['items'])}[]"
+    if kind == "object" and schema.get("properties"):
+        return _members(schema, "{}")
+    return kind if isinstance(kind, str) else " | ".join(kind)
+
+
+def _parameter_notes(function: JsonObject) -> list[str]:
+    properties: dict[str, JsonObject | bool] = function["parameters"].get("properties") or {}
+    described = {
+        name: member.get("description") for name, member in properties.items() if isinstance(member, dict)
+    }
+    return [f"- {name}: {_short(text)}" for name, text in described.items() if text]
+
+
+def _examples(functions: Sequence[JsonObject], answer: str) -> list[JsonObject]:
+    """One request for each tool, in turn with one for none: the order that was measured to be the fairest."""
+    said: list[JsonObject] = []
+    for index, function in enumerate(functions[:_MOST_EXAMPLES]):
+        if answer:
+            talk = _SMALL_TALK[index % len(_SMALL_TALK)]
+            said += [_said("user", talk), _said("assistant", _json(answer))]
+        wish = _short(function.get("description") or f"Use {function['name']}")
+        said += [_said("user", wish), _said("assistant", _json(function["name"]))]
+    return said
+
+
+def _request(messages: Sequence[JsonObject]) -> str:
+    """What the user said last; in a conversation with the words before it, which "And in Rome?" needs."""
+    said = [
+        message for message in messages if message["role"] in ("user", "assistant") and message["content"]
+    ]
+    while said and said[-1]["role"] != "user":
+        said.pop()
+    if len(said) < 2:
+        return said[0]["content"] if said else ""
+    earlier = [f"{message['role']}: {message['content'][:_LONGEST]}" for message in said[-3:-1]]
+    return "\n".join([*earlier, f"user: {said[-1]['content']}"])
+
+
+def _said(role: str, content: str) -> JsonObject:
+    return {"role": role, "content": content}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _short(text: str) -> str:
+    """On one line, and not a page of it: every word is read at a few hundred tokens a second."""
+    return " ".join(text.split())[:_LONGEST]

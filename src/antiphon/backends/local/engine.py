@@ -1,0 +1,199 @@
+"""llama.cpp in this process: the one place that touches xllamacpp.
+
+The model is loaded once, by the first request that needs it, in a worker thread; each request then runs in
+such a thread, and its payloads come to the event loop through a `Pipe`. Closing the stream ends the request
+at llama.cpp's next sign of life: after a token, or after a small batch of the prompt.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import logging
+import secrets
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from antiphon.backends.local.pipe import Pipe
+from antiphon.backends.local.refusals import broken_model, from_exception, from_payload, is_error
+from antiphon.backends.local.tokenizer import count_tokens
+from antiphon.errors import BackendError, SettingsError, Unavailable
+
+logger = logging.getLogger(__name__)
+
+_MODULE = "xllamacpp"
+_BATCH = 64
+"""Tokens of the prompt between two chances to cancel; the usual 2048 read only a tenth faster."""
+_PROMPT_CACHE_MIB = 256
+"""Memory for prompts whose slot was given to another; unset, llama.cpp takes 8 GiB."""
+_LONGEST_SOCKET_PATH = 100
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """How llama.cpp runs. `context` is for each of `parallel` requests."""
+
+    context: int
+    parallel: int
+    threads: int
+
+
+class LlamaServer(Protocol):
+    """What we use of xllamacpp.Server. The callback returns True to stop."""
+
+    @property
+    def listening_address(self) -> str: ...
+
+    def handle_chat_completions(self, prompt: bytes, callback: Callable[[bytes], bool], /) -> None: ...
+
+
+class _Loaded(Struct, frozen=True):
+    """A model in memory."""
+
+    server: LlamaServer
+    key: str
+    folder: "tempfile.TemporaryDirectory[str]"
+    """Holds the socket that llama.cpp insists on; readable by this user only."""
+
+
+class Engine:
+    """Answers chat-completion bodies. `locate` finds the weights; it may take long, and runs in a thread."""
+
+    def __init__(self, locate: Callable[[], Path], options: EngineOptions, *, patience: float) -> None:
+        check_installed()
+        self._locate = locate
+        self._options = options
+        self._patience = patience
+        self._workers = ThreadPoolExecutor(options.parallel, thread_name_prefix="antiphon-model")
+        self._lock = threading.Lock()
+        self._loading: Future[_Loaded] | None = None
+        self._pipes: set[Pipe] = set()
+        self._closed = False
+
+    async def load(self) -> None:
+        """Get the model into memory now rather than with the first request."""
+        await asyncio.to_thread(self._load)
+
+    async def stream(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
+        """The chunks of the completion as they come; an empty list after each `patience` of silence."""
+        pipe = Pipe()
+        self._pipes.add(pipe)
+        try:
+            self._submit(body, pipe)
+            while (payloads := await pipe.take(self._patience)) is not None:
+                for payload in filter(is_error, payloads):
+                    raise from_payload(payload)
+                yield payloads
+        finally:
+            self._pipes.discard(pipe)
+            pipe.close()
+
+    async def count_tokens(self, text: str) -> int:
+        """How many tokens the text is for this model."""
+        return await asyncio.to_thread(self._count, text)
+
+    async def aclose(self) -> None:
+        """End all requests and let the model go; returns when llama.cpp has stopped."""
+        self._closed = True
+        for pipe in self._pipes:
+            pipe.close(Unavailable())
+        await asyncio.to_thread(self._release)
+
+    def _submit(self, body: bytes, pipe: Pipe) -> None:
+        if self._closed:
+            raise Unavailable
+        self._workers.submit(self._answer, body, pipe)
+
+    def _answer(self, body: bytes, pipe: Pipe) -> None:
+        """In a worker: run one request to its end."""
+        try:
+            if not pipe.closed:
+                loaded = self._load()
+                loaded.server.handle_chat_completions(body, pipe.put)
+            pipe.end()
+        except (BackendError, Unavailable) as error:
+            pipe.end(error)
+        except Exception as error:  # noqa: BLE001 -- whatever the native side throws ends this request only
+            pipe.end(from_exception(error))
+
+    def _load(self) -> _Loaded:
+        """The model, loaded if it is not. Whoever comes meanwhile shares the result, or the error."""
+        with self._lock:
+            if self._closed:
+                raise Unavailable
+            loading, mine = self._loading, Future[_Loaded]()
+            if loading is None:
+                self._loading = mine
+        if loading is None:
+            loading = mine
+            try:
+                loading.set_result(_open(self._locate(), self._options))
+            except BaseException as error:  # noqa: BLE001 -- raised below, here and to all who wait
+                self._loading = None  # the next request tries again
+                loading.set_exception(error)
+        return loading.result()
+
+    def _count(self, text: str) -> int:
+        loaded = self._load()
+        return count_tokens(loaded.server.listening_address, loaded.key, text)
+
+    def _release(self) -> None:
+        self._workers.shutdown(cancel_futures=True)
+        with self._lock:
+            loading, self._loading = self._loading, None
+        if loading is not None and loading.exception() is None:
+            loading.result().folder.cleanup()
+
+
+def check_installed() -> None:
+    """The engine is an extra; say so before the first request needs it."""
+    if importlib.util.find_spec(_MODULE) is None:
+        raise SettingsError(
+            "The embedded model needs its engine: pip install 'antiphon[local]'. Or name an upstream instead."
+        )
+
+
+def _open(path: Path, options: EngineOptions) -> _Loaded:
+    began = time.monotonic()
+    logger.info("loading the model %s", path)
+    library: Any = importlib.import_module(_MODULE)
+    key = secrets.token_urlsafe(32)
+    folder = tempfile.TemporaryDirectory(prefix="antiphon-", ignore_cleanup_errors=True)
+    try:
+        server = library.Server(_params(library, path, options, key, Path(folder.name)))
+    except Exception as error:
+        folder.cleanup()
+        raise broken_model(path, error) from error
+    logger.info("loaded the model %s in %.1f s", path.name, time.monotonic() - began)
+    return _Loaded(server, key, folder)
+
+
+def _params(library: Any, path: Path, options: EngineOptions, key: str, folder: Path) -> Any:
+    params = library.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = options.context * options.parallel
+    params.n_parallel = options.parallel
+    params.n_batch = params.n_ubatch = _BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
+    params.cache_ram_mib = _PROMPT_CACHE_MIB
+    params.use_jinja = True
+    params.verbosity = 0
+    # Its HTTP server cannot be switched off. A socket in a private folder is out of everybody's reach; where
+    # there are no such sockets it is a random loopback port. Both want a key that nobody else knows.
+    params.api_keys = [key]
+    params.hostnames = [_private_address(folder)]
+    params.port = 0
+    params.cors_origins = "null"
+    params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
+    return params
+
+
+def _private_address(folder: Path) -> str:
+    path = str(folder / "llama.sock")
+    return "127.0.0.1" if sys.platform == "win32" or len(path) > _LONGEST_SOCKET_PATH else path

@@ -1,0 +1,96 @@
+"""From a turn to the bodies that the embedded model is asked with. Pure.
+
+The chat-completions dialect does the translation; here is what a small model in our own process needs
+beside it: always a system prompt, always a stream, our sampling where the caller has no wish, and tools
+taken out of the request, because the templates of these models ignore them.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from antiphon.backends.chat_completions.content import Notes
+from antiphon.backends.chat_completions.request import build_payload
+from antiphon.backends.chat_completions.tools import chat_tools
+from antiphon.backends.local.calls import answer_label, arguments_body, choice_body
+from antiphon.backends.local.weights import Sampling
+from antiphon.backends.registry import Quirks
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput
+from antiphon.turn.context import TurnRequest, TurnTool
+
+SYSTEM_PROMPT = "You are a helpful assistant."
+"""Never none: the templates' own default makes the small model talk nonsense."""
+EMULATED = "tools are emulated by constrained decoding"
+QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True)
+MOST_ARGUMENT_TOKENS = 1024
+_CHOICE_TOKENS = 128
+_FIXED: JsonObject = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "return_progress": True,  # a sign of life after each batch of the prompt: a chance to cancel
+}
+_WISHES = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+
+class Prompt(NamedTuple):
+    """A turn, ready to ask. `functions`: among which to choose; none, a certain one, or more."""
+
+    body: JsonObject
+    functions: tuple[JsonObject, ...]
+    answer: str
+    """What the model says in the choice to answer in words; empty: it must call."""
+    sampling: JsonObject
+    downgrades: tuple[str, ...]
+
+    def answering(self, spent: int) -> bytes:
+        """Ask for the answer in words, with what `spent` tokens leave of its bound."""
+        limit = self.body.get("max_tokens")
+        bound = {} if limit is None else {"max_tokens": max(1, limit - spent)}
+        return _encode({**self.sampling, **self.body, **bound})
+
+    def choosing(self) -> bytes:
+        """Ask which function to call."""
+        body = choice_body(self.functions, self.body["messages"], self.answer)
+        return _encode({**body, "max_tokens": _CHOICE_TOKENS})
+
+    def calling(self, function: JsonObject) -> bytes:
+        """Ask for the arguments of a function."""
+        limit = min(self.body.get("max_tokens", MOST_ARGUMENT_TOKENS), MOST_ARGUMENT_TOKENS)
+        wishes = {name: self.body[name] for name in _WISHES if name in self.body}
+        body = arguments_body(function, self.body["messages"])
+        return _encode({**self.sampling, "temperature": 0, **wishes, **body, "max_tokens": limit})
+
+
+def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
+    """Translate a turn; `Unsupported` or `InvalidRequest` for what cannot be served."""
+    notes = Notes()
+    mode = _mode(turn)
+    functions = [tool["function"] for tool in chat_tools(turn, QUIRKS, notes)] if mode != "answer" else []
+    if turn.tools:
+        notes.add(EMULATED)
+    payload = build_payload(msgspec.structs.replace(turn, tools=(), choice="none"), QUIRKS)
+    body = payload.body
+    if not body["messages"] or body["messages"][0]["role"] != "system":
+        body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
+    return Prompt(
+        body=body,
+        functions=tuple(functions),
+        answer=answer_label(functions) if mode == "choose" else "",
+        sampling=msgspec.to_builtins(sampling),
+        downgrades=(*payload.downgrades, *notes),
+    )
+
+
+def _mode(turn: TurnRequest) -> Literal["answer", "choose", "call"]:
+    if not turn.tools or turn.choice == "none":
+        return "answer"
+    if turn.choice == "required" or isinstance(turn.choice, TurnTool):
+        return "call"
+    # After a tool's output small models only call the tool again if they still see it.
+    last = turn.items[-1] if turn.items else None
+    return "answer" if isinstance(last, FunctionCallOutput | CustomToolCallOutput) else "choose"
+
+
+def _encode(body: JsonObject) -> bytes:
+    return msgspec.json.encode({**body, **_FIXED})

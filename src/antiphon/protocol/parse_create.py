@@ -1,0 +1,63 @@
+"""``POST /v1/responses``: from the bytes of the body to a validated `CreateResponse`."""
+
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.parse import decode, missing
+from antiphon.protocol.parse_items import parse_input
+from antiphon.protocol.parse_tools import check_schema, parse_tool_choice, parse_tools
+from antiphon.protocol.requests import CreateResponse, RawCreate, TextFormat
+
+MAX_METADATA = 16
+
+
+def parse_create(body: bytes) -> CreateResponse:
+    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    if not body:
+        raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    return check_create(decode(body, RawCreate))
+
+
+def create_from(**params: Any) -> CreateResponse:
+    """The same from Python values, for callers in the same process."""
+    return parse_create(msgspec.json.encode(params))
+
+
+def check_create(raw: RawCreate) -> CreateResponse:
+    """The rules that types cannot say, and the parts that have several spellings."""
+    _check_state(raw)
+    if raw.metadata is not None and len(raw.metadata) > MAX_METADATA:
+        message = f"'metadata' holds {len(raw.metadata)} pairs; at most {MAX_METADATA} are taken."
+        raise InvalidRequest(message, param="metadata", code="object_above_max_properties")
+    if raw.text is not None and raw.text.format is not None:
+        _check_format(raw.text.format)
+    return CreateResponse(
+        params=raw,
+        items=parse_input(raw.input) if raw.input is not None else (),
+        tools=parse_tools(raw.tools) if raw.tools else (),
+        tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
+    )
+
+
+def _check_state(raw: RawCreate) -> None:
+    if raw.previous_response_id is not None and raw.conversation is not None:
+        message = "'previous_response_id' and 'conversation' exclude each other. Send one of them."
+        raise InvalidRequest(message, param="previous_response_id", code="mutually_exclusive_parameters")
+    if raw.background and raw.store is False:
+        message = "'background' needs a stored response: leave 'store' out or set it to true."
+        raise InvalidRequest(message, param="background", code="mutually_exclusive_parameters")
+    continues = raw.previous_response_id is not None or raw.conversation is not None
+    if not raw.input and not continues and raw.prompt is None:
+        raise missing("input", "Send a string or a list of items.")
+
+
+def _check_format(form: TextFormat) -> None:
+    if form.type != "json_schema":
+        return
+    if not form.name:
+        raise missing("text.format.name")
+    if not isinstance(form.schema, dict):
+        raise missing("text.format.schema")
+    check_schema(form.schema, "text.format.schema")

@@ -1,0 +1,132 @@
+"""Input items, read liberally: `{role, content}` needs no type, `text` is a content type, arguments that
+are objects are encoded once, null members are absent ones."""
+
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import (
+    KNOWN_ITEMS,
+    TYPED_ITEMS,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+    TypedItem,
+)
+from antiphon.protocol.parse import as_object, convert, missing
+
+MAX_ITEMS = 10_000
+
+_TYPES: dict[str, type[TypedItem]] = {
+    "message": Message,
+    "function_call": FunctionCall,
+    "function_call_output": FunctionCallOutput,
+    "custom_tool_call": CustomToolCall,
+    "custom_tool_call_output": CustomToolCallOutput,
+    "reasoning": Reasoning,
+    "item_reference": ItemReference,
+}
+
+
+def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
+    """The `input` parameter: a string is one user message."""
+    if isinstance(value, str):
+        return (Message(role="user", content=value),)
+    if len(value) > MAX_ITEMS:
+        message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are taken."
+        raise InvalidRequest(message, param="input", code="array_above_max_length")
+    return tuple(parse_item(item, f"input[{index}]") for index, item in enumerate(value))
+
+
+def parse_item(value: object, path: str) -> Item:
+    """One item."""
+    body = as_object(value, path)
+    kind = _kind(body, path)
+    if kind in TYPED_ITEMS:
+        normal = _NORMALISE.get(kind, _as_it_is)(body, path)
+        return convert({**normal, "type": kind}, _TYPES[kind], path)
+    if kind in KNOWN_ITEMS or ":" in kind:  # `slug:type` is Open Responses' way to extend
+        return OpaqueItem(kind, body)
+    message = f"Invalid value for '{path}.type': '{kind}' is not an item type of the Responses API."
+    raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+
+
+def _kind(body: JsonObject, path: str) -> str:
+    kind = body.get("type")
+    if kind is None and "role" in body:
+        return "message"
+    if kind is None:
+        raise missing(f"{path}.type", "An item is a message (role and content) or says its type.")
+    return convert(kind, str, f"{path}.type")
+
+
+def _as_it_is(body: JsonObject, _path: str) -> JsonObject:
+    return body
+
+
+def _message(body: JsonObject, path: str) -> JsonObject:
+    # A replayed assistant message may come without content; an absent answer is an empty one.
+    content: object = body.get("content", [] if body.get("role") == "assistant" else None)
+    if content is None:
+        raise missing(f"{path}.content")
+    text_type = "output_text" if body.get("role") == "assistant" else "input_text"
+    return {**body, "content": _parts(content, text_type, f"{path}.content")}
+
+
+def _parts(content: object, text_type: str, path: str) -> object:
+    if not isinstance(content, list):
+        return content
+    parts: list[JsonObject] = []
+    for index, value in enumerate(cast("list[object]", content)):
+        part = as_object(value, f"{path}[{index}]")
+        if part.get("type") == "text":
+            part["type"] = text_type
+        if part.get("type") == "input_image" and isinstance(part.get("image_url"), dict):
+            # The chat-completions spelling: {"image_url": {"url": …, "detail": …}}.
+            part = {**part, **_chat_image(cast("JsonObject", part["image_url"]))}
+        parts.append(part)
+    return parts
+
+
+def _chat_image(image: JsonObject) -> JsonObject:
+    detail = {"detail": image["detail"]} if image.get("detail") is not None else {}
+    return {"image_url": image.get("url"), **detail}
+
+
+def _call(body: JsonObject, _path: str) -> JsonObject:
+    arguments = body.get("arguments", "{}")
+    return {**body, "arguments": arguments if isinstance(arguments, str) else _json(arguments)}
+
+
+def _output(body: JsonObject, path: str) -> JsonObject:
+    if "output" not in body:
+        raise missing(f"{path}.output")
+    output: object = body["output"]
+    if isinstance(output, list):
+        return {**body, "output": _parts(cast("list[object]", output), "input_text", f"{path}.output")}
+    return {**body, "output": output if isinstance(output, str) else _json(output)}
+
+
+def _reasoning(body: JsonObject, _path: str) -> JsonObject:
+    return {"summary": [], **body}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_NORMALISE = {
+    "message": _message,
+    "function_call": _call,
+    "function_call_output": _output,
+    "custom_tool_call_output": _output,
+    "reasoning": _reasoning,
+}

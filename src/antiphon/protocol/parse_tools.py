@@ -1,0 +1,139 @@
+"""Tools and the tool choice, read liberally and checked: names, duplicates, schemas."""
+
+from typing import Any, cast
+
+import jsonschema_rs
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.parse import as_object, convert, missing, required
+from antiphon.protocol.tools import (
+    HOSTED_TOOLS,
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    NamespaceTool,
+    Tool,
+    ToolChoice,
+    ToolRef,
+)
+
+MAX_TOOLS = 512
+
+_FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
+
+
+def parse_tools(values: list[Any]) -> tuple[Tool, ...]:
+    """The `tools` parameter."""
+    if len(values) > MAX_TOOLS:
+        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        raise InvalidRequest(message, param="tools", code="array_above_max_length")
+    tools = tuple(_tool(value, f"tools[{index}]") for index, value in enumerate(values))
+    _refuse_duplicates(tools, "tools")
+    return tools
+
+
+def _tool(value: object, path: str) -> Tool:
+    body = as_object(value, path)
+    kind = convert(required(body, "type", path), str, f"{path}.type")
+    if kind in ("function", "custom"):
+        return _callable(body, path)
+    if kind == "namespace":
+        return _namespace(body, path)
+    if kind in HOSTED_TOOLS or ":" in kind:
+        return HostedTool(kind, body)
+    message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."
+    raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+
+
+def _callable(body: JsonObject, path: str) -> FunctionTool | CustomTool:
+    if "name" not in body:
+        raise missing(f"{path}.name", _FLAT if body["type"] == "function" else "")
+    if body["type"] == "custom":
+        return convert(body, CustomTool, path)
+    tool = convert(body, FunctionTool, path)
+    if tool.parameters is not None:
+        check_schema(tool.parameters, f"{path}.parameters")
+    return tool
+
+
+def _namespace(body: JsonObject, path: str) -> NamespaceTool:
+    values = convert(required(body, "tools", path), list[Any], f"{path}.tools")
+    shell = convert({**body, "tools": []}, NamespaceTool, path)
+    members: list[FunctionTool | CustomTool] = []
+    for index, value in enumerate(values):
+        tool = _tool(value, f"{path}.tools[{index}]")
+        if not isinstance(tool, FunctionTool | CustomTool):
+            where = f"{path}.tools[{index}].type"
+            raise InvalidRequest(
+                "A namespace holds function and custom tools only.", param=where, code="invalid_value"
+            )
+        members.append(tool)
+    _refuse_duplicates(tuple(members), f"{path}.tools")
+    return NamespaceTool(name=shell.name, description=shell.description, tools=members)
+
+
+def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        if isinstance(tool, HostedTool):
+            continue
+        if tool.name in seen:
+            message = f"Duplicate tool name '{tool.name}' at '{path}[{index}]'. Give each tool its own name."
+            raise InvalidRequest(message, param=f"{path}[{index}].name", code="duplicate_tool_name")
+        seen.add(tool.name)
+
+
+def check_schema(schema: JsonObject, path: str) -> None:
+    """Refuse what is not a JSON Schema."""
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
+        reason = str(error).partition("\n")[0]
+        message = f"Invalid schema for '{path}': it is not a valid JSON Schema ({reason})."
+        raise InvalidRequest(message, param=path, code="invalid_json_schema") from None
+
+
+def parse_tool_choice(value: str | JsonObject) -> ToolChoice:
+    """The `tool_choice` parameter, in any of its forms."""
+    if isinstance(value, str):
+        if value in ("none", "auto", "required"):
+            return value
+        message = f"Invalid value for 'tool_choice': '{value}'; use 'none', 'auto', 'required' or an object."
+        raise InvalidRequest(message, param="tool_choice", code="invalid_value")
+    body = as_object(value, "tool_choice")
+    if body.get("type") == "allowed_tools":
+        return _allowed_tools(body)
+    return _tool_ref(body, "tool_choice")
+
+
+def _allowed_tools(body: JsonObject) -> AllowedTools:
+    # The chat-completions spelling nests the same two members once more.
+    inner = as_object(body.get("allowed_tools", body), "tool_choice")
+    values = convert(required(inner, "tools", "tool_choice"), list[Any], "tool_choice.tools")
+    empty: list[ToolRef] = []
+    shell = {"type": "allowed_tools", "mode": inner.get("mode", "auto"), "tools": empty}
+    mode = convert(shell, AllowedTools, "tool_choice").mode
+    refs = [
+        _tool_ref(as_object(value, path), path)
+        for value, path in ((value, f"tool_choice.tools[{index}]") for index, value in enumerate(values))
+    ]
+    if not refs:
+        raise InvalidRequest("'tool_choice.tools' must name at least one tool.", param="tool_choice.tools")
+    return AllowedTools(mode, refs)
+
+
+def _tool_ref(body: JsonObject, path: str) -> ToolRef:
+    kind = convert(required(body, "type", path), str, f"{path}.type")
+    if kind == "tool":
+        kind = "function"
+    if kind not in HOSTED_TOOLS and kind not in ("function", "custom", "computer_use") and ":" not in kind:
+        message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."
+        raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+    nested: object = body.get(kind)
+    if "name" not in body and isinstance(nested, dict):
+        body = {**body, "name": cast("JsonObject", nested).get("name")}
+    if kind in ("function", "custom"):
+        required(body, "name", path)
+    return convert({**body, "type": kind}, ToolRef, path)

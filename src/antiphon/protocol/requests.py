@@ -1,0 +1,132 @@
+"""`CreateResponse`: every parameter of ``POST /v1/responses``, typed and bounded.
+
+Unknown fields are ignored. Aliases and cross-field rules are in `antiphon.protocol.parse_create`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import Item
+from antiphon.protocol.tools import Tool, ToolChoice
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Verbosity = Literal["low", "medium", "high"]
+Truncation = Literal["auto", "disabled"]
+ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
+Includable = Literal[
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+]
+Metadata = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]]
+
+
+class ReasoningOptions(Struct, frozen=True):
+    """How hard to think, and what to show of it; effort and summary are always echoed."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | UnsetType | None = UNSET
+    context: Literal["auto", "current_turn", "all_turns"] | UnsetType | None = UNSET
+    mode: Literal["standard", "pro"] | UnsetType | None = UNSET
+
+
+class TextFormat(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The shape of the answer's text."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")] | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+    schema: JsonObject | UnsetType = UNSET
+    strict: bool | UnsetType | None = UNSET
+
+
+class TextOptions(Struct, frozen=True, omit_defaults=True):
+    """Format and verbosity of the answer's text."""
+
+    format: TextFormat | None = None
+    verbosity: Verbosity | None = None
+
+
+class StreamOptions(Struct, frozen=True, omit_defaults=True):
+    """What a stream carries besides its events."""
+
+    include_obfuscation: bool | None = None
+    include_usage: bool | None = None
+
+
+class ConversationRef(Struct, frozen=True):
+    """Names a conversation."""
+
+    id: str
+
+
+class CreateBody(Struct, frozen=True, kw_only=True):
+    """The parameters that have one form on the wire, decoded and bounded by the type alone."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    access_programs: JsonObject | None = None
+    background: bool | None = None
+    context_management: list[JsonObject] | None = None
+    conversation: str | ConversationRef | None = None
+    frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    image: JsonObject | None = None
+    include: list[Includable] | None = None
+    instructions: str | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
+    metadata: Metadata | None = None
+    moderation: JsonObject | None = None
+    parallel_tool_calls: bool | None = None
+    presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    previous_response_id: str | None = None
+    prompt: JsonObject | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_options: JsonObject | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    reasoning: ReasoningOptions | None = None
+    safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
+    service_tier: ServiceTier | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    text: TextOptions | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    truncation: Truncation | None = None
+    user: str | None = None
+
+
+class RawCreate(CreateBody, frozen=True, kw_only=True):
+    """The body as it comes: the liberal parts are still plain JSON."""
+
+    input: str | list[Any] | None = None
+    tools: list[Any] | None = None
+    tool_choice: str | JsonObject | None = None
+
+
+class CreateResponse(Struct, frozen=True, kw_only=True):
+    """A validated request: `params` by type, the items, the tools and the choice by the parser."""
+
+    params: CreateBody
+    items: tuple[Item, ...]
+    tools: tuple[Tool, ...]
+    tool_choice: ToolChoice
+
+    @property
+    def stored(self) -> bool:
+        """Whether the response is kept; the default is yes."""
+        return self.params.store is not False
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the caller asked for events."""
+        return self.params.stream is True

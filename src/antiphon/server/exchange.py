@@ -1,0 +1,141 @@
+"""One request and its answer: reading the body within bounds, sending JSON, errors and streams."""
+
+import asyncio
+
+import msgspec
+
+from antiphon.errors import AntiphonError, BodyTimeout, BodyTooLarge, UnsupportedMedia
+from antiphon.server.guard import Head
+from antiphon.server.lifetime import ClientGone, Deadline
+from antiphon.server.types import Receive, Scope, Send
+
+Header = tuple[bytes, bytes]
+
+_JSON = (b"content-type", b"application/json")
+_STREAM = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+MAX_DISCARDED = 512 * 1024 * 1024
+DISCARD_SECONDS = 5.0
+
+
+class Exchange:
+    """What a route works with."""
+
+    __slots__ = ("_send", "head", "method", "path", "receive", "request_id", "started")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, head: Head, request_id: str) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.receive = receive
+        self._send = send
+        self.head = head
+        self.request_id = request_id
+        self.started = False
+
+    async def body(self, limit: int, seconds: float) -> bytes:
+        """The whole JSON body. Size is checked before and while it is read."""
+        self._check_media()
+        declared = self.head.content_length
+        if declared and int(declared) > limit:
+            raise _too_large(limit)
+        with Deadline(seconds, lambda: _too_late(seconds)):
+            return await self._read(limit)
+
+    async def _read(self, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > limit:
+                raise _too_large(limit)
+            if not message.get("more_body"):
+                return b"".join(pieces)
+
+    def _check_media(self) -> None:
+        media = self.head.content_type.partition(b";")[0].strip().lower()
+        if media and media != b"application/json" and not media.endswith(b"+json"):
+            raise UnsupportedMedia
+        if self.head.content_encoding not in (b"", b"identity"):
+            raise UnsupportedMedia("Compressed request bodies are not taken; send plain JSON.")
+
+    async def send_json(self, payload: bytes, status: int = 200, headers: tuple[Header, ...] = ()) -> None:
+        """A whole answer."""
+        await self._start_json(payload, status, headers)
+        await self._send({"type": "http.response.body", "body": payload})
+
+    async def _start_json(self, payload: bytes, status: int, headers: tuple[Header, ...]) -> None:
+        self.started = True
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [
+                    _JSON,
+                    (b"content-length", b"%d" % len(payload)),
+                    (b"x-request-id", self.request_id.encode()),
+                    *headers,
+                ],
+            }
+        )
+
+    async def send_error(self, error: AntiphonError, headers: tuple[Header, ...] = ()) -> None:
+        """The error object, at its status."""
+        if error.retry_after is not None:
+            headers = (*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after))))
+        if error.status in (408, 413, 431, 503):
+            # The rest of the body is not read, or we are going away: this connection cannot go on.
+            headers = (*headers, (b"connection", b"close"))
+        payload = msgspec.json.encode({"error": error.to_wire()})
+        if isinstance(error, BodyTooLarge):
+            await self._start_json(payload, error.status, headers)
+            await self._send({"type": "http.response.body", "body": payload, "more_body": True})
+            await self._discard_body()
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await self.send_json(payload, error.status, headers)
+
+    async def _discard_body(self) -> None:
+        """Let the client finish writing: closing before would reset the connection and lose the answer."""
+        if int(self.head.content_length or 0) > MAX_DISCARDED:
+            return
+        size = 0
+        try:
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while size < MAX_DISCARDED:
+                    message = await self.receive()
+                    size += len(message.get("body", b""))
+                    if not message.get("more_body"):
+                        return
+        except TimeoutError:
+            pass
+
+    async def start_stream(self) -> None:
+        """The head of a stream of events."""
+        self.started = True
+        headers = [*_STREAM, (b"x-request-id", self.request_id.encode())]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def send_events(self, payload: bytes) -> None:
+        """Whole events, in one write."""
+        await self._send({"type": "http.response.body", "body": payload, "more_body": True})
+
+    async def end_stream(self, payload: bytes) -> None:
+        """The last events."""
+        await self._send({"type": "http.response.body", "body": payload})
+
+
+def _too_late(seconds: float) -> BodyTimeout:
+    return BodyTimeout(f"The request body did not arrive within {seconds:g} seconds.")
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is too large; at most {limit} bytes are taken.")

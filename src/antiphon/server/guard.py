@@ -1,0 +1,65 @@
+"""The guard: what is checked of a request's head before anything reads its body.
+
+uvicorn with httptools frames strictly, but takes no Host, two Hosts and headers of any size; these are ours.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from antiphon.errors import HeadersTooLarge, InvalidRequest
+
+MAX_HEADERS = 32 * 1024
+
+
+@dataclass(slots=True)
+class Head:
+    """The headers that we read; all others are never looked at."""
+
+    host: bytes = b""
+    content_type: bytes = b""
+    content_length: bytes = b""
+    content_encoding: bytes = b""
+    authorization: bytes = b""
+
+
+def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
+    """Pick our headers out, and refuse what no honest client sends."""
+    head, size, hosts = Head(), 0, 0
+    for name, value in headers:
+        size += len(name) + len(value)
+        if name == b"host":
+            head.host = value
+            hosts += 1
+        elif name == b"content-type":
+            head.content_type = value
+        elif name == b"content-length":
+            head.content_length = value
+        elif name == b"authorization":
+            head.authorization = value
+        elif name == b"content-encoding":
+            head.content_encoding = value
+    if size > MAX_HEADERS:
+        raise HeadersTooLarge(f"The request headers have {size} bytes; at most {MAX_HEADERS} are taken.")
+    if hosts != 1 or not head.host:
+        raise InvalidRequest("A request needs exactly one Host header.", code="invalid_host")
+    return head
+
+
+class HostGuard:
+    """On loopback, answers only to loopback names: a web page must not reach us by DNS rebinding."""
+
+    def __init__(self, names: Iterable[str] | None) -> None:
+        self._names = None if names is None else frozenset(name.lower() for name in names)
+
+    def check(self, host: bytes) -> None:
+        """Refuse a foreign Host."""
+        if self._names is None:
+            return
+        name = host.decode("latin-1").lower()
+        bare = name[: name.rfind(":")] if ":" in name.rpartition("]")[2] else name
+        if bare.strip("[]") not in self._names:
+            raise InvalidRequest(
+                f"This server does not answer to the host '{bare[:100]}'. "
+                "Use localhost, or add the name to server.allowed_hosts.",
+                code="invalid_host",
+            )

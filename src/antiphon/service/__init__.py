@@ -1,0 +1,1 @@
+"""Use cases: where protocol, core, backends and store meet."""

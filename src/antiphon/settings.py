@@ -1,0 +1,244 @@
+"""One frozen settings object: `antiphon.toml`, then the environment, then what the caller overrides.
+
+Every key can be set as ``ANTIPHON_SECTION__KEY``; lists and tables are given as JSON there.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from antiphon.errors import SettingsError
+
+PREFIX = "ANTIPHON_"
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+Seconds = Annotated[float, Meta(gt=0)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the server listens and how it treats its clients."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Anything but loopback needs `api_keys`."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    """Port to listen on; 0 picks a free one."""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Server processes. More than one needs a store that they share, or none."""
+    profile: Literal["openai"] = "openai"
+    """The set of wire choices."""
+    log_level: LogLevel = "info"
+    """How much is logged, to standard error."""
+    api_keys: tuple[str, ...] = ()
+    """Keys that clients may send as `Authorization: Bearer KEY`. Empty: no authentication, loopback only."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further `Host` names that a loopback server answers to (a guard against DNS rebinding)."""
+    heartbeat: Seconds = 10.0
+    """Seconds of silence after which a stream carries a `keepalive` event."""
+    drain: Annotated[float, Meta(ge=0)] = 10.0
+    """Seconds that open streams get after SIGTERM."""
+    max_body: Annotated[int, Meta(ge=1024)] = 32 * 1024 * 1024
+    """Largest request body in bytes."""
+    body_timeout: Seconds = 30.0
+    """Seconds within which a request body must have arrived."""
+
+
+class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where responses are kept."""
+
+    url: str = "memory:"
+    """`memory:` keeps them in the process, `none` keeps nothing."""
+    memory_responses: Annotated[int, Meta(ge=1)] = 10_000
+    """How many responses `memory:` keeps; the oldest are forgotten first."""
+    inherit_tools: bool = True
+    """Whether a continuation that declares no tools has those of the response before it."""
+
+
+class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosted tools."""
+
+    ignore: tuple[str, ...] = (
+        "web_search",
+        "web_search_2025_08_26",
+        "web_search_preview",
+        "web_search_preview_2025_03_11",
+    )
+    """Hosted tools that, when nothing serves them, are left out and reported instead of refused."""
+
+
+class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The envelope in which reasoning travels (`encrypted_content`)."""
+
+    key: str = ""
+    """Secret from which the sealing key is derived. Empty: a key file in the data folder, made once."""
+
+
+class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The embedded model."""
+
+    enabled: bool | None = None
+    """Whether to serve it; unset: only when no upstream is configured."""
+    model: str = "smollm2-135m"
+    """A model of the catalogue, or the path of a GGUF file."""
+    context: Annotated[int, Meta(ge=256)] = 4096
+    """Tokens of context that one request may use."""
+    parallel: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Requests that the model answers at once; more wait."""
+    threads: Annotated[int, Meta(ge=0)] = 0
+    """CPU threads; 0 takes all cores."""
+
+
+class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model name that an upstream serves."""
+
+    name: str
+    """What clients call it; `*` takes every name."""
+    upstream: str = ""
+    """What the upstream calls it; empty: the same."""
+    weight: Annotated[float, Meta(gt=0)] = 1.0
+    """Share of the load among rows of the same name and priority."""
+    priority: int = 0
+    """Rows with a lower number are tried first; the next ones are the fallback."""
+
+
+class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One upstream: a row of data."""
+
+    name: str = ""
+    """How logs and errors call it; empty: its kind."""
+    kind: str = "plain"
+    """Which quirks it has: `plain`, `vllm`, `ollama`, … (see docs/backends.md)."""
+    base_url: str = ""
+    """Its API root, for example `http://localhost:8000/v1`; empty: the kind's usual address."""
+    api_key: str = ""
+    """The key to send; better given by `api_key_env`."""
+    api_key_env: str = ""
+    """The environment variable that holds the key; empty: the kind's usual one."""
+    headers: dict[str, str] = {}
+    """Further headers to send."""
+    models: tuple[str | ModelRow, ...] = ("*",)
+    """The models it serves; `*` passes every name through."""
+    connect_timeout: Seconds = 5.0
+    """Seconds to connect."""
+    first_byte_timeout: Seconds = 300.0
+    """Seconds until the first event."""
+    answer_timeout: Seconds = 600.0
+    """Seconds until the first byte of an answer that is not streamed."""
+    between_timeout: Seconds = 120.0
+    """Seconds between two events."""
+    total_timeout: Seconds = 3600.0
+    """Seconds for a whole answer."""
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    """How often a turn is tried again before its first byte."""
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be configured."""
+
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    tools: ToolSettings = ToolSettings()
+    seal: SealSettings = SealSettings()
+    local: LocalSettings = LocalSettings()
+    upstreams: tuple[UpstreamSettings, ...] = ()
+
+    @property
+    def serves_local_model(self) -> bool:
+        """Whether the embedded model is on."""
+        return not self.upstreams if self.local.enabled is None else self.local.enabled
+
+
+Tree = dict[str, Any]
+
+
+def load_settings(
+    path: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, Mapping[str, object]] | None = None,
+    upstreams: tuple[UpstreamSettings, ...] = (),
+) -> Settings:
+    """Read the file (or `antiphon.toml` here, if there is one), the environment and the overrides."""
+    path = path or _named_by(environment)
+    tree = _read_file(path) if path else {}
+    _merge(tree, _from_environment(environment))
+    _merge(tree, {section: dict(keys) for section, keys in (overrides or {}).items()})
+    settings = _convert(tree, "antiphon settings")
+    if upstreams:
+        settings = msgspec.structs.replace(settings, upstreams=upstreams)
+    return check_settings(settings)
+
+
+def check_settings(settings: Settings) -> Settings:
+    """Refuse what would be unsafe or would lose state."""
+    server = settings.server
+    if server.host not in LOOPBACK and not server.api_keys:
+        raise SettingsError(
+            f"Refusing to listen on {server.host} without keys: anybody could use your models. "
+            "Set server.api_keys (ANTIPHON_SERVER__API_KEYS='[\"…\"]'), or listen on 127.0.0.1."
+        )
+    if server.workers > 1 and settings.store.url == "memory:":
+        raise SettingsError(
+            "Several workers do not share memory, so responses would be lost between them. "
+            "Use one worker, or --store none."
+        )
+    if settings.store.url not in ("memory:", "none"):
+        raise SettingsError(f"Unknown store '{settings.store.url}'. Use 'memory:' or 'none'.")
+    return settings
+
+
+def _named_by(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(f"{PREFIX}CONFIG")
+    if named:
+        return Path(named)
+    here = Path("antiphon.toml")
+    return here if here.is_file() else None
+
+
+def _read_file(path: Path) -> Tree:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"Cannot read the configuration {path}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The configuration {path} is not valid TOML: {error}.") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> Tree:
+    """``ANTIPHON_SERVER__PORT=9000`` becomes ``{"server": {"port": …}}``."""
+    tree: Tree = {}
+    for name, value in environment.items():
+        if name == f"{PREFIX}UPSTREAMS":
+            tree["upstreams"] = _read_value(name, value)
+        elif name.startswith(PREFIX) and "__" in name:
+            section, _, key = name.removeprefix(PREFIX).lower().partition("__")
+            tree.setdefault(section, {})[key] = _read_value(name, value)
+    return tree
+
+
+def _read_value(name: str, value: str) -> object:
+    if value[:1] not in ("[", "{"):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise SettingsError(f"{name} is not valid JSON: {error}.") from None
+
+
+def _merge(tree: Tree, more: Tree) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(tree.get(key), dict):
+            tree[key].update(cast("Tree", value))
+        else:
+            tree[key] = value
+
+
+def _convert(tree: Tree, what: str) -> Settings:
+    try:
+        return msgspec.convert(tree, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"The {what} are wrong: {error}.") from None

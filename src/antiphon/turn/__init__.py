@@ -1,0 +1,1 @@
+"""The core, sans-IO: chunks in, numbered events out."""

@@ -1,0 +1,278 @@
+"""The client on a real socket: good answers, heartbeats, and what becomes of the connection."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from antiphon.backends.chat_completions.client import ChatCompletionsBackend
+from antiphon.backends.registry import default_endpoint
+from antiphon.errors import (
+    BackendError,
+    SettingsError,
+)
+from antiphon.turn.chunks import Chunk, Finished, TextDelta, UsageReported
+from tests.backends.chat_completions.playing import (
+    COMPLETION,
+    backend_for,
+    collect,
+    hang,
+    play,
+    turn,
+)
+from tests.backends.raw_upstream import (
+    CLOSING_HEAD,
+    DONE,
+    SSE_HEAD,
+    STOP,
+    WORD,
+    Wire,
+    answering,
+    chunked,
+    event,
+    good_stream,
+    raw_upstream,
+    whole,
+)
+
+
+async def test_a_stream_is_read_to_its_end() -> None:
+    assert await play(answering(good_stream("Hel", "lo\u2028"))) == [
+        TextDelta("Hel"),
+        TextDelta("lo\u2028"),
+        Finished("stop"),
+    ]
+
+
+async def test_what_comes_in_one_read_comes_in_one_batch() -> None:
+    async with raw_upstream(answering(good_stream("a", "b"))) as upstream, backend_for(upstream) as backend:
+        assert await collect(backend) == [[TextDelta("a"), TextDelta("b"), Finished("stop")]]
+
+
+async def test_nobody_watching_means_one_body() -> None:
+    async with (
+        raw_upstream(answering(whole(200, json.dumps(COMPLETION).encode()))) as upstream,
+        backend_for(upstream) as backend,
+    ):
+        assert await collect(backend, stream=False) == [[TextDelta("Hi"), Finished("stop")]]
+        assert "stream" not in json.loads(upstream.wires[0].body)
+
+
+async def test_what_comes_is_read_as_what_it_says_it_is() -> None:
+    body = answering(whole(200, json.dumps(COMPLETION).encode(), media="application/json; charset=utf-8"))
+    assert await play(body, stream=True) == [TextDelta("Hi"), Finished("stop")]
+    assert await play(answering(good_stream("Hi")), stream=False) == [TextDelta("Hi"), Finished("stop")]
+
+
+async def test_the_request_carries_our_key_and_nothing_of_the_client() -> None:
+    async with (
+        raw_upstream(answering(good_stream("a"))) as upstream,
+        backend_for(upstream, headers={"x-team": "blue"}) as backend,
+    ):
+        await collect(backend)
+        wire = upstream.wires[0]
+        head, *lines = wire.head.strip().split("\r\n")
+        assert head == "POST /v1/chat/completions HTTP/1.1"
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        assert headers.pop("content-length") == str(len(wire.body))
+        assert headers.pop("host") in upstream.url
+        assert headers == {
+            "authorization": "Bearer sk-canary-0123456789",
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",
+            "user-agent": "antiphon",
+            "x-team": "blue",
+        }
+
+
+async def test_a_body_with_images_is_sent_whole() -> None:
+    text = "x" * 3_000_000
+    async with raw_upstream(answering(good_stream("a"))) as upstream, backend_for(upstream) as backend:
+        [_ async for _ in backend.prepare(turn(text=text)).chunks()]
+        assert json.loads(upstream.wires[0].body)["messages"][0]["content"] == text
+
+
+async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
+    async with raw_upstream(answering(good_stream("a"))) as upstream, backend_for(upstream) as backend:
+        for _ in range(3):
+            await collect(backend)
+        assert (upstream.connections, len(upstream.wires)) == (1, 3)
+
+
+async def test_a_connection_is_used_again_even_if_its_last_bytes_come_late() -> None:
+    late = answering(SSE_HEAD + chunked(WORD + STOP + DONE), chunked(b""))
+    async with raw_upstream(late) as upstream, backend_for(upstream) as backend:
+        await collect(backend)
+        await asyncio.sleep(0.02)
+        await collect(backend)
+        assert upstream.connections == 1
+
+
+async def test_closing_the_turn_cuts_the_upstream_off_at_once() -> None:
+    async def endless(wire: Wire) -> None:
+        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.until_cut_off()
+
+    async with raw_upstream(endless) as upstream, backend_for(upstream) as backend:
+        async with aclosing(backend.prepare(turn()).chunks()) as batches:
+            assert await anext(batches) == [TextDelta("word")]
+        await asyncio.wait_for(upstream.cut_off.wait(), 0.2)
+
+
+async def test_cancelling_the_task_cuts_the_upstream_off_at_once() -> None:
+    async with raw_upstream(hang) as upstream, backend_for(upstream) as backend:
+        task = asyncio.create_task(collect(backend))
+        await asyncio.wait_for(upstream.heard.wait(), 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(upstream.cut_off.wait(), 0.2)
+
+
+async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat() -> None:
+    async def endless(wire: Wire) -> None:
+        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.until_cut_off()
+
+    async with raw_upstream(endless) as upstream, backend_for(upstream, heartbeat=0.02) as backend:
+        heard: list[Sequence[Chunk]] = []
+        enough = asyncio.Event()
+
+        async def listen() -> None:
+            async with aclosing(backend.prepare(turn()).chunks()) as batches:
+                async for batch in batches:
+                    heard.append(batch)
+                    if len(heard) == 3:
+                        enough.set()
+
+        task = asyncio.create_task(listen())
+        await asyncio.wait_for(enough.wait(), 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert heard[:3] == [[TextDelta("word")], (), ()]
+
+
+async def test_configured_headers_replace_ours() -> None:
+    async with (
+        raw_upstream(answering(good_stream("a"))) as upstream,
+        backend_for(upstream, headers={"authorization": "Basic abc"}) as backend,
+    ):
+        await collect(backend)
+        head = upstream.wires[0].head.lower()
+        assert head.count("authorization") == 1
+        assert "basic abc" in head
+
+
+async def test_an_endpoint_without_a_key_sends_none() -> None:
+    async with (
+        raw_upstream(answering(good_stream("a"))) as upstream,
+        backend_for(upstream, api_key="") as backend,
+    ):
+        await collect(backend)
+        assert "authorization" not in upstream.wires[0].head.lower()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://host:port/v1",
+        "http:///v1",
+        "http://me:secret@host/v1",
+        "http://host/v1?key=1",
+        "http://host/a b",
+    ],
+)
+async def test_an_address_that_is_no_address_is_refused_at_the_start(address: str) -> None:
+    with pytest.raises(SettingsError, match="base_url"):
+        ChatCompletionsBackend(default_endpoint("plain", address))
+
+
+async def test_a_header_that_cannot_be_sent_is_refused_at_the_start() -> None:
+    endpoint = replace(default_endpoint("plain", "http://localhost/v1"), headers={"x": "\u20ac"})
+    with pytest.raises(SettingsError, match="header"):
+        ChatCompletionsBackend(endpoint)
+
+
+async def test_a_queue_may_send_empty_lines_before_the_body() -> None:
+    head = SSE_HEAD.replace(b"text/event-stream", b"application/json")
+    body = json.dumps(COMPLETION).encode()
+    script = answering(head, chunked(b"\n"), chunked(b"\n"), chunked(body), chunked(b""))
+    assert await play(script, stream=False) == [TextDelta("Hi"), Finished("stop")]
+
+
+async def test_heartbeats_come_while_the_upstream_thinks() -> None:
+    async def slow(wire: Wire) -> None:
+        await asyncio.sleep(0.07)
+        await wire.send(SSE_HEAD)
+        for _ in range(7):
+            await wire.send(chunked(b": ping\n\n" + event({"content": ""})))
+            await asyncio.sleep(0.01)
+        await wire.send(chunked(WORD + STOP + DONE) + chunked(b""))
+
+    async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.03) as backend:
+        batches = await collect(backend)
+        assert batches[-1] == [TextDelta("word"), Finished("stop")]
+        assert len([batch for batch in batches if not batch]) >= 3
+        assert len(upstream.wires) == 1
+
+
+async def test_heartbeats_come_while_a_body_is_written() -> None:
+    async def slow(wire: Wire) -> None:
+        answer = whole(200, json.dumps(COMPLETION).encode())
+        await wire.send(answer[:-10])
+        await asyncio.sleep(0.1)
+        await wire.send(answer[-10:])
+
+    async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.03) as backend:
+        batches = await collect(backend, stream=False)
+        assert batches[0] == ()
+        assert batches[-1] == [TextDelta("Hi"), Finished("stop")]
+
+
+async def test_a_stream_may_end_by_closing() -> None:
+    async def closing(wire: Wire) -> None:
+        await wire.send(CLOSING_HEAD + WORD + STOP.rstrip())
+        wire.close()
+
+    assert await play(closing) == [TextDelta("word"), Finished("stop")]
+
+
+async def test_models_are_listed() -> None:
+    body = b'{"object":"list","data":[{"id":"a","created":5,"owned_by":"me"},{"id":"b"}]}'
+    async with raw_upstream(answering(whole(200, body))) as upstream, backend_for(upstream) as backend:
+        found = await backend.models()
+        assert [(model.id, model.created, model.owned_by) for model in found] == [
+            ("a", 5, "me"),
+            ("b", 0, "plain"),
+        ]
+        assert upstream.wires[0].head.startswith("GET /v1/models HTTP/1.1")
+
+
+async def test_models_may_take_a_while() -> None:
+    async def slow(wire: Wire) -> None:
+        answer = whole(200, b'{"data":[{"id":"a"}]}')
+        for piece in (answer[:40], answer[40:-5], answer[-5:]):
+            await asyncio.sleep(0.05)
+            await wire.send(piece)
+
+    async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.02) as backend:
+        assert [model.id for model in await backend.models()] == ["a"]
+
+
+@pytest.mark.parametrize("answer", [whole(200, b"[]"), whole(500, b"x"), whole(200, b"x", media="text/html")])
+async def test_models_that_cannot_be_told_are_an_error(answer: bytes) -> None:
+    async with raw_upstream(answering(answer)) as upstream, backend_for(upstream) as backend:
+        with pytest.raises(BackendError):
+            await backend.models()
+        await backend.aclose()
+
+
+async def test_usage_comes_before_the_end() -> None:
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\n'
+    found = await play(answering(SSE_HEAD + chunked(WORD + STOP), chunked(usage + DONE) + chunked(b"")))
+    assert [type(chunk) for chunk in found] == [TextDelta, UsageReported, Finished]

@@ -1,0 +1,179 @@
+"""Upstream errors of any shape become ours, with the upstream's words and the right status."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.chat_completions.errors import failure, refusal
+from antiphon.backends.http import retry_after
+from antiphon.backends.registry import default_endpoint
+from antiphon.errors import BackendRefused
+
+ENDPOINT = replace(default_endpoint("groq"), api_key="the-configured-key", name="up")
+
+
+def refuse(status: int, body: Any, headers: Mapping[str, str] | None = None) -> BackendRefused:
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return refusal(ENDPOINT, status, headers or {}, data)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "bad", "type": "t", "param": None, "code": None}}, "bad"),
+        ({"error": "bad"}, "bad"),
+        ({"object": "error", "message": "bad", "code": 400}, "bad"),
+        ({"object": "error", "message": {"detail": [{"loc": ["body", "n"], "msg": "bad"}]}}, "body.n: bad"),
+        ({"message": "bad"}, "bad"),
+        ({"detail": "bad"}, "bad"),
+        ({"detail": [{"loc": ["body", "x"], "msg": "missing"}, {"msg": "worse"}]}, "body.x: missing; worse"),
+        ({"detail": {"reason": 7}}, '{"reason":7}'),
+        ({"error": {"message": "Provider", "metadata": {"raw": "its words"}}}, "Provider: its words"),
+        (b"<html><title>Bad</title></html>", "Bad"),
+        (b"plain words", "plain words"),
+        ("a string", "a string"),
+        (17, "17"),
+        (b"", "The upstream 'up' refused the request with status 400."),
+        ({"error": {}}, "The upstream 'up' refused the request with status 400."),
+    ],
+)
+def test_the_message_is_found_in_every_shape(body: Any, message: str) -> None:
+    error = refuse(400, body)
+    assert (error.status, error.message) == (400, message)
+
+
+@pytest.mark.parametrize(
+    ("status", "outward", "retryable"),
+    [
+        (400, 400, False),
+        (404, 404, False),
+        (405, 502, False),
+        (408, 408, True),
+        (409, 409, True),
+        (413, 413, False),
+        (422, 422, False),
+        (429, 429, True),
+        (500, 502, True),
+        (501, 502, False),
+        (502, 502, True),
+        (503, 503, True),
+        (504, 502, True),
+        (529, 503, True),
+    ],
+)
+def test_statuses_keep_their_meaning(status: int, outward: int, retryable: bool) -> None:
+    error = refuse(status, {"error": {"message": "why"}})
+    assert (error.status, error.retryable) == (outward, retryable)
+    assert "why" in error.message
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+def test_refused_credentials_are_the_operators_and_not_the_callers(status: int) -> None:
+    error = refuse(status, {"error": {"message": "Invalid API Key"}})
+    assert (error.status, error.code) == (502, "upstream_auth_error")
+    assert "GROQ_API_KEY" in error.message
+    assert "Invalid API Key" in error.message
+
+
+def test_secrets_never_leave() -> None:
+    body = {"error": {"message": "key the-configured-key, Bearer abcdef, sk-live-12345678 are wrong"}}
+    assert refuse(400, body).message == "key [redacted], Bearer [redacted], [redacted] are wrong"
+
+
+def test_messages_are_short() -> None:
+    assert len(refuse(400, {"error": {"message": "x " * 5000}}).message) <= 500
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 8192 tokens, but you requested 9000.",
+        "the request exceeds the available context size, try increasing it",
+        "Your input exceeds the context window of this model.",
+        "Trying to keep the first 9 tokens when context the overflows. Loaded with context length of only 4096",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "Please reduce the length of the messages or completion.",
+        "`inputs` tokens + `max_new_tokens` must be <= 4097",
+        "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+        "prompt is too long: 9 tokens > 8 maximum",
+        "This model's maximum prompt length is 131072",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 413, 500])
+def test_a_full_context_is_told_as_such(words: str, status: int) -> None:
+    error = refuse(status, {"error": {"message": words}})
+    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "input")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "model 'x' not found"},
+        {
+            "message": "The model `x` does not exist or you do not have access to it.",
+            "code": "model_not_found",
+        },
+        {"message": "Unknown model: x"},
+    ],
+)
+def test_an_unknown_model_is_told_as_such(error: dict[str, Any]) -> None:
+    found = refuse(404, {"error": error})
+    assert (found.status, found.code, found.param) == (404, "model_not_found", "model")
+
+
+@pytest.mark.parametrize("body", [b"", b"404 page not found", {"detail": "Not Found"}])
+def test_a_wrong_path_comes_with_a_hint(body: Any) -> None:
+    assert "base_url" in refuse(404, body).message
+
+
+def test_parameters_are_called_what_the_caller_calls_them() -> None:
+    assert refuse(400, {"error": {"message": "m", "param": "messages[1].content"}}).param == "input"
+    assert refuse(400, {"error": {"message": "m", "param": "max_tokens"}}).param == "max_output_tokens"
+    assert refuse(400, {"error": {"message": "m", "param": "logit_bias"}}).param is None
+
+
+def test_codes_are_kept_if_they_are_codes() -> None:
+    assert refuse(400, {"error": {"message": "m", "code": "invalid_image"}}).code == "invalid_image"
+    assert refuse(400, {"error": {"message": "m", "code": 3001}}).code == "upstream_error"
+    assert refuse(429, {"error": {"message": "m"}}).code == "rate_limit_exceeded"
+    assert refuse(429, {"error": {"message": "m", "code": "insufficient_quota"}}).code == "insufficient_quota"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT", "date": "Sun, 06 Nov 1994 08:49:30 GMT"}, 7.0),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT", "date": "Sun, 06 Nov 1994 09:00:00 GMT"}, 0.0),
+    ],
+)
+def test_how_long_to_wait_is_told_in_seconds_or_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert retry_after(headers) == seconds
+    assert refuse(429, {}, headers).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"message": "m", "code": 429}, 429),
+        ({"message": "m", "code": "502"}, 502),
+        ({"message": "m", "type": "BadRequestError", "code": 400}, 400),
+        ({"message": "m", "type": "overloaded_error"}, 503),
+        ({"message": "m", "code": "rate_limit_exceeded"}, 429),
+        ({"message": "m", "type": "server_error"}, 502),
+        ({"message": "maximum context length"}, 400),
+        ("m", 502),
+    ],
+)
+def test_an_error_in_a_stream_has_the_status_that_it_stands_for(error: Any, status: int) -> None:
+    assert failure(ENDPOINT, error).status == status

@@ -1,0 +1,123 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.local.prompt import EMULATED, MOST_ARGUMENT_TOKENS, SYSTEM_PROMPT, Prompt, build_prompt
+from antiphon.backends.local.weights import Sampling
+from antiphon.errors import Unsupported
+from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
+
+PLAIN = Sampling()
+
+
+def prompt(sampling: Sampling = PLAIN, **params: Any) -> Prompt:
+    return build_prompt(turn(**params), sampling)
+
+
+def asked(body: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(body)
+
+
+def names(prompt: Prompt) -> list[str]:
+    return [function["name"] for function in prompt.functions]
+
+
+def test_without_instructions_the_model_gets_a_plain_system_prompt() -> None:
+    assert asked(prompt(input="Hi").answering(0))["messages"] == [
+        {"role": "system", "content": SYSTEM_PROMPT},
+        {"role": "user", "content": "Hi"},
+    ]
+
+
+def test_instructions_take_its_place() -> None:
+    messages = asked(prompt(input="Hi", instructions="Be brief.").answering(0))["messages"]
+    assert messages[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_every_request_streams_with_usage_and_signs_of_life() -> None:
+    body = asked(prompt(input="Hi").answering(0))
+    assert (body["stream"], body["stream_options"], body["return_progress"]) == (
+        True,
+        {"include_usage": True},
+        True,
+    )
+
+
+def test_the_callers_wishes_win_over_the_models_sampling() -> None:
+    sampling = Sampling(temperature=0.2, top_p=0.9, dry_multiplier=0.8)
+    body = asked(prompt(sampling, input="Hi", temperature=1.5).answering(0))
+    assert (body["temperature"], body["top_p"], body["dry_multiplier"]) == (1.5, 0.9, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("params", "functions", "may_answer"),
+    [
+        ({}, [], False),
+        ({"tools": [WEATHER, ADD]}, ["get_weather", "add"], True),
+        ({"tools": [WEATHER, ADD], "tool_choice": "none"}, [], False),
+        ({"tools": [WEATHER, ADD], "tool_choice": "required"}, ["get_weather", "add"], False),
+        ({"tools": [WEATHER, ADD], "tool_choice": {"type": "function", "name": "add"}}, ["add"], False),
+        ({"tools": [WEATHER, ADD], "input": CALLED}, [], False),
+        ({"tools": [WEATHER], "input": CALLED, "tool_choice": "required"}, ["get_weather"], False),
+    ],
+)
+def test_the_choice_among_tools(params: dict[str, Any], functions: list[str], may_answer: bool) -> None:
+    made = prompt(PLAIN, **{"input": "Hi", **params})
+    assert names(made) == functions
+    assert bool(made.answer) is may_answer
+
+
+def test_tools_are_never_in_the_request_itself() -> None:
+    made = prompt(input="Hi", tools=[WEATHER, ADD])
+    for body in (made.answering(0), made.choosing(), made.calling(made.functions[0])):
+        assert not {"tools", "tool_choice", "parallel_tool_calls"} & asked(body).keys()
+
+
+def test_emulation_is_reported_and_only_where_there_are_tools() -> None:
+    assert prompt(input="Hi").downgrades == ()
+    assert prompt(input="Hi", tools=[WEATHER]).downgrades == (EMULATED,)
+
+
+def test_a_custom_tool_is_a_function_with_one_text() -> None:
+    made = prompt(input="Hi", tools=[{"type": "custom", "name": "code"}], tool_choice="required")
+    assert made.functions[0]["parameters"]["required"] == ["input"]
+
+
+def test_arguments_are_bounded_by_the_caller_and_by_ourselves() -> None:
+    unbounded = prompt(input="Hi", tools=[WEATHER])
+    bounded = prompt(input="Hi", tools=[WEATHER], max_output_tokens=20)
+    assert asked(unbounded.calling(unbounded.functions[0]))["max_tokens"] == MOST_ARGUMENT_TOKENS
+    assert asked(bounded.calling(bounded.functions[0]))["max_tokens"] == 20
+
+
+def test_arguments_are_not_sampled_at_random_unless_the_caller_wants_it() -> None:
+    calm = prompt(Sampling(temperature=0.7), input="Hi", tools=[WEATHER])
+    wild = prompt(input="Hi", tools=[WEATHER], temperature=1.2)
+    assert asked(calm.calling(calm.functions[0]))["temperature"] == 0
+    assert asked(wild.calling(wild.functions[0]))["temperature"] == 1.2
+
+
+def test_the_choice_counts_against_the_bound_of_the_answer() -> None:
+    made = prompt(input="Hi", max_output_tokens=20)
+    assert [asked(made.answering(spent))["max_tokens"] for spent in (0, 5, 50)] == [20, 15, 1]
+
+
+def test_json_is_always_by_schema() -> None:
+    body = asked(prompt(input="JSON, please", text={"format": {"type": "json_object"}}).answering(0))
+    assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "input_image", "image_url": "data:image/png;base64,AA"},
+        {"type": "input_file", "file_data": "data:text/plain;base64,AA"},
+        {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+    ],
+)
+def test_images_files_and_sound_are_refused_where_they_stand(part: dict[str, Any]) -> None:
+    message = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, part]}
+    with pytest.raises(Unsupported) as caught:
+        prompt(input=[message])
+    assert caught.value.param == "input[0].content[1]"

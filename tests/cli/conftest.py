@@ -1,0 +1,53 @@
+"""Commands run in an empty folder, with empty settings and a data folder of their own."""
+
+import logging
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from antiphon.cli.root import main
+from tests.cli.upstream import ScriptedUpstream, scripted_upstream
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith("ANTIPHON_") or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.fixture(autouse=True)
+def quiet_logging() -> Generator[None, None, None]:
+    """What a command does to the root logger ends with its test."""
+    root_logger = logging.getLogger()
+    handlers, level = root_logger.handlers[:], root_logger.level
+    yield
+    root_logger.handlers[:] = handlers
+    root_logger.setLevel(level)
+
+
+@pytest.fixture
+def upstream() -> Generator[ScriptedUpstream, None, None]:
+    with scripted_upstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run a command in this process; its standard error is kept apart."""
+
+    def run(*arguments: str, input: str | bytes | None = None) -> Result:
+        return CliRunner().invoke(main, arguments, input=input, prog_name="antiphon")
+
+    return run

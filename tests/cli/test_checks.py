@@ -1,0 +1,59 @@
+"""Checks whose finding needs an unusual machine."""
+
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.checks import installation, local
+from antiphon.cli.checks.installation import check_packages, check_terminal
+from antiphon.cli.checks.local import check_engine, check_generation, check_weights
+from antiphon.settings import LocalSettings, Settings
+
+
+def nothing_installed(name: str) -> str:
+    raise PackageNotFoundError(name)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "version", nothing_installed)
+    check = check_packages()
+    assert check.status == "failed"
+    assert "missing: click" in check.found
+
+
+def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "version", nothing_installed)
+    check = check_engine()
+    assert check.status == "failed"
+    assert "antiphon[local]" in check.advice
+
+
+def test_a_model_that_nobody_knows_is_told() -> None:
+    check = check_weights(Settings(local=LocalSettings(model="gpt-9")))
+    assert check.status == "failed"
+    assert "unknown model 'gpt-9'" in check.advice
+
+
+def test_a_file_of_ones_own_is_not_checked_against_a_sum(tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    path.touch()
+    check = check_weights(Settings(local=LocalSettings(model=str(path))))
+    assert check.status == "ok"
+    assert "your own file" in check.found
+
+
+@pytest.mark.slow
+async def test_a_file_that_is_no_model_fails_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(b"GGUF and then nothing")
+    check = await check_generation(Settings(local=LocalSettings(model=str(path))))
+    assert check.status == "failed"
+    assert "cannot be loaded" in check.found
+
+
+@pytest.mark.parametrize(
+    ("encoding", "doubtful"), [("utf-8", False), ("UTF8", False), ("ascii", True), (None, True)]
+)
+def test_a_terminal_that_cannot_show_everything_is_doubtful(encoding: str | None, doubtful: bool) -> None:
+    assert (check_terminal(encoding) is not None) is doubtful

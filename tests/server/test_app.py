@@ -1,0 +1,227 @@
+"""Routes, errors, keys and hosts, through the application in memory."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import BackendRefused
+from antiphon.server.app import ROUTES
+from antiphon.server.auth import Keys
+from antiphon.server.guard import HostGuard
+from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.server.conftest import OpenClient, options
+from tests.turn.order import check_order
+
+BODY = {"model": "m", "input": "hi"}
+
+
+def scripted() -> ScriptedBackend:
+    return ScriptedBackend.saying("Hel", "lo")
+
+
+def events_of(stream: str) -> list[dict[str, Any]]:
+    """Parse a stream as a strict reader does, and check its framing on the way."""
+    *blocks, done, rest = stream.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    events: list[dict[str, Any]] = []
+    for block in blocks:
+        name, data = block.split("\n")
+        event = msgspec.json.decode(data.removeprefix("data: "))
+        assert name == f"event: {event['type']}"
+        events.append(event)
+    return events
+
+
+async def test_a_json_answer(open_client: OpenClient) -> None:
+    async with open_client(scripted()) as client:
+        answer = await client.post("/v1/responses", json=BODY)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-request-id"] == "req_1"
+    assert answer.json()["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_a_stream_of_events(open_client: OpenClient) -> None:
+    async with open_client(scripted()) as client:
+        answer = await client.post("/v1/responses", json={**BODY, "stream": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-request-id"] == "req_1"
+    events = events_of(answer.text)
+    check_order(events)
+    assert [event["delta"] for event in events if event["type"] == "response.output_text.delta"] == [
+        "Hel",
+        "lo",
+    ]
+
+
+async def test_a_fault_in_mid_stream_is_told_in_the_stream(open_client: OpenClient) -> None:
+    backend = ScriptedBackend([[TextDelta("a")], BackendRefused("overloaded", status=429)])
+    async with open_client(backend) as client:
+        answer = await client.post("/v1/responses", json={**BODY, "stream": True})
+    events = events_of(answer.text)
+    check_order(events)
+    assert events[-2]["error"]["message"] == "overloaded"
+    assert events[-1]["response"]["error"]["code"] == "rate_limit_exceeded"
+
+
+async def test_a_bug_in_mid_stream_still_ends_the_stream_well(open_client: OpenClient) -> None:
+    def broken(_turn: TurnRequest) -> Any:
+        yield [TextDelta("a")]
+        raise ZeroDivisionError
+
+    async with open_client(ScriptedBackend(broken)) as client:
+        answer = await client.post("/v1/responses", json={**BODY, "stream": True})
+    events = events_of(answer.text)
+    check_order(events)
+    assert events[-2]["error"]["code"] == "internal_error"
+
+
+async def test_a_bug_before_the_answer_is_a_500_without_details(open_client: OpenClient) -> None:
+    def broken(_turn: TurnRequest) -> Any:
+        raise ZeroDivisionError("secret")
+
+    async with open_client(ScriptedBackend(broken)) as client:
+        for stream in (False, True):
+            answer = await client.post("/v1/responses", json={**BODY, "stream": stream})
+            assert answer.status_code == 500
+            assert answer.json()["error"]["code"] == "internal_error"
+            assert "secret" not in answer.text
+
+
+async def test_an_upstream_error_before_the_first_event_has_its_status(open_client: OpenClient) -> None:
+    error = BackendRefused("slow down", status=429, retry_after=7)
+    async with open_client(ScriptedBackend([error])) as client:
+        answer = await client.post("/v1/responses", json={**BODY, "stream": True})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+    assert answer.json()["error"]["type"] == "rate_limit_error"
+
+
+async def test_models_are_listed_and_retrieved(open_client: OpenClient) -> None:
+    async with open_client(scripted()) as client:
+        listed = (await client.get("/v1/models")).json()
+        one = (await client.get("/v1/models/m")).json()
+    assert listed["object"] == "list"
+    assert listed["data"] == [one]
+    assert one == {"id": "m", "object": "model", "created": 0, "owned_by": "antiphon"}
+
+
+async def test_health(open_client: OpenClient) -> None:
+    async with open_client(scripted(), app_options=options(keys=Keys(["k"]))) as client:
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 200
+
+
+def assert_error(answer: Any, status: int, code: str) -> None:
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["code"] == code
+    assert error["message"]
+    assert answer.headers["x-request-id"] == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "unknown_url"),
+        ("POST", "/responses", 404, "unknown_url"),
+        ("POST", "/v1/nowhere", 404, "unknown_url"),
+        ("PUT", "/v1/responses", 405, "method_not_allowed"),
+        ("POST", "/v1/models", 405, "method_not_allowed"),
+        ("DELETE", "/v1/models/m", 405, "method_not_allowed"),
+        ("GET", "/v1/models/none/such", 404, "model_not_found"),
+    ],
+)
+async def test_what_is_not_there_is_an_error_object(
+    open_client: OpenClient, method: str, path: str, status: int, code: str
+) -> None:
+    async with open_client(scripted()) as client:
+        answer = await client.request(method, path)
+        assert_error(answer, status, code)
+        if status == 405:
+            assert answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("request_options", "status", "code"),
+    [
+        ({"content": b""}, 400, "invalid_json"),
+        ({"content": b"{"}, 400, "invalid_json"),
+        ({"content": b"[]"}, 400, "invalid_type"),
+        ({"content": b"\xff"}, 400, "invalid_type"),
+        ({"json": {"model": "other", "input": "x"}}, 404, "model_not_found"),
+        ({"json": {"model": "m", "input": "x" * 3000}}, 413, "request_too_large"),
+        ({"content": b"x", "headers": {"content-type": "text/plain"}}, 415, "unsupported_media_type"),
+        ({"json": BODY, "headers": {"content-encoding": "gzip"}}, 415, "unsupported_media_type"),
+        ({"json": BODY, "headers": {"x-large": "x" * 40_000}}, 431, "headers_too_large"),
+    ],
+)
+async def test_a_bad_body_or_head_is_an_error_object(
+    open_client: OpenClient, request_options: dict[str, Any], status: int, code: str
+) -> None:
+    async with open_client(scripted(), app_options=options(max_body=2000)) as client:
+        answer = await client.post("/v1/responses", **request_options)
+        assert answer.status_code == status
+        if request_options.get("content") != b"\xff":
+            assert_error(answer, status, code)
+
+
+async def test_a_json_media_type_with_parameters_is_json(open_client: OpenClient) -> None:
+    async with open_client(scripted()) as client:
+        for media in ("application/json; charset=utf-8", "APPLICATION/JSON", "application/problem+json"):
+            answer = await client.post("/v1/responses", json=BODY, headers={"content-type": media})
+            assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic right", "right", "Bearer"])
+async def test_without_a_known_key_nothing_is_served(
+    open_client: OpenClient, authorization: str | None
+) -> None:
+    headers = {"authorization": authorization} if authorization else {}
+    async with open_client(scripted(), app_options=options(keys=Keys(["other", "right"]))) as client:
+        for path in ("/v1/models", "/v1/responses", "/nowhere"):
+            assert_error(await client.get(path, headers=headers), 401, "invalid_api_key")
+
+
+async def test_any_configured_key_opens(open_client: OpenClient) -> None:
+    async with open_client(scripted(), app_options=options(keys=Keys(["other", "right"]))) as client:
+        answer = await client.get("/v1/models", headers={"authorization": "bearer right"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "welcome"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8080", True),
+        ("127.0.0.1:8080", True),
+        ("[::1]:8080", True),
+        ("[::1]", True),
+        ("gateway.test", True),
+        ("evil.example", False),
+        ("localhost.evil.example:80", False),
+        ("", False),
+    ],
+)
+async def test_a_loopback_server_answers_to_loopback_names(
+    open_client: OpenClient, host: str, welcome: bool
+) -> None:
+    names = ["localhost", "127.0.0.1", "::1", "gateway.test"]
+    async with open_client(scripted(), app_options=options(hosts=HostGuard(names))) as client:
+        answer = await client.get("/healthz", headers={"host": host})
+        assert (answer.status_code == 200) is welcome
+
+
+async def test_a_heartbeat_reaches_the_client_before_the_first_word(open_client: OpenClient) -> None:
+    backend = ScriptedBackend([[], [], [TextDelta("a"), Finished("stop")]])
+    async with open_client(backend) as client:
+        events = events_of((await client.post("/v1/responses", json={**BODY, "stream": True})).text)
+    check_order(events)
+    assert [event["type"] for event in events].count("keepalive") == 2
+
+
+def test_the_list_of_routes_is_complete() -> None:
+    assert len(ROUTES) == 5

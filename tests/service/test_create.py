@@ -1,0 +1,313 @@
+"""Creating responses: history, routing, faults, and the order of truth."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.errors import (
+    AntiphonError,
+    BackendBroken,
+    BackendRefused,
+    BackendTimeout,
+    BackendUnreachable,
+    InvalidRequest,
+    ModelNotFound,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
+from antiphon.protocol.events import Event
+from antiphon.protocol.items import FunctionCall, Message, Reasoning
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import Response
+from antiphon.service.create import Creator
+from antiphon.store.base import StoredResponse
+from antiphon.store.memory import MemoryStore
+from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, ReasoningDelta, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.service.conftest import MakeCreator
+from tests.turn.folding import to_wire
+from tests.turn.order import check_order
+
+TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+
+
+async def ask(creator: Creator, **params: Any) -> Response:
+    return await creator.start(create_from(**{"model": "m", "input": "hi", **params})).result()
+
+
+async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
+    run = creator.start(create_from(**{"model": "m", "input": "hi", "stream": True, **params}))
+    events = [to_wire(event) async for batch in run.events() for event in batch]
+    check_order(events)
+    return events
+
+
+def texts(turn: TurnRequest) -> list[str]:
+    """What the backend was given, as words."""
+    found: list[str] = []
+    for item in turn.items:
+        content = item.content if isinstance(item, Message) else []
+        found.append(
+            content if isinstance(content, str) else "".join(msgspec.to_builtins(p)["text"] for p in content)
+        )
+    return found
+
+
+async def test_the_json_answer_is_the_last_event_of_the_stream(make_creator: MakeCreator) -> None:
+    whole = msgspec.to_builtins(await ask(make_creator(ScriptedBackend.saying("Hel", "lo"))))
+    streamed = (await stream(make_creator(ScriptedBackend.saying("Hel", "lo"))))[-1]["response"]
+    assert whole == streamed
+    assert whole["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_a_continuation_knows_everything_before_it(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend.saying("one")
+    creator = make_creator(backend)
+    first = await ask(creator, input="a", instructions="not inherited")
+    second = await ask(creator, input="b", previous_response_id=first.id)
+    await ask(creator, input="c", previous_response_id=second.id)
+    assert texts(backend.turns[-1]) == ["a", "one", "b", "one", "c"]
+    assert backend.turns[-1].params.instructions is None
+
+
+async def test_two_continuations_of_one_response_are_two_branches(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend.saying("x")
+    creator = make_creator(backend)
+    root = await ask(creator, input="root")
+    left = await ask(creator, input="left", previous_response_id=root.id)
+    await ask(creator, input="right", previous_response_id=root.id)
+    await ask(creator, input="leaf", previous_response_id=left.id)
+    assert texts(backend.turns[-1]) == ["root", "x", "left", "x", "leaf"]
+
+
+async def test_an_unknown_previous_response_is_not_found(make_creator: MakeCreator) -> None:
+    with pytest.raises(NotFound) as caught:
+        await ask(make_creator(ScriptedBackend.saying("x")), previous_response_id="resp_nope")
+    assert (caught.value.param, caught.value.code) == ("previous_response_id", "previous_response_not_found")
+
+
+async def test_a_response_that_is_not_stored_cannot_be_continued(make_creator: MakeCreator) -> None:
+    creator = make_creator(ScriptedBackend.saying("x"))
+    lost = await ask(creator, store=False)
+    with pytest.raises(NotFound):
+        await ask(creator, previous_response_id=lost.id)
+
+
+async def test_an_item_can_be_referred_to(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend.saying("said before")
+    creator = make_creator(backend)
+    first = await ask(creator)
+    reference = {"type": "item_reference", "id": first.output[0].id}
+    await ask(creator, input=[reference, {"role": "user", "content": "go on"}])
+    assert texts(backend.turns[-1]) == ["said before", "go on"]
+    with pytest.raises(NotFound):
+        await ask(creator, input=[{"type": "item_reference", "id": "msg_nope"}])
+
+
+@pytest.mark.parametrize(("inherit", "expected"), [(True, ["f"]), (False, [])])
+async def test_tools_are_inherited_unless_switched_off(
+    make_creator: MakeCreator, inherit: bool, expected: list[str]
+) -> None:
+    backend = ScriptedBackend.saying("x")
+    creator = make_creator(backend, inherit_tools=inherit)
+    first = await ask(creator, tools=[TOOL])
+    second = await ask(creator, previous_response_id=first.id)
+    assert [tool.name for tool in backend.turns[-1].tools] == expected
+    assert [tool.name for tool in second.tools] == expected
+
+
+async def test_sealed_reasoning_comes_back_readable(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend([[ReasoningDelta("because"), TextDelta("x"), Finished("stop")]])
+    creator = make_creator(backend)
+    answer = msgspec.to_builtins(await ask(creator, store=False))
+    replayed = {**answer["output"][0], "content": None}
+    await ask(creator, store=False, input=[replayed, {"role": "user", "content": "go on"}])
+    reasoning = backend.turns[-1].items[0]
+    assert isinstance(reasoning, Reasoning)
+    assert msgspec.to_builtins(reasoning.content) == [{"type": "reasoning_text", "text": "because"}]
+
+
+async def test_a_foreign_envelope_is_no_error(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend.saying("x")
+    await ask(
+        make_creator(backend),
+        input=[{"type": "reasoning", "encrypted_content": "gAAAA"}, {"role": "user", "content": "x"}],
+    )
+    assert len(backend.turns) == 1
+
+
+async def test_reasoning_is_sealed_only_when_the_client_needs_it(make_creator: MakeCreator) -> None:
+    creator = make_creator(ScriptedBackend([[ReasoningDelta("r"), Finished("stop")]]))
+    assert "encrypted_content" not in msgspec.to_builtins(await ask(creator))["output"][0]
+    asked = await ask(creator, include=["reasoning.encrypted_content"])
+    assert "encrypted_content" in msgspec.to_builtins(asked)["output"][0]
+
+
+async def test_the_next_backend_answers_when_the_first_cannot(make_creator: MakeCreator) -> None:
+    for error in (BackendUnreachable(), BackendRefused("busy", status=503)):
+        response = await ask(make_creator(ScriptedBackend([error]), ScriptedBackend.saying("second")))
+        assert msgspec.to_builtins(response.output)[0]["content"][0]["text"] == "second"
+
+
+async def test_there_is_no_fallback_for_a_fault_of_the_request(make_creator: MakeCreator) -> None:
+    second = ScriptedBackend.saying("second")
+    with pytest.raises(BackendRefused):
+        await ask(make_creator(ScriptedBackend([BackendRefused("bad", status=400)]), second))
+    assert second.turns == []
+
+
+async def test_there_is_no_fallback_once_something_was_said(make_creator: MakeCreator) -> None:
+    second = ScriptedBackend.saying("second")
+    first = ScriptedBackend([[TextDelta("a")], BackendUnreachable()])
+    events = await stream(make_creator(first, second))
+    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+    assert second.turns == []
+
+
+async def test_fallback_goes_on_after_a_heartbeat(make_creator: MakeCreator) -> None:
+    events = await stream(
+        make_creator(ScriptedBackend([[], BackendUnreachable()]), ScriptedBackend.saying("second"))
+    )
+    assert [event["type"] for event in events[:3]] == [
+        "response.created",
+        "response.in_progress",
+        "keepalive",
+    ]
+    assert events[-1]["type"] == "response.completed"
+
+
+async def test_an_error_before_the_first_event_is_raised(make_creator: MakeCreator) -> None:
+    with pytest.raises(BackendTimeout):
+        await stream(make_creator(ScriptedBackend([BackendTimeout()])))
+
+
+async def test_a_failure_is_raised_to_whoever_does_not_stream(make_creator: MakeCreator) -> None:
+    with pytest.raises(BackendBroken, match="cut"):
+        await ask(make_creator(ScriptedBackend([[TextDelta("a"), Failed(BackendBroken("cut"))]])))
+
+
+async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeCreator) -> None:
+    with pytest.raises(BackendBroken):
+        await ask(make_creator(ScriptedBackend([])))
+    assert (await stream(make_creator(ScriptedBackend([[TextDelta("a")]]))))[-1]["type"] == "response.failed"
+
+
+class WitnessStore(MemoryStore):
+    """Remembers what it was given, and when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved: list[str] = []
+
+    async def save(self, tenant: str, stored: StoredResponse) -> None:
+        await asyncio.sleep(0)
+        await super().save(tenant, stored)
+        self.saved.append(stored.response.status)
+
+
+async def test_the_response_is_stored_before_its_end_is_told(make_creator: MakeCreator) -> None:
+    store = WitnessStore()
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=store)
+    async for batch in creator.start(create_from(model="m", input="hi", stream=True)).events():
+        told = any(to_wire(event)["type"] == "response.completed" for event in batch)
+        assert store.saved == (["completed"] if told else [])
+
+
+async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> None:
+    stopped = asyncio.Event()
+
+    async def endless(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        try:
+            while True:
+                yield [TextDelta("x")]
+        finally:
+            stopped.set()
+
+    run = make_creator(ScriptedBackend(endless)).start(create_from(model="m", input="hi", stream=True))
+    async with aclosing(run.events()) as batches:
+        await anext(batches)
+    assert stopped.is_set()
+
+
+async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> None:
+    run = make_creator(ScriptedBackend.saying("a", "b")).start(
+        create_from(model="m", input="hi", stream=True)
+    )
+    seen: list[Event] = []
+    async with aclosing(run.events()) as batches:
+        seen += await anext(batches)
+    seen += await run.abort(Unavailable())
+    check_order([to_wire(event) for event in seen])
+    assert run.ended
+    assert await run.abort(Unavailable()) == []
+
+
+async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> None:
+    run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"))
+    assert await run.abort(AntiphonError()) == []
+    assert run.response is None
+
+
+async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
+    with pytest.raises(ModelNotFound, match="'m'"):
+        await ask(make_creator(ScriptedBackend.saying("x")), model="other")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("background", True),
+        ("conversation", "conv_1"),
+        ("prompt", {"id": "p"}),
+        ("context_management", [{"type": "compaction"}]),
+        ("moderation", {"model": "x"}),
+    ],
+)
+async def test_what_is_not_served_yet_is_refused(make_creator: MakeCreator, name: str, value: Any) -> None:
+    with pytest.raises(Unsupported) as caught:
+        await ask(make_creator(ScriptedBackend.saying("x")), **{name: value})
+    assert caught.value.param == name
+
+
+async def test_an_unserved_hosted_tool_is_refused_or_reported(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend.saying("x")
+    creator = make_creator(backend, ignored_tools=frozenset({"web_search"}))
+    with pytest.raises(Unsupported) as caught:
+        await ask(creator, tools=[TOOL, {"type": "file_search", "vector_store_ids": []}])
+    assert caught.value.param == "tools[1].type"
+    response = await ask(creator, tools=[TOOL, {"type": "web_search"}])
+    assert response.downgrades == ["tool 'web_search' is not available here and was left out"]
+    assert [tool.name for tool in backend.turns[-1].tools] == ["f"]
+
+
+async def test_a_call_that_the_choice_forbids_never_reaches_the_client(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
+    with pytest.raises(BackendBroken, match="'f'"):
+        await ask(make_creator(backend), tools=[TOOL], tool_choice="none")
+    assert backend.turns[0].tools == ()
+
+
+async def test_calls_are_output_items(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
+    response = await ask(make_creator(backend), tools=[TOOL])
+    assert isinstance(response.output[0], FunctionCall)
+
+
+async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: MakeCreator) -> None:
+    creator = make_creator(ScriptedBackend.saying("x"))
+    for choice in (
+        {"type": "function", "name": "g"},
+        {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]},
+    ):
+        with pytest.raises(InvalidRequest, match="not declared"):
+            await ask(creator, tools=[TOOL], tool_choice=choice)
+    with pytest.raises(InvalidRequest, match="no tool is declared"):
+        await ask(creator, tool_choice="required")
+    with pytest.raises(Unsupported):
+        await ask(creator, tools=[TOOL], tool_choice={"type": "file_search"})

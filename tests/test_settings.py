@@ -1,0 +1,92 @@
+"""Settings: file, environment, overrides; and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import SettingsError
+from antiphon.settings import ModelRow, UpstreamSettings, load_settings
+
+
+def test_the_defaults_serve_the_embedded_model_on_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(environment={})
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8080)
+    assert settings.serves_local_model
+
+
+def test_the_environment_wins_over_the_file_and_overrides_over_both(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(
+        '[server]\nport = 1\nheartbeat = 2\n[[upstreams]]\nkind = "vllm"\nmodels = ["a", {name = "b", upstream = "c"}]\n'
+    )
+    environment = {
+        "ANTIPHON_SERVER__PORT": "3",
+        "ANTIPHON_SERVER__API_KEYS": '["k"]',
+        "ANTIPHON_STORE__INHERIT_TOOLS": "false",
+    }
+    settings = load_settings(path, environment, {"server": {"heartbeat": 4.0}})
+    assert (settings.server.port, settings.server.heartbeat, settings.server.api_keys) == (3, 4.0, ("k",))
+    assert settings.store.inherit_tools is False
+    assert settings.upstreams[0].models == ("a", ModelRow("b", "c"))
+    assert not settings.serves_local_model
+
+
+def test_the_file_can_be_named_by_the_environment_or_lie_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "antiphon.toml").write_text("[server]\nport = 5\n")
+    assert load_settings(environment={"ANTIPHON_CONFIG": str(tmp_path / "antiphon.toml")}).server.port == 5
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(environment={}).server.port == 5
+
+
+def test_upstreams_can_come_from_the_environment_or_the_caller() -> None:
+    row = '[{"base_url": "http://localhost:1/v1"}]'
+    assert (
+        load_settings(environment={"ANTIPHON_UPSTREAMS": row}).upstreams[0].base_url
+        == "http://localhost:1/v1"
+    )
+    given = UpstreamSettings(base_url="http://localhost:2/v1")
+    assert load_settings(environment={}, upstreams=(given,)).upstreams == (given,)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[server", "not valid TOML"),
+        ("[server]\nprot = 1\n", "prot"),
+        ("[server]\nport = 99999\n", "port"),
+        ('[server]\nhost = "0.0.0.0"\n', "without keys"),
+        ("[server]\nworkers = 2\n", "do not share memory"),
+        ('[store]\nurl = "oracle:"\n', "Unknown store"),
+        ("[[upstreams]]\nretries = -1\n", "retries"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=says):
+        load_settings(path, {})
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Cannot read"):
+        load_settings(tmp_path / "none.toml", {})
+
+
+def test_a_broken_value_in_the_environment_is_named() -> None:
+    with pytest.raises(SettingsError, match="ANTIPHON_SERVER__API_KEYS"):
+        load_settings(environment={"ANTIPHON_SERVER__API_KEYS": "[broken"})
+
+
+def test_other_hosts_are_fine_with_keys_and_workers_without_state() -> None:
+    environment = {
+        "ANTIPHON_SERVER__HOST": "0.0.0.0",
+        "ANTIPHON_SERVER__API_KEYS": '["k"]',
+        "ANTIPHON_SERVER__WORKERS": "2",
+        "ANTIPHON_STORE__URL": "none",
+    }
+    assert load_settings(environment=environment).server.workers == 2

@@ -1,0 +1,344 @@
+"""The machine holds its promises for any input (hypothesis), and the cases that real upstreams send."""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
+from antiphon.protocol.content import Logprob
+from antiphon.protocol.events import Event
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    ReasoningSummaryDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.context import TurnTool
+from antiphon.turn.machine import Machine
+from tests.turn.folding import fold, response_to_wire, to_wire
+from tests.turn.order import check_order
+
+USAGE = Usage(3, InputTokensDetails(1), 5, OutputTokensDetails(2), 8)
+TOOLS = {
+    "patch": TurnTool(name="patch", origin="patch", kind="custom"),
+    "time__now": TurnTool(name="time__now", origin="now", namespace="time"),
+}
+
+
+def machine(**options: Any) -> Machine:
+    numbers = count()
+    response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
+    return Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools=TOOLS, **options)
+
+
+def run(batches: Iterable[Sequence[Chunk]], **options: Any) -> list[Event]:
+    under_test = machine(**options)
+    events = under_test.start()
+    for batch in batches:
+        events += under_test.feed(batch)
+    events += under_test.end(2)
+    assert fold(events) == response_to_wire(under_test.response)
+    wire = [to_wire(event) for event in events]
+    check_order(wire)
+    return events
+
+
+def output(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
+    return to_wire(run([chunks], **options)[-1])["response"]["output"]
+
+
+def shape(*chunks: Chunk) -> list[tuple[str, str]]:
+    """Type and words of each output item."""
+    shapes: list[tuple[str, str]] = []
+    for item in output(*chunks):
+        words = item.get("arguments") or item.get("input") or ""
+        for part in item.get("content", []):
+            words += part.get("text", part.get("refusal", ""))
+        shapes.append((item["type"], words))
+    return shapes
+
+
+words = st.text(alphabet='ab {}"\n\u2028é', max_size=6)
+index = st.integers(0, 2)
+chunks = st.one_of(
+    st.builds(TextDelta, words),
+    st.builds(RefusalDelta, words),
+    st.builds(ReasoningDelta, words),
+    st.builds(ReasoningSummaryDelta, words, st.integers(0, 1)),
+    st.builds(CallStarted, index, st.sampled_from(["", "call_a", "call_b"]), st.sampled_from(["f", *TOOLS])),
+    st.builds(CallDelta, index, st.sampled_from(['{"a":', "1}", "{}", " ", "", '{"input":"x"}'])),
+    st.builds(CallFinished, index),
+    st.builds(AnnotationAdded, st.just({"type": "url_citation", "url": "u"})),
+    st.just(UsageReported(USAGE)),
+)
+endings = st.one_of(
+    st.sampled_from(
+        [Finished("stop"), Finished("length"), Finished("tool_calls"), Finished("content_filter")]
+    ),
+    st.just(Failed(BackendTimeout())),
+    st.none(),
+)
+
+
+@given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
+def test_whatever_a_backend_says_a_well_formed_stream_leaves(
+    batches: list[list[Chunk]], ending: Chunk | None
+) -> None:
+    run([*batches, [ending] if ending else []])
+
+
+@given(st.lists(chunks, max_size=12), endings, st.lists(chunks, max_size=3))
+def test_nothing_leaves_after_the_end_of_the_turn(
+    said: list[Chunk], ending: Chunk | None, late: list[Chunk]
+) -> None:
+    if ending is None:
+        return
+    late = [chunk for chunk in late if not isinstance(chunk, UsageReported)]
+    assert [to_wire(e) for e in run([[*said, ending]])] == [to_wire(e) for e in run([[*said, ending], late])]
+
+
+@given(st.text(min_size=1, max_size=30), st.data())
+def test_how_deltas_are_cut_does_not_change_the_response(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    arguments = '{"text": "' + "x" * 9 + '"}'
+    whole: list[Chunk] = [
+        ReasoningDelta(text),
+        TextDelta(text),
+        CallStarted(0, "c", "f"),
+        CallDelta(0, arguments),
+        Finished("stop"),
+    ]
+    cut: list[Chunk] = [
+        *map(ReasoningDelta, pieces), *map(TextDelta, pieces), CallStarted(0, "c", "f"),
+        *(CallDelta(0, character) for character in arguments), Finished("stop"),
+    ]  # fmt: skip
+    assert to_wire(run([whole])[-1])["response"] == to_wire(run([[chunk] for chunk in cut])[-1])["response"]
+
+
+@given(st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]))
+def test_interleaved_calls_leave_one_after_another_and_lose_nothing(order: list[int]) -> None:
+    pieces = {call: iter(['{"n":', f'"{call}', '"}']) for call in (0, 1, 2)}
+    started: list[int] = []
+    said: list[Chunk] = []
+    for call in order:
+        if call not in started:
+            started.append(call)
+            said.append(CallStarted(call, f"call_{call}", "f"))
+        said.append(CallDelta(call, next(pieces[call])))
+    expected = [("function_call", f'{{"n":"{call}"}}') for call in started]
+    assert shape(*said, Finished("tool_calls")) == expected
+
+
+def test_text_becomes_one_message() -> None:
+    assert shape(TextDelta("Hel"), TextDelta("lo"), Finished("stop")) == [("message", "Hello")]
+
+
+def test_text_after_a_whole_call_is_a_message_of_its_own() -> None:
+    said = (TextDelta("a"), CallStarted(0, "c", "f"), CallDelta(0, "{}"), TextDelta("b"), Finished("stop"))
+    assert shape(*said) == [("message", "a"), ("function_call", "{}"), ("message", "b")]
+
+
+def test_text_inside_an_unfinished_call_waits_for_the_call() -> None:
+    said = (
+        CallStarted(0, "c", "f"),
+        CallDelta(0, '{"a"'),
+        TextDelta("b"),
+        CallDelta(0, ":1}"),
+        Finished("stop"),
+    )
+    assert shape(*said) == [("function_call", '{"a":1}'), ("message", "b")]
+
+
+def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
+    under_test = machine()
+    under_test.feed([CallStarted(0, "a", "f"), CallDelta(0, '{"x":1}'), CallStarted(1, "b", "f")])
+    live = [to_wire(event)["type"] for event in under_test.feed([CallDelta(1, '{"y"')])]
+    assert live == ["response.function_call_arguments.delta"]
+
+
+def test_an_empty_answer_is_an_empty_message() -> None:
+    assert shape(Finished("stop")) == [("message", "")]
+    assert shape(ReasoningDelta("hm"), Finished("stop")) == [("reasoning", "hm"), ("message", "")]
+
+
+def test_a_call_without_arguments_has_the_empty_object() -> None:
+    assert shape(CallStarted(0, "c", "f"), Finished("tool_calls")) == [("function_call", "{}")]
+
+
+def test_length_makes_the_response_and_the_open_item_incomplete() -> None:
+    last = to_wire(run([[TextDelta("a"), Finished("length")]])[-1])
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert last["response"]["output"][0]["status"] == "incomplete"
+    assert last["response"]["completed_at"] is None
+
+
+def test_a_call_that_was_whole_before_the_cut_is_completed() -> None:
+    calls = (CallStarted(0, "a", "f"), CallDelta(0, "{}"), CallStarted(1, "b", "f"), CallDelta(1, '{"x'))
+    assert [item["status"] for item in output(*calls, Finished("length"))] == ["completed", "incomplete"]
+
+
+def test_content_filter_is_a_reason_to_be_incomplete() -> None:
+    last = to_wire(run([[Finished("content_filter")]])[-1])
+    assert last["response"]["incomplete_details"] == {"reason": "content_filter"}
+    assert last["response"]["output"] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BackendTimeout(), "server_error"),
+        (BackendRefused("slow down", status=429), "rate_limit_exceeded"),
+        (BackendRefused("too long", status=400, code="context_length_exceeded"), "context_length_exceeded"),
+    ],
+)
+def test_a_failure_is_an_error_and_then_response_failed(error: BackendRefused, code: str) -> None:
+    *_, mishap, last = map(to_wire, run([[TextDelta("a"), Failed(error)]]))
+    assert mishap["error"] == {
+        "type": error.to_wire()["type"],
+        "code": error.code,
+        "message": error.message,
+        "param": None,
+    }
+    assert last["response"]["error"] == {"code": code, "message": error.message}
+    assert last["response"]["output"][0]["status"] == "incomplete"
+
+
+def test_a_stream_that_just_ends_has_failed() -> None:
+    assert to_wire(run([[TextDelta("a")]])[-1])["response"]["status"] == "failed"
+
+
+def test_duplicate_and_missing_call_ids_are_replaced() -> None:
+    calls = (
+        CallStarted(0, "c", "f"),
+        CallDelta(0, "{}"),
+        CallStarted(1, "c", "f"),
+        CallDelta(1, "{}"),
+        CallStarted(2, "", "f"),
+    )
+    ids = [item["call_id"] for item in output(*calls, Finished("tool_calls"))]
+    assert ids[0] == "c"
+    assert len(set(ids)) == 3
+    assert all(ids)
+
+
+def test_the_last_usage_counts_even_after_the_finish() -> None:
+    early = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
+    last = run([[UsageReported(early), TextDelta("a"), Finished("stop")], [UsageReported(USAGE)]])[-1]
+    assert to_wire(last)["response"]["usage"]["total_tokens"] == 8
+
+
+def test_usage_is_null_when_nobody_reported_it() -> None:
+    assert to_wire(run([[Finished("stop")]])[-1])["response"]["usage"] is None
+
+
+def test_names_of_custom_and_namespaced_tools_are_restored() -> None:
+    custom, namespaced = output(
+        CallStarted(0, "a", "patch"), CallDelta(0, '{"input":"*** Begin"}'),
+        CallStarted(1, "b", "time__now"), Finished("tool_calls"),
+    )  # fmt: skip
+    assert (custom["type"], custom["name"], custom["input"]) == ("custom_tool_call", "patch", "*** Begin")
+    assert (namespaced["name"], namespaced["namespace"]) == ("now", "time")
+
+
+def test_a_custom_call_that_is_not_the_emulation_keeps_its_text() -> None:
+    assert output(CallStarted(0, "a", "patch"), CallDelta(0, "raw"), Finished("stop"))[0]["input"] == "raw"
+
+
+def test_a_forbidden_call_fails_the_response() -> None:
+    said = (CallStarted(0, "c", "f"), TextDelta("x"), Finished("stop"))
+    last = to_wire(run([said], forbidden=frozenset({"f"}))[-1])
+    assert last["type"] == "response.failed"
+    assert last["response"]["output"] == []
+
+
+@pytest.mark.parametrize("late", [CallDelta(0, "x"), CallDelta(7, "x")])
+def test_arguments_that_belong_to_no_open_call_fail_the_response(late: CallDelta) -> None:
+    said = (
+        CallStarted(0, "c", "f"),
+        CallDelta(0, "{}"),
+        TextDelta("a"),
+        late,
+        TextDelta("b"),
+        Finished("stop"),
+    )
+    last = to_wire(run([said])[-1])
+    assert last["response"]["status"] == "failed"
+
+
+def test_late_white_space_for_a_whole_call_is_nothing() -> None:
+    said = (
+        CallStarted(0, "c", "f"),
+        CallDelta(0, "{}"),
+        TextDelta("a"),
+        CallDelta(0, "\n"),
+        Finished("stop"),
+    )
+    assert shape(*said) == [("function_call", "{}"), ("message", "a")]
+
+
+def test_reasoning_is_sealed_when_asked_for() -> None:
+    item = output(ReasoningDelta("a"), ReasoningDelta("b"), Finished("stop"), seal="<{}>".format)[0]
+    assert item["encrypted_content"] == "<ab>"
+    assert item["content"] == [{"type": "reasoning_text", "text": "ab"}]
+
+
+def test_summaries_have_their_own_parts() -> None:
+    item = output(ReasoningSummaryDelta("a", 0), ReasoningSummaryDelta("b", 1), Finished("stop"))[0]
+    assert [part["text"] for part in item["summary"]] == ["a", "b"]
+
+
+def test_logprobs_travel_with_their_deltas() -> None:
+    logprob = Logprob("a", [97], -0.5)
+    item = output(TextDelta("a", (logprob,)), TextDelta("b"), Finished("stop"))[0]
+    assert item["content"][0]["logprobs"][0]["logprob"] == -0.5
+
+
+def test_annotations_follow_their_text() -> None:
+    citation = {
+        "type": "url_citation",
+        "url": "https://example.org",
+        "title": "t",
+        "start_index": 0,
+        "end_index": 1,
+    }
+    item = output(TextDelta("a"), AnnotationAdded(citation), TextDelta("b"), Finished("stop"))[0]
+    assert item["content"][0] == {
+        "type": "output_text",
+        "text": "ab",
+        "annotations": [citation],
+        "logprobs": [],
+    }
+
+
+def test_a_keepalive_has_a_number_of_its_own() -> None:
+    under_test = machine()
+    numbers = [
+        event.sequence_number for event in [*under_test.start(), *under_test.keepalive(), *under_test.end(2)]
+    ]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_the_error_of_a_broken_backend_says_so() -> None:
+    under_test = machine()
+    under_test.feed([Failed(BackendBroken("cut"))])
+    assert under_test.over
+    under_test.end(2)
+    assert under_test.response.error
+    assert under_test.response.error.message == "cut"
+    assert under_test.failure

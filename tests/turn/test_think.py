@@ -1,0 +1,93 @@
+"""Reasoning in tags is parted from the answer, however the text is cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.turn.chunks import ReasoningDelta, TextDelta
+from antiphon.turn.think import ThinkSplitter, Words
+
+
+def split(pieces: list[str], *, inside: bool = False) -> tuple[str, str]:
+    """The reasoning and the answer in these pieces of text."""
+    splitter = ThinkSplitter(inside=inside)
+    words: list[Words] = []
+    for piece in pieces:
+        words += [TextDelta(piece)] if splitter.settled else splitter.feed(piece)
+    words += splitter.finish()
+    reasoning = "".join(word.text for word in words if isinstance(word, ReasoningDelta))
+    return reasoning, "".join(word.text for word in words if isinstance(word, TextDelta))
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "answer"),
+    [
+        ("<think>why</think>because", "why", "because"),
+        ("\n <think>\nwhy\n</think>\n\nbecause\n", "why", "because\n"),
+        ("<think></think>because", "", "because"),
+        ("<think>never closed", "never closed", ""),
+        ("<think>a < b </thin> c</think>d", "a < b </thin> c", "d"),
+        ("<think>once</think>and <think>twice</think>", "once", "and <think>twice</think>"),
+        ("Hello <think>no</think>", "", "Hello <think>no</think>"),
+        ("  indented", "", "  indented"),
+        ("<thing>", "", "<thing>"),
+        ("<thi", "", "<thi"),
+        (" \n ", "", " \n "),
+        ("", "", ""),
+    ],
+)
+def test_tags_at_the_start_hold_the_reasoning(text: str, reasoning: str, answer: str) -> None:
+    assert split([text]) == (reasoning, answer)
+    assert split(list(text)) == (reasoning, answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "answer"),
+    [
+        ("why</think>because", "why", "because"),
+        ("\nwhy\n</think>\nbecause", "why", "because"),
+        ("<think>why</think>because", "why", "because"),
+        ("</think>because", "", "because"),
+        ("why", "why", ""),
+        ("<", "<", ""),
+    ],
+)
+def test_an_answer_may_begin_inside_the_tags(text: str, reasoning: str, answer: str) -> None:
+    assert split([text], inside=True) == (reasoning, answer)
+    assert split(list(text), inside=True) == (reasoning, answer)
+
+
+def test_a_closing_tag_alone_is_text_unless_the_answer_began_inside() -> None:
+    assert split(["why</think>because"]) == ("", "why</think>because")
+
+
+def test_other_tags_can_be_used() -> None:
+    splitter = ThinkSplitter(("[THINK]", "[/THINK]"))
+    assert splitter.feed("[THINK]hm[/THINK]yes") == [ReasoningDelta("hm"), TextDelta("yes")]
+
+
+def test_it_is_settled_with_the_first_word_of_the_answer() -> None:
+    splitter = ThinkSplitter()
+    splitter.feed("<think>a</think>\n")
+    assert not splitter.settled
+    splitter.feed("b")
+    assert splitter.settled
+
+
+def test_what_was_held_back_is_text_for_good_once_something_else_came_between() -> None:
+    splitter = ThinkSplitter()
+    assert splitter.feed("<thi") == []
+    assert splitter.finish() == [TextDelta("<thi")]
+    assert splitter.settled
+
+
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "<", "/", "think>", " ", "\n", "a", "é"]), max_size=12),
+    st.data(),
+)
+def test_how_the_text_is_cut_changes_nothing(parts: list[str], data: st.DataObject) -> None:
+    text = "".join(parts)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
+    pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    inside = data.draw(st.booleans())
+    assert split(pieces, inside=inside) == split([text], inside=inside)

@@ -1,0 +1,181 @@
+"""A chat-completions server on loopback that behaves as its model's name says. It is the outside world."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from aiohttp import web
+
+JsonObject = dict[str, Any]
+USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+
+
+class Upstream:
+    """What it heard, and what became of it."""
+
+    def __init__(self) -> None:
+        self.requests: list[JsonObject] = []
+        self.headers: list[dict[str, str]] = []
+        self.cut_off = threading.Event()
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = cast("JsonObject", await request.json())
+        self.requests.append(body)
+        self.headers.append(dict(request.headers))
+        behave = getattr(self, f"_{body['model'].replace('-', '_')}", None)
+        if behave is not None:
+            return await behave(request, body)
+        return await self._say(request, body, *_script(body))
+
+    async def models(self, _request: web.Request) -> web.Response:
+        data = [
+            {"id": name, "object": "model", "created": 1, "owned_by": "test"} for name in ("echo", "tools")
+        ]
+        return web.json_response({"object": "list", "data": data})
+
+    async def _say(
+        self, request: web.Request, body: JsonObject, message: JsonObject, reason: str
+    ) -> web.StreamResponse:
+        if not body.get("stream"):
+            choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
+            return web.json_response(
+                {"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE}
+            )
+        response = await _begin(request)
+        for delta in _cut(message):
+            await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        await _chunk(response, {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+        await _chunk(response, {"choices": [], "usage": USAGE})
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def _refuses(self, _request: web.Request, _body: JsonObject) -> web.Response:
+        error = {"message": "you are too fast", "type": "rate_limit", "code": "rate_limit"}
+        return web.json_response({"error": error}, status=429, headers={"retry-after": "60"})
+
+    async def _hangs(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
+        """Says one word and then nothing, until it is cut off."""
+        response = await _begin(request)
+        await _chunk(
+            response, {"choices": [{"index": 0, "delta": {"content": "one"}, "finish_reason": None}]}
+        )
+        try:
+            for _ in range(600):
+                await asyncio.sleep(0.05)
+                if request.transport is None or request.transport.is_closing():
+                    break
+        finally:
+            self.cut_off.set()
+        return response
+
+    async def _breaks(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
+        response = await _begin(request)
+        await _chunk(
+            response, {"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": None}]}
+        )
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async def _html(self, _request: web.Request, _body: JsonObject) -> web.Response:
+        return web.Response(text="<html>login</html>", content_type="text/html")
+
+    async def _endless(self, request: web.Request, _body: JsonObject) -> web.StreamResponse:
+        """One line of 64 MB."""
+        response = await _begin(request)
+        await response.write(b"data: ")
+        for _ in range(1024):
+            await response.write(b"x" * 65536)
+        return response
+
+
+async def _begin(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await response.prepare(request)
+    return response
+
+
+async def _chunk(response: web.StreamResponse, members: JsonObject) -> None:
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", **members}
+    await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+
+
+def _script(body: JsonObject) -> tuple[JsonObject, str]:
+    """What to say, by the model's name and the conversation so far."""
+    messages = body["messages"]
+    match body["model"]:
+        case "tools" if messages[-1]["role"] == "user":
+            calls = [
+                {"index": 0, "id": "call_a", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}},
+                {"index": 1, "id": "call_b", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'}},
+            ]  # fmt: skip
+            return {"content": None, "tool_calls": calls}, "tool_calls"
+        case "tools":
+            said = " and ".join(message["content"] for message in messages if message["role"] == "tool")
+            return {"content": f"It is {said}."}, "stop"
+        case "reasoning":
+            return {"reasoning_content": "Let me think.", "content": "Done."}, "stop"
+        case "json":
+            return {"content": '{"name": "Ada", "year": 1815}'}, "stop"
+        case "short":
+            return {"content": "cut"}, "length"
+        case _:
+            return {"content": "You said: " + _text(messages[-1]["content"])}, "stop"
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(part.get("text", part["type"]) for part in cast("list[JsonObject]", content))
+
+
+def _cut(message: JsonObject) -> list[JsonObject]:
+    """A message as the deltas of a stream."""
+    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
+    for field in ("reasoning_content", "content"):
+        text = message.get(field) or ""
+        deltas += [{field: text[at : at + 4]} for at in range(0, len(text), 4)]
+    for call in message.get("tool_calls", []):
+        arguments = call["function"]["arguments"]
+        deltas.append({"tool_calls": [{**call, "function": {**call["function"], "arguments": ""}}]})
+        deltas += [
+            {"tool_calls": [{"index": call["index"], "function": {"arguments": arguments[at : at + 5]}}]}
+            for at in range(0, len(arguments), 5)
+        ]
+    return deltas
+
+
+@contextmanager
+def run_upstream() -> Generator[Upstream, None, None]:
+    """The server, in a thread of its own."""
+    upstream = Upstream()
+    started, stop = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        app = web.Application(client_max_size=2**26)
+        app.router.add_post("/v1/chat/completions", upstream.answer)
+        app.router.add_get("/v1/models", upstream.models)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        upstream.url = f"http://{host}:{port}/v1"
+        started.set()
+        await stop.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield upstream
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        loop.close()

@@ -90,7 +90,7 @@ class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     parallel: Annotated[int, Meta(ge=1, le=64)] = 2
     """Requests that the model answers at once; more wait."""
     threads: Annotated[int, Meta(ge=0)] = 0
-    """CPU threads; 0 takes all cores."""
+    """CPU threads; 0 takes all cores but one, which the server keeps."""
 
 
 class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,11 +16,11 @@ from antiphon.backends.base import Backend
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.backends.registry import Deadlines, Endpoint, default_endpoint, endpoint_kind
+from antiphon.errors import SettingsError
 from antiphon.protocol.ids import Entropy, IdSource
 from antiphon.server.app import App, AppOptions
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
-from antiphon.server.process import drain_on_signals
 from antiphon.service.create import Creator
 from antiphon.service.router import Route, Router
 from antiphon.settings import LOOPBACK, ModelRow, Settings, UpstreamSettings
@@ -128,7 +128,7 @@ def make_local_backend(settings: Settings) -> LocalBackend:
         models_folder(),
         context=local.context,
         parallel=local.parallel,
-        threads=local.threads or os.cpu_count() or 1,
+        threads=local.threads or max(1, (os.cpu_count() or 1) - 1),
         heartbeat=settings.server.heartbeat,
     )
 
@@ -146,19 +146,26 @@ def seal_secret(settings: Settings, folder: Path) -> bytes:
         return settings.seal.key.encode()
     path = folder / SEAL_KEY_FILE
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        folder.mkdir(parents=True, exist_ok=True)
-        fresh = folder / f"{SEAL_KEY_FILE}.{os.getpid()}"
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(secrets.token_bytes(32))
-        try:
-            os.link(fresh, path)  # whoever comes first wins, and nobody reads half a key
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-        return path.read_bytes()
+        return path.read_bytes() if path.exists() else _make_secret(path)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot keep the sealing key at {path}: {error.strerror}. "
+            "Make the folder writable, or set seal.key."
+        ) from None
+
+
+def _make_secret(path: Path) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.touch(mode=0o600)
+    fresh.write_bytes(secrets.token_bytes(32))
+    try:
+        os.link(fresh, path)  # whoever comes first wins, and nobody reads half a key
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+    return path.read_bytes()
 
 
 def build_app(
@@ -178,8 +185,3 @@ def build_app(
     )
     ids = make_ids()
     return App(partial(open_creator, settings, routes), lambda: ids.new("req"), options, on_started)
-
-
-def build_served_app(settings: Settings) -> App:
-    """The application as a server process runs it."""
-    return build_app(settings, on_started=partial(drain_on_signals, settings.server.drain))

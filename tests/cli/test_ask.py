@@ -95,6 +95,14 @@ def test_a_schema_gives_checked_json(run: Run, upstream: ScriptedUpstream) -> No
     assert (sent["name"], sent["schema"]) == ("a_river", RIVER)
 
 
+def test_an_empty_schema_takes_any_json(run: Run, upstream: ScriptedUpstream) -> None:
+    Path("any.json").write_text("{}")
+    upstream.replies = [Reply(("[1, 2]",))]
+    result = run("ask", "Numbers", "--schema", "any.json", "--upstream", upstream.url, "--model", "tiny")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, [1, 2])
+    assert upstream.requests[0]["response_format"]["json_schema"]["schema"] == {}
+
+
 @pytest.mark.parametrize("answer", ["Rhine", '{"river": 5}', '{"stream": "Rhine"}'])
 def test_an_answer_of_another_shape_fails(run: Run, upstream: ScriptedUpstream, answer: str) -> None:
     Path("river.json").write_text(json.dumps(RIVER))

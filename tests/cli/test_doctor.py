@@ -99,6 +99,7 @@ def test_an_upstream_without_a_list_is_only_doubtful(run: Run, upstream: Scripte
     upstream.models = None
     result = run("doctor", "--json", "--upstream", upstream.url)
     assert (result.exit_code, checks(result)["upstream plain"]["status"]) == (0, "warning")
+    assert "It should work; see ! above." in run("doctor", "--upstream", upstream.url).stdout
 
 
 def test_a_model_that_the_upstream_does_not_list_is_doubtful(run: Run, upstream: ScriptedUpstream) -> None:

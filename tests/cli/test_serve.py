@@ -158,7 +158,7 @@ class TestServing:
             assert running.get("/v1/models") == 401
             _, log = running.stop()
         assert "Bearer $ANTIPHON_API_KEY" in running.banner
-        assert "every address" in running.banner
+        assert "every one of this machine" in running.banner
         assert "secret" not in running.banner + log
 
     def test_the_embedded_model_needs_no_options(self) -> None:

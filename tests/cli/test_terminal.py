@@ -122,7 +122,7 @@ def test_the_doctor_marks_in_colour(upstream: ScriptedUpstream) -> None:
 def test_the_embedded_model_answers(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     Path("n.json").write_text(json.dumps(schema))
-    with terminal("ask", "What is the capital of France?") as screen:
+    with terminal("ask", "What is the capital of France?", "--temperature", "0") as screen:
         assert screen.finish(LOADING) == 0
     assert "Paris" in screen.seen
     with terminal("ask", "A number", "--schema", "n.json") as screen:

@@ -22,7 +22,7 @@ from antiphon.errors import (
     Unsupported,
 )
 from antiphon.protocol.events import Event
-from antiphon.protocol.items import FunctionCall, Message, Reasoning
+from antiphon.protocol.items import FunctionCall, Message, OpaqueItem, Reasoning
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
 from antiphon.service.create import Creator
@@ -311,3 +311,24 @@ async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: Mak
         await ask(creator, tool_choice="required")
     with pytest.raises(Unsupported):
         await ask(creator, tools=[TOOL], tool_choice={"type": "file_search"})
+
+
+async def test_items_without_an_id_get_one_when_they_are_stored(make_creator: MakeCreator) -> None:
+    store = MemoryStore()
+    creator = make_creator(ScriptedBackend.saying("x"), store=store)
+    sent = [
+        {"type": "web_search_call", "status": "completed"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"role": "user", "content": "hi"},
+        {"role": "user", "id": "msg_mine", "content": "hi"},
+    ]
+    response = await ask(creator, input=sent)
+    opaque, known, message, mine = (await store.load("", response.id)).input
+    assert isinstance(opaque, OpaqueItem)
+    assert opaque.body["id"].startswith("item_")
+    assert isinstance(known, OpaqueItem)
+    assert known.body["id"] == "ws_1"
+    assert isinstance(message, Message)
+    assert str(message.id).startswith("msg_0")
+    assert isinstance(mine, Message)
+    assert mine.id == "msg_mine"

@@ -12,7 +12,7 @@ from antiphon.cli.terminal import output
 from antiphon.cli.upstreams import offered_models
 from antiphon.errors import AntiphonError
 from antiphon.server.app import App
-from antiphon.server.process import drain_on_signals
+from antiphon.server.process import drain_on_signals, spare_collector
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
 
@@ -46,6 +46,7 @@ class AnnouncedApp:
 
     def _started(self, app: App) -> None:
         drain_on_signals(self.settings.server.drain, app)
+        spare_collector()
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to name its models must not hold up the start.
             self._announcement = asyncio.get_running_loop().create_task(announce(self.banner))

@@ -123,7 +123,7 @@ def _params(options: AskOptions, schema: JsonObject | None) -> JsonObject:
         instructions=options.system,
         max_output_tokens=options.max_output_tokens,
         temperature=options.temperature,
-        text=schema_format(schema, options.schema) if schema and options.schema else None,
+        text=None if schema is None or options.schema is None else schema_format(schema, options.schema),
     )
 
 

@@ -59,14 +59,10 @@ class Banner:
 
     def _facts(self) -> list[tuple[str, str]]:
         settings = self.settings
-        host = settings.server.host
-        facts = [
-            *[("model", line) for line in self._models()],
-            *(
-                [("address", f"{host}, port {self.port}: every address of this machine")]
-                if host in _ANY
-                else []
-            ),
+        facts = [("model", line) for line in self._models()]
+        if settings.server.host in _ANY:
+            facts.append(("address", f"every one of this machine, port {self.port}"))
+        facts += [
             ("profile", settings.server.profile),
             ("store", _STORES.get(settings.store.url, settings.store.url)),
             ("keys", "on" if settings.server.api_keys else "off (listening on loopback only)"),

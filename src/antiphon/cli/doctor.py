@@ -60,8 +60,9 @@ def command(**values: Any) -> None:
     """
     options = DoctorOptions(**values)
     configure_logging(options.log_level or "error")
+    encoding = sys.stdout.encoding  # while something is shown to be at work, this is not the terminal
     with at_work("checking"):
-        checks = examine(options)
+        checks = examine(options, encoding)
     if options.machine:
         click.echo(msgspec.json.format(_to_json(checks), indent=2))
     else:
@@ -70,11 +71,11 @@ def command(**values: Any) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def examine(options: SettingsOptions) -> list[Check]:
+def examine(options: SettingsOptions, encoding: str) -> list[Check]:
     """Everything that can be checked; without settings, that is less."""
     configuration, settings = check_configuration(options)
     checks = [check_python(), check_packages(), configuration]
-    terminal = check_terminal(sys.stdout.encoding)
+    terminal = check_terminal(encoding)
     if terminal is not None:
         checks.append(terminal)
     checks.append(check_folder("data folder", data_folder()))
@@ -117,5 +118,12 @@ def _print(checks: Sequence[Check]) -> None:
         table.add_row(Text(mark, style=colour), Text(check.name, style="bold"), found)
     console.print(table)
     console.print()
-    verdict = "Everything is in order." if _well(checks) else "Something will not work; see ✗ above."
-    console.print(verdict, style="bold")
+    console.print(_verdict(checks), style="bold")
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    if not _well(checks):
+        return "Something will not work; see ✗ above."
+    if any(check.status == "warning" for check in checks):
+        return "It should work; see ! above."
+    return "Everything is in order."

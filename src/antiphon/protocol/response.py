@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.items import Item, OpaqueItem, OutputItem
+from antiphon.protocol.items import OutputItem
 from antiphon.protocol.requests import (
     CreateResponse,
     Metadata,
@@ -140,8 +140,3 @@ def _echo_text(text: TextOptions | None) -> TextOptions:
     if text is None:
         return _DEFAULT_TEXT
     return TextOptions(text.format or _PLAIN_TEXT, text.verbosity or "medium")
-
-
-def item_to_wire(item: Item) -> object:
-    """What to encode for an item: an opaque one is its body."""
-    return item.body if isinstance(item, OpaqueItem) else item

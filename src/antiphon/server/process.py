@@ -5,6 +5,7 @@ stream has ended.
 """
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -79,9 +80,6 @@ def serve(
     build_app: Callable[[], App], listener: socket.socket, *, workers: int, drain: float, log_level: str
 ) -> None:
     """Serve until told to stop; returns when everything has ended."""
-    # uvicorn raises the signal again when it is done; by then it has done its work.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore)
     config = uvicorn.Config(
         cast("Any", build_app),
         factory=True,
@@ -101,12 +99,28 @@ def serve(
     )
     if workers > 1:
         Multiprocess(config, sockets=[listener]).run()
-    else:
-        uvicorn.Server(config).run(sockets=[listener])
+        return
+    server = uvicorn.Server(config)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        # Before uvicorn listens for signals there is nothing to end; after it did, it raises them again.
+        if not server.started:
+            raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    server.run(sockets=[listener])
 
 
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    pass
+def spare_collector() -> None:
+    """Let the garbage collector look at new objects only, and seldom.
+
+    What stands after the start stays; a request leaves next to no cycles. Without this, a tenth of the time
+    goes into looking at modules and classes again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def drain_on_signals(grace: float, app: App) -> None:

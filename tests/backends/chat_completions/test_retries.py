@@ -114,3 +114,24 @@ async def test_an_error_as_the_first_event_is_raised() -> None:
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":0}}\n\n'
     error = b'data: {"error":{"message":"overloaded","code":503}}\n\n'
     assert (await fail(answering(SSE_HEAD + chunked(usage + error)))).status == 503
+
+
+async def test_an_idle_connection_that_was_just_closed_costs_no_try() -> None:
+    async def drop(wire: Wire) -> None:
+        wire.close()
+
+    good = answering(good_stream("ok"))
+    async with raw_upstream(good, drop, good) as upstream, backend_for(upstream, retries=0) as backend:
+        for _ in range(2):
+            assert await collect(backend) == [[TextDelta("ok"), Finished("stop")]]
+        assert (len(upstream.wires), upstream.connections) == (3, 2)
+
+
+async def test_a_new_connection_that_is_dropped_is_a_try() -> None:
+    async def drop(wire: Wire) -> None:
+        wire.close()
+
+    async with raw_upstream(drop) as upstream, backend_for(upstream, retries=0) as backend:
+        with pytest.raises(BackendUnreachable):
+            await collect(backend)
+        assert len(upstream.wires) == 1

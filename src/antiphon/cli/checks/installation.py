@@ -50,8 +50,8 @@ def check_folder(name: str, folder: Path) -> Check:
     return passed(name, str(folder) if nearest == folder else f"{folder} (will be made)")
 
 
-def check_terminal(encoding: str | None) -> Check | None:
+def check_terminal(encoding: str) -> Check | None:
     """Whether answers in any language can be printed; nothing to say if they can."""
-    if (encoding or "").lower().replace("-", "") == "utf8":
+    if encoding.lower().replace("-", "") == "utf8":
         return None
     return doubtful("terminal", f"encoding {encoding}", "Set LANG to a UTF-8 locale, or PYTHONUTF8=1.")

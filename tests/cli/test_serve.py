@@ -223,6 +223,7 @@ def test_a_data_folder_that_cannot_be_used_is_told(run: Run, monkeypatch: pytest
     Path("file").touch()
     monkeypatch.setenv("XDG_DATA_HOME", str(Path("file").absolute()))
     result = run("serve", "--port", "0", "--upstream", "http://127.0.0.1:1/v1")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: Not a directory")
+    assert result.exit_code == 2
+    assert "Not a directory" in result.stderr
+    assert "set seal.key" in result.stderr
     assert len(result.stderr.splitlines()) == 1

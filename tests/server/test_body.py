@@ -8,7 +8,7 @@ import pytest
 from antiphon.errors import BodyTimeout, BodyTooLarge
 from antiphon.server.exchange import Exchange
 from antiphon.server.guard import Head
-from antiphon.server.lifetime import ClientGone
+from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.types import Message
 
 
@@ -33,7 +33,7 @@ def piece(body: bytes, more: bool = True) -> Message:
 
 
 async def test_a_body_in_pieces_is_put_together() -> None:
-    assert await exchange([piece(b"a"), piece(b"b"), piece(b"c", more=False)]).body(10, 1) == b"abc"
+    assert await exchange([piece(b"a"), piece(b"b"), piece(b"c", more=False)]).body(10) == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,22 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 )
 async def test_a_body_beyond_the_limit_is_refused(messages: list[Message]) -> None:
     with pytest.raises(BodyTooLarge):
-        await exchange(messages).body(10, 1)
+        await exchange(messages).body(10)
 
 
 async def test_a_body_that_is_declared_too_large_is_not_read() -> None:
     with pytest.raises(BodyTooLarge):
-        await exchange([], content_length=b"11").body(10, 1)
+        await exchange([], content_length=b"11").body(10)
 
 
 @pytest.mark.parametrize("messages", [[], [piece(b"a")]])
 async def test_a_body_that_does_not_come_times_out(messages: list[Message]) -> None:
-    with pytest.raises(BodyTimeout):
-        await exchange(messages).body(10, 0.01)
+    request = exchange(messages)
+    with pytest.raises(BodyTimeout), Lifetimes().lease(request.receive) as lease:
+        lease.expect_body(0.01)
+        await request.body(10)
 
 
 async def test_a_client_that_leaves_in_mid_body_is_gone() -> None:
     with pytest.raises(ClientGone):
-        await exchange([piece(b"a"), {"type": "http.disconnect"}]).body(10, 1)
+        await exchange([piece(b"a"), {"type": "http.disconnect"}]).body(10)

@@ -102,7 +102,9 @@ async def test_a_json_request_that_outlives_the_drain_is_a_503(make_creator: Mak
 
 async def test_a_lease_raises_why_it_ended() -> None:
     lifetimes = Lifetimes()
-    with pytest.raises(ClientGone), lifetimes.lease(gone):
+    with pytest.raises(ClientGone), lifetimes.lease(gone) as lease:
+        lease.expect_body(9)
+        lease.expect_disconnect()
         await asyncio.wait_for(asyncio.Event().wait(), 2)
     with pytest.raises(Unavailable), lifetimes.lease(never):
         lifetimes.drain(0)

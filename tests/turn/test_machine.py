@@ -342,3 +342,18 @@ def test_the_error_of_a_broken_backend_says_so() -> None:
     assert under_test.response.error
     assert under_test.response.error.message == "cut"
     assert under_test.failure
+
+
+@given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
+def test_a_response_is_the_same_whether_or_not_somebody_listens(
+    batches: list[list[Chunk]], ending: Chunk | None
+) -> None:
+    def result(told: bool) -> Any:
+        under_test = machine(told=told)
+        heard = under_test.start()
+        for batch in [*batches, [ending] if ending else []]:
+            heard += under_test.feed(batch)
+        heard += under_test.end(2)
+        return under_test.response, str(under_test.failure)
+
+    assert result(told=True) == result(told=False)

@@ -286,6 +286,13 @@ class Pool:
         self._host, self._port, self._tls = host, port, tls
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the connections. Remembered: asking for the running one is a system call."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     def take(self) -> Connection | None:
         """An idle connection, if there is one."""
@@ -297,7 +304,7 @@ class Pool:
 
     async def connect(self) -> Connection:
         """A new connection; `OSError` says why there is none."""
-        loop = asyncio.get_running_loop()
+        loop = self.loop()
         _, connection = await loop.create_connection(
             lambda: Connection(loop, self),
             self._host,

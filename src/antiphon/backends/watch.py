@@ -17,8 +17,8 @@ _PAUSE = 0.01
 class Watch:
     """Follows one answer at a time. Only events count as life, so the reader reports them: `alive`."""
 
-    def __init__(self, endpoint: Endpoint, patience: float) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, patience: float) -> None:
+        self._loop = loop
         self._endpoint = endpoint
         self._deadlines = endpoint.deadlines
         self._patience = self._limit = patience

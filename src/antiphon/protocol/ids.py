@@ -22,4 +22,5 @@ class IdSource:
 
     def new(self, prefix: str) -> str:
         """One fresh id."""
-        return f"{prefix}_{int(self.clock() * 1000):012x}{self.entropy(16).hex()}"
+        milliseconds = int(self.clock() * 1000).to_bytes(6, "big")
+        return f"{prefix}_{(milliseconds + self.entropy(16)).hex()}"

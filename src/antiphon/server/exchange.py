@@ -4,9 +4,9 @@ import asyncio
 
 import msgspec
 
-from antiphon.errors import AntiphonError, BodyTimeout, BodyTooLarge, UnsupportedMedia
+from antiphon.errors import AntiphonError, BodyTooLarge, UnsupportedMedia
 from antiphon.server.guard import Head
-from antiphon.server.lifetime import ClientGone, Deadline
+from antiphon.server.lifetime import ClientGone
 from antiphon.server.types import Receive, Scope, Send
 
 Header = tuple[bytes, bytes]
@@ -37,16 +37,12 @@ class Exchange:
         self.request_id = request_id
         self.started = False
 
-    async def body(self, limit: int, seconds: float) -> bytes:
+    async def body(self, limit: int) -> bytes:
         """The whole JSON body. Size is checked before and while it is read."""
         self._check_media()
         declared = self.head.content_length
         if declared and int(declared) > limit:
             raise _too_large(limit)
-        with Deadline(seconds, lambda: _too_late(seconds)):
-            return await self._read(limit)
-
-    async def _read(self, limit: int) -> bytes:
         pieces: list[bytes] = []
         size = 0
         while True:
@@ -131,10 +127,6 @@ class Exchange:
     async def end_stream(self, payload: bytes) -> None:
         """The last events."""
         await self._send({"type": "http.response.body", "body": payload})
-
-
-def _too_late(seconds: float) -> BodyTimeout:
-    return BodyTimeout(f"The request body did not arrive within {seconds:g} seconds.")
 
 
 def _too_large(limit: int) -> BodyTooLarge:

@@ -27,38 +27,44 @@ HEADER_TIMEOUT = 10.0
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, except that half a request's head does not hold a connection for ever."""
+    """uvicorn's protocol, except that half a request's head does not hold a connection for ever.
 
-    _head_timer: asyncio.TimerHandle | None = None
+    One timer per connection looks now and then; a request costs it two assignments.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _head_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- uvicorn's own narrowing
         """A new connection must say something."""
         super().connection_made(transport)
-        self._watch_head()
+        self._head_since = self.loop.time()
+        self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing left to watch."""
-        self._unwatch_head()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """The first byte of a head."""
         super().on_message_begin()
-        if self._head_timer is None:
-            self._watch_head()
+        self._head_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._unwatch_head()
+        self._head_since = None
         super().on_headers_complete()
 
-    def _watch_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEADER_TIMEOUT, self.transport.close)
+    def _set_timer(self) -> None:
+        self._timer = self.loop.call_later(HEADER_TIMEOUT / 2, self._look)
 
-    def _unwatch_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _look(self) -> None:
+        if self._head_since is not None and self.loop.time() - self._head_since >= HEADER_TIMEOUT:
+            self.transport.close()
+        else:
+            self._set_timer()
 
 
 def bind(host: str, port: int) -> socket.socket:

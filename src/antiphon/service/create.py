@@ -156,6 +156,7 @@ class Run:
             tools={tool.name: tool for tool in turn.tools},
             forbidden=turn.forbidden,
             seal=creator.sealer.seal if _wants_seal(self._request) else None,
+            told=self._request.streamed,
         )
 
     async def _finish(self, machine: Machine) -> list[Event]:

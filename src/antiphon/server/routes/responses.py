@@ -6,7 +6,6 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.errors import AntiphonError
-from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.sse import DONE, SseRenderer
 from antiphon.server.exchange import Exchange
@@ -27,44 +26,40 @@ class ResponsesRoutes:
 
     async def create(self, exchange: Exchange) -> None:
         """Create a response."""
-        body = await exchange.body(self._max_body, self._body_timeout)
-        request = parse_create(body)
-        run = self._creator.start(request)
-        if request.streamed:
-            await self._stream(exchange, run)
-        else:
-            with self._lifetimes.lease(exchange.receive):
+        run: Run | None = None
+        try:
+            with self._lifetimes.lease(exchange.receive) as lease:
+                lease.expect_body(self._body_timeout)
+                request = parse_create(await exchange.body(self._max_body))
+                lease.expect_disconnect()
+                run = self._creator.start(request)
+                if request.streamed:
+                    await self._stream(exchange, run)
+                    return
                 response = await run.result()
             await exchange.send_json(msgspec.json.encode(response))
+        except ClientGone:
+            raise
+        except Exception as error:
+            if run is None or not exchange.started:
+                raise
+            await self._abort(exchange, run, error)
 
     async def _stream(self, exchange: Exchange, run: Run) -> None:
         """Send events as they come. Until the first batch, an error is still an HTTP status."""
         renderer = SseRenderer()
-        try:
-            with self._lifetimes.lease(exchange.receive):
-                async with aclosing(run.events()) as batches:
-                    async for events in batches:
-                        if not exchange.started:
-                            await exchange.start_stream()
-                        await self._send(exchange, run, renderer, events)
-        except ClientGone:
-            raise
-        except AntiphonError as error:
-            await self._abort(exchange, run, renderer, error)
-        except Exception:
-            logger.exception("request %s broke", exchange.request_id)
-            fault = AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")
-            await self._abort(exchange, run, renderer, fault)
+        async with aclosing(run.events()) as batches:
+            async for events in batches:
+                if not exchange.started:
+                    await exchange.start_stream()
+                if run.ended:
+                    await exchange.end_stream(renderer.render(events) + DONE)
+                else:
+                    await exchange.send_events(renderer.render(events))
 
-    @staticmethod
-    async def _send(exchange: Exchange, run: Run, renderer: SseRenderer, events: list[Event]) -> None:
-        if run.ended:
-            await exchange.end_stream(renderer.render(events) + DONE)
-        else:
-            await exchange.send_events(renderer.render(events))
-
-    async def _abort(self, exchange: Exchange, run: Run, renderer: SseRenderer, error: AntiphonError) -> None:
-        """A fault from outside the run: told in the stream if that has begun."""
-        if not exchange.started:
-            raise error
-        await self._send(exchange, run, renderer, await run.abort(error))
+    async def _abort(self, exchange: Exchange, run: Run, error: Exception) -> None:
+        """The stream has begun, so the fault is told in the stream."""
+        if not isinstance(error, AntiphonError):
+            logger.error("request %s broke", exchange.request_id, exc_info=error)
+            error = AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")
+        await exchange.end_stream(SseRenderer().render(await run.abort(error)) + DONE)

@@ -164,7 +164,6 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         assert self._answer is None
         answer = self._answer = Answer(self)
-        self._parser = httptools.HttpResponseParser(self)
         self._head_size = 0
         self._framed = self._keep_alive = False
         self._transport.write(request)

@@ -66,19 +66,20 @@ class Upstream:
 
     async def check(self, answer: Answer) -> None:
         """Raise for every answer that is not one."""
-        name, status, secrets = self.endpoint.name, answer.status, self.endpoint.secrets
+        name, status, media = self.endpoint.name, answer.status, media_type(answer)
+        if status == 200 and media in (EVENT_STREAM, JSON) and "content-encoding" not in answer.headers:
+            return
         if status >= 400:
             body = await _beginning(answer, MAX_ERROR_BYTES)
             raise self._refuse(self.endpoint, status, answer.headers, body)
         if status != 200:
-            target = redact(answer.headers.get("location", ""), secrets, 200)
+            target = redact(answer.headers.get("location", ""), self.endpoint.secrets, 200)
             where = f" to '{target}', which is not followed: correct its base_url" if target else ""
             raise BackendBroken(f"The upstream '{name}' answered with status {status}{where}.")
         if answer.headers.get("content-encoding", "identity") != "identity":
             raise BackendBroken(f"The upstream '{name}' compressed its answer although it was told not to.")
-        media = media_type(answer)
         if media not in (EVENT_STREAM, JSON):
-            said = excerpt(await _beginning(answer, 4096), secrets)
+            said = excerpt(await _beginning(answer, 4096), self.endpoint.secrets)
             raise BackendBroken(f"The upstream '{name}' answered with '{media}', which is no answer: {said}")
 
     def lost(self, fault: ConnectionFault) -> BackendError:

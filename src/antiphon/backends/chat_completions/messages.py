@@ -47,10 +47,6 @@ class _Block:
         """Whether the model may still be speaking in it."""
         return self.head["role"] == "assistant" and not self.outputs
 
-    def messages(self) -> list[JsonObject]:
-        tail: list[JsonObject] = [{"role": "user", "content": self.media}] if self.media else []
-        return [self.head, *self.outputs, *tail]
-
 
 def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> list[JsonObject]:
     """The whole conversation. `asks` are emulations that are put to the model in the system message."""
@@ -81,7 +77,14 @@ class _Transcript:
                 first = {"role": "system", "content": ""}
                 self._blocks.insert(0, _Block(first))
             first["content"] = "\n\n".join(filter(None, [first["content"], *asks]))
-        return [message for block in self._blocks for message in block.messages()]
+        messages: list[JsonObject] = []
+        for block in self._blocks:
+            messages.append(block.head)
+            if block.outputs:
+                messages += block.outputs
+            if block.media:
+                messages.append({"role": "user", "content": block.media})
+        return messages
 
     def add(self, item: Item, path: str) -> None:
         """One more item."""

@@ -136,14 +136,19 @@ class ChunkReader:
         except DECODE_ERRORS:
             self._broken(body, chunks)
             return chunks
+        answered = False
         for choice in wire.choices or ():
-            for position, call in enumerate((choice.message and choice.message.tool_calls) or ()):
-                call.index = position
+            if choice.message is not None:
+                answered = True
+                for position, call in enumerate(choice.message.tool_calls or ()):
+                    call.index = position
         self._take(wire, body, chunks)
-        if not self.over and not any(choice.message for choice in wire.choices or ()):
-            self._broken(body, chunks)
-        elif not self.over:
+        if self.over:
+            return chunks
+        if answered:
             self._finish(chunks)
+        else:
+            self._broken(body, chunks)
         return chunks
 
     def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
@@ -198,8 +203,9 @@ class ChunkReader:
         if delta.refusal:
             self._flush(chunks)
             chunks.append(RefusalDelta(delta.refusal))
-        citations = map(read_citation, delta.annotations or ())
-        chunks.extend(AnnotationAdded(citation) for citation in citations if citation)
+        if delta.annotations:
+            citations = map(read_citation, delta.annotations)
+            chunks.extend(AnnotationAdded(citation) for citation in citations if citation)
         calls = delta.tool_calls or (
             [CallWire(function=delta.function_call)] if delta.function_call else None
         )
@@ -242,7 +248,7 @@ class ChunkReader:
             self._words(self._think.finish(), chunks)
 
     def _finish(self, chunks: list[Chunk]) -> None:
-        if self._calls.nameless:
+        if self._calls.any and self._calls.nameless:
             message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
             self._fail(BackendBroken(message), chunks)
             return

@@ -45,7 +45,7 @@ class Exchange:
         self._attempt = 0
         self._resume_at = 0.0
         self._chance = chance
-        self._watch = Watch(self._loop, upstream.endpoint, patience)
+        self._watch = Watch(upstream.watches, self._loop, upstream.endpoint, patience)
         self._connecting: asyncio.Task[Connection] | None = None
         self._connect_by = 0.0
         self._answer: Answer | None = None

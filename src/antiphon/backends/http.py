@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from antiphon.backends.connection import Answer, ConnectionFault, Disconnected, NotHttp, Pool
 from antiphon.backends.redact import excerpt, redact
 from antiphon.backends.registry import Endpoint
+from antiphon.backends.watch import Watches
 from antiphon.errors import BackendBroken, BackendError, BackendTimeout, BackendUnreachable, SettingsError
 
 EVENT_STREAM = "text/event-stream"
@@ -45,6 +46,7 @@ class Upstream:
 
     def __init__(self, endpoint: Endpoint, refuse: Refuse, *, headers: Mapping[str, str]) -> None:
         self.endpoint = endpoint
+        self.watches = Watches(endpoint)
         self._refuse = refuse
         self._path, self.pool, host = _locate(endpoint)
         self._head = _write_headers(

@@ -1,7 +1,7 @@
 """`Watch`: heartbeats and deadlines of one answer, at next to no cost per read.
 
-One timer watches the whole exchange. It fires when something may be due, looks at two timestamps, and nearly
-always just sets itself again; only when the reader really waits too long does it interrupt the wait.
+One timer per upstream looks at all answers that are awaited; a read costs a look at the clock, and an answer
+that comes quickly costs no timer at all.
 """
 
 import asyncio
@@ -10,23 +10,52 @@ from antiphon.backends.connection import Answer
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendTimeout
 
-_PAUSE = 0.01
-"""The watch never looks more often than this."""
+MAX_INTERVAL = 0.25
+MIN_INTERVAL = 0.005
+
+
+class Watches:
+    """All answers of one upstream that are under way."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        deadlines = endpoint.deadlines
+        shortest = min(endpoint.heartbeat, deadlines.first_byte, deadlines.between, deadlines.answer)
+        self._interval = max(MIN_INTERVAL, min(MAX_INTERVAL, shortest / 8))
+        self._open: set[Watch] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, watch: "Watch", loop: asyncio.AbstractEventLoop) -> None:
+        """Look after this one too."""
+        self._open.add(watch)
+        if self._timer is None:
+            self._timer = loop.call_later(self._interval, self._sweep, loop)
+
+    def remove(self, watch: "Watch") -> None:
+        """It is over."""
+        self._open.discard(watch)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for watch in list(self._open):
+            watch.look(now)
+        self._timer = loop.call_later(self._interval, self._sweep, loop) if self._open else None
 
 
 class Watch:
     """Follows one answer at a time. Only events count as life, so the reader reports them: `alive`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, patience: float) -> None:
+    def __init__(
+        self, watches: Watches, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, patience: float
+    ) -> None:
+        self._watches = watches
         self._loop = loop
         self._endpoint = endpoint
         self._deadlines = endpoint.deadlines
         self._patience = self._limit = patience
-        now = self._loop.time()
+        now = loop.time()
         self._end = now + self._deadlines.total
         self._alive_at = self._heard_at = self._left_at = now
         self._answer: Answer | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._late = False
         self._started = False
 
@@ -35,8 +64,7 @@ class Watch:
         self._answer = answer
         self._limit = self._patience
         self._alive_at = self._left_at = self._loop.time()
-        if self._timer is None:
-            self._set_timer()
+        self._watches.add(self, self._loop)
 
     def begin_wait(self) -> None:
         """The reader is back. While it was away (its own client may be slow), our clocks stood still."""
@@ -58,10 +86,19 @@ class Watch:
 
     def hurry(self, seconds: float) -> None:
         """Wait no longer than this for what is still to come."""
-        if seconds < self._limit:
-            self._limit = seconds
-            self.close()
-            self._set_timer()
+        self._limit = min(self._limit, seconds)
+
+    def look(self, now: float) -> None:
+        """Interrupt the wait if something is due."""
+        answer = self._answer
+        if answer is None or not answer.waiting:
+            return
+        if now >= min(self._alive_at + self._limit, self._end):
+            self._late = True
+            answer.interrupt()
+        elif now >= self._heard_at + self._endpoint.heartbeat:
+            self._heard_at = now
+            answer.interrupt()
 
     def check(self) -> None:
         """After an interruption: raise if that was a deadline."""
@@ -75,25 +112,4 @@ class Watch:
 
     def close(self) -> None:
         """Stop watching."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _set_timer(self) -> None:
-        # The limit may fall to `between` before the timer fires, so it looks no later than that.
-        silence = self._alive_at + min(self._limit, self._deadlines.between)
-        due = min(silence, self._end, self._heard_at + self._endpoint.heartbeat)
-        self._timer = self._loop.call_at(max(due, self._loop.time() + _PAUSE), self._look)
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        answer = self._answer
-        if answer is None or not answer.waiting:
-            pass
-        elif now >= min(self._alive_at + self._limit, self._end):
-            self._late = True
-            answer.interrupt()
-        elif now >= self._heard_at + self._endpoint.heartbeat:
-            self._heard_at = now
-            answer.interrupt()
-        self._set_timer()
+        self._watches.remove(self)

@@ -3,10 +3,12 @@
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import fields, replace
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import OutputItem
 from antiphon.protocol.requests import (
+    CreateBody,
     CreateResponse,
     Metadata,
     ReasoningOptions,
@@ -98,45 +100,30 @@ class Response(Struct, frozen=True, kw_only=True):
 
 
 _PLAIN_TEXT = TextFormat(type="text")
-_DEFAULT_TEXT = TextOptions(_PLAIN_TEXT, "medium")
-_DEFAULT_REASONING = ReasoningOptions()
+_BLANK = Response(id="", created_at=0, model="", text=TextOptions(_PLAIN_TEXT, "medium"))
+_ECHOED = tuple(
+    field.name
+    for field in fields(CreateBody)
+    if field.name
+    in {own.name for own in fields(Response)} - {"conversation", "service_tier", "store", "text"}
+)
+"""Parameters that come back as they were given; what was not given has the default of `Response`."""
 
 
 def new_response(request: CreateResponse, *, id: str, created_at: int) -> Response:
     """The response at its start: the request echoed, no output yet."""
     given = request.params
-    tier = given.service_tier
-    return Response(
-        id=id,
-        created_at=created_at,
-        background=given.background or False,
-        frequency_penalty=given.frequency_penalty or 0.0,
-        instructions=given.instructions,
-        max_output_tokens=given.max_output_tokens,
-        max_tool_calls=given.max_tool_calls,
-        metadata=given.metadata or {},
-        model=given.model,
-        parallel_tool_calls=given.parallel_tool_calls is not False,
-        presence_penalty=given.presence_penalty or 0.0,
-        previous_response_id=given.previous_response_id,
-        prompt_cache_key=given.prompt_cache_key,
-        prompt_cache_retention=given.prompt_cache_retention,
-        reasoning=given.reasoning or _DEFAULT_REASONING,
-        safety_identifier=given.safety_identifier,
-        service_tier="default" if tier is None or tier == "auto" else tier,
-        store=request.stored,
-        temperature=1.0 if given.temperature is None else given.temperature,
-        text=_echo_text(given.text),
-        tool_choice=request.tool_choice,
-        tools=[tool.body if isinstance(tool, HostedTool) else tool for tool in request.tools],
-        top_logprobs=given.top_logprobs or 0,
-        top_p=1.0 if given.top_p is None else given.top_p,
-        truncation=given.truncation or "disabled",
-        user=given.user,
-    )
-
-
-def _echo_text(text: TextOptions | None) -> TextOptions:
-    if text is None:
-        return _DEFAULT_TEXT
-    return TextOptions(text.format or _PLAIN_TEXT, text.verbosity or "medium")
+    echo: dict[str, Any] = {"id": id, "created_at": created_at, "store": request.stored}
+    for name in _ECHOED:
+        value = getattr(given, name)
+        if value is not None:
+            echo[name] = value
+    if given.service_tier is not None and given.service_tier != "auto":
+        echo["service_tier"] = given.service_tier
+    if given.text is not None:
+        echo["text"] = TextOptions(given.text.format or _PLAIN_TEXT, given.text.verbosity or "medium")
+    if request.tools:
+        echo["tools"] = [tool.body if isinstance(tool, HostedTool) else tool for tool in request.tools]
+    if request.tool_choice != "auto":
+        echo["tool_choice"] = request.tool_choice
+    return replace(_BLANK, **echo)

@@ -221,6 +221,18 @@ async def test_heartbeats_come_while_the_upstream_thinks() -> None:
         assert len(upstream.wires) == 1
 
 
+async def test_no_heartbeat_comes_while_the_upstream_talks() -> None:
+    async def talk(wire: Wire) -> None:
+        await wire.send(SSE_HEAD)
+        for _ in range(20):
+            await wire.send(chunked(WORD))
+            await asyncio.sleep(0.02)
+        await wire.send(chunked(STOP + DONE) + chunked(b""))
+
+    async with raw_upstream(talk) as upstream, backend_for(upstream, heartbeat=0.2) as backend:
+        assert all(await collect(backend))
+
+
 async def test_heartbeats_come_while_a_body_is_written() -> None:
     async def slow(wire: Wire) -> None:
         answer = whole(200, json.dumps(COMPLETION).encode())

@@ -89,14 +89,8 @@ class _Transcript:
     def add(self, item: Item, path: str) -> None:
         """One more item."""
         match item:
-            case Message(role="assistant"):
-                self._assistant_says(plain_text(item.content, f"{path}.content"))
-            case Message(role="user"):
-                content = chat_content(item.content, self._quirks, f"{path}.content", self._notes)
-                self._blocks.append(_Block({"role": "user", "content": content}))
-                self._thoughts.clear()  # they led to nothing
             case Message():
-                self.system(item.role, plain_text(item.content, f"{path}.content"))
+                self._message(item, f"{path}.content")
             case Reasoning():
                 self._thinks(item)
             case FunctionCall():
@@ -109,6 +103,16 @@ class _Transcript:
                 self._leave_out(item, path)
             case ItemReference():
                 raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
+
+    def _message(self, item: Message, path: str) -> None:
+        if item.role == "user":
+            content = chat_content(item.content, self._quirks, path, self._notes)
+            self._blocks.append(_Block({"role": "user", "content": content}))
+            self._thoughts.clear()  # they led to nothing
+        elif item.role == "assistant":
+            self._assistant_says(plain_text(item.content, path))
+        else:
+            self.system(item.role, plain_text(item.content, path))
 
     def system(self, role: str, text: str) -> None:
         """Instructions: one message at the start if possible, for templates that take only that."""

@@ -66,11 +66,6 @@ class Run:
         self._machine: Machine | None = None
         self.ended = False
 
-    @property
-    def response(self) -> Response | None:
-        """The response as it stands; None before the first event."""
-        return self._machine.response if self._machine else None
-
     async def events(self) -> AsyncGenerator[list[Event], None]:
         """Batches of events; the last one holds the terminal event, and what it says is stored.
 

@@ -62,15 +62,6 @@ class Router:
                 models.setdefault(info.id, info)
         return list(models.values())
 
-    def serves(self, model: str) -> bool:
-        """Whether some route takes this name."""
-        return bool(self._exact.get(model) or self._wildcard)
-
-    def backends(self) -> list[Backend]:
-        """Every backend once."""
-        routes = [*self._wildcard, *(route for routes in self._exact.values() for route in routes)]
-        return list({id(route.backend): route.backend for route in routes}.values())
-
 
 async def _offer(backend: Backend) -> Sequence[ModelInfo]:
     try:

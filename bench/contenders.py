@@ -2,7 +2,8 @@
 
 A script starts one gateway in the foreground; it is given PORT (where to listen on 127.0.0.1), UP_PORT
 (where the mock listens) and WORK (an empty folder). With the argument `version` it prints its version
-instead, and fails when the gateway is not installed. Lines `# key: value` tell the rest.
+instead, and fails when the gateway is not installed. Lines `# key: value` tell the rest; `state` only if it
+keeps what it answers, in WORK.
 """
 
 import re
@@ -17,7 +18,7 @@ from bench.scenarios import APIS, Api
 PEERS = HERE / "peers"
 OURS = "antiphon"
 DIRECT = "direct"
-FACT = re.compile(r"^# (api|health|install): (.+)$", re.MULTILINE)
+FACT = re.compile(r"^# (api|health|install|state): (.+)$", re.MULTILINE)
 VERSION = re.compile(r"\d+(?:\.\w+)+")
 
 
@@ -30,6 +31,7 @@ class Contender:
     health: str = ""
     install: str = ""
     script: Path | None = None
+    state: str = ""
 
     def version(self) -> str | None:
         """The installed version; None when it is not installed."""
@@ -46,7 +48,8 @@ class Contender:
 def read_script(script: Path) -> Contender:
     """A contender from its script."""
     facts = dict(FACT.findall(script.read_text()))
-    return Contender(script.stem, APIS[facts["api"]], facts["health"], facts["install"], script)
+    state = facts.get("state", "")
+    return Contender(script.stem, APIS[facts["api"]], facts["health"], facts["install"], script, state)
 
 
 def all_contenders() -> dict[str, Contender]:

@@ -3,7 +3,7 @@
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,29 +42,36 @@ def body_of(contender: Contender, name: str) -> Path:
 
 
 @contextmanager
-def serving(contender: Contender, rig: Rig) -> Generator[Gateway]:
-    """Run a contender for the length of the block; raises NotServing."""
+def serving(
+    contender: Contender, rig: Rig, label: str = "", extra: Mapping[str, str] | None = None
+) -> Generator[Gateway]:
+    """Run a contender for the length of the block; raises NotServing.
+
+    Its state is in out/, on a disk like everything else there: in some systems /tmp is memory.
+    """
     if contender.script is None:
         yield Gateway(contender, rig.mock_port, None, None, None)
         return
-    log = OUT / f"{contender.name}.log"
+    log = OUT / f"{label or contender.name}.log"
     port = free_port()
-    with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        extra = {"PORT": str(port), "UP_PORT": str(rig.mock_port), "WORK": work}
+    with tempfile.TemporaryDirectory(prefix="work-", dir=OUT) as work:
+        given = {**(extra or {}), "PORT": str(port), "UP_PORT": str(rig.mock_port), "WORK": work}
         begin = time.monotonic()
-        with logged(["bash", str(contender.script)], core=rig.cores.gateway, log=log, extra=extra) as process:
-            cold_start = _await_health(contender, port, process, begin)
+        with logged(["bash", str(contender.script)], core=rig.cores.gateway, log=log, extra=given) as process:
+            cold_start = _await_health(contender, port, process, begin, log)
             _ask_once(contender, port)
             time.sleep(SETTLE)
             yield Gateway(contender, port, process.pid, cold_start, memory_mb(process.pid))
 
 
-def _await_health(contender: Contender, port: int, process: subprocess.Popen[bytes], begin: float) -> float:
+def _await_health(
+    contender: Contender, port: int, process: subprocess.Popen[bytes], begin: float, log: Path
+) -> float:
     """The seconds from the spawn to the first 200."""
     why = "no answer"
     while time.monotonic() < begin + START_LIMIT:
         if process.poll() is not None:
-            raise NotServing(f"it ended with status {process.returncode}: {_last_words(contender)}")
+            raise NotServing(f"it ended with status {process.returncode}: {_last_words(log)}")
         try:
             get(port, contender.health, timeout=10)
         except OSError as error:
@@ -83,6 +90,6 @@ def _ask_once(contender: Contender, port: int) -> None:
         raise NotServing(f"its first answer failed: {error}") from error
 
 
-def _last_words(contender: Contender) -> str:
-    lines = (OUT / f"{contender.name}.log").read_text(errors="replace").strip().splitlines()
+def _last_words(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else "(it said nothing)"

@@ -2,9 +2,10 @@
  * load: a closed-loop HTTP/1.1 load generator that understands server-sent events.
  *
  * One thread, epoll, keep-alive, loopback only.  Each connection sends the same POST again as
- * soon as its answer is complete.  Every answer is checked (status, last event, number of text
- * deltas); counted are answers, events and deltas; timed are the first delta, the whole answer
- * and, when the mock stamps its tokens, the way of each delta from the mock to here.
+ * soon as its answer is complete; with "-" as the body-file, the same GET.  Every answer is
+ * checked (status, last event, number of text deltas); counted are answers, events and deltas;
+ * timed are the first delta, the whole answer and, when the mock stamps its tokens, the way of
+ * each delta from the mock to here.
  *
  * Build: cc -O2 -o load load.c
  * Run:   ./load port path body-file [-c connections] [-d seconds] [-w warm-up seconds]
@@ -327,14 +328,19 @@ static void run(struct conn *conns, int count) {
 
 static void build_request(const char *path, const char *file) {
     static char content[1 << 20];
-    FILE *f = fopen(file, "r");
-    if (!f) { perror(file); exit(1); }
-    size_t n = fread(content, 1, sizeof content, f);
-    fclose(f);
+    size_t n = 0;
+    int get = !strcmp(file, "-");
+    if (!get) {
+        FILE *f = fopen(file, "r");
+        if (!f) { perror(file); exit(1); }
+        n = fread(content, 1, sizeof content, f);
+        fclose(f);
+    }
     request = malloc(n + 1024);
     int head = snprintf(request, 1024,
-        "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
-        "Authorization: Bearer sk-bench\r\nContent-Length: %zu\r\n\r\n", path, port, n);
+        "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+        "Authorization: Bearer sk-bench\r\nContent-Length: %zu\r\n\r\n",
+        get ? "GET" : "POST", path, port, n);
     if (head >= 1024) { fprintf(stderr, "path too long\n"); exit(2); }
     memcpy(request + head, content, n);
     request_len = head + n;

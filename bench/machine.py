@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-NAMES = {"antiphon": "Antiphon", "nginx": "nginx", "litellm": "LiteLLM"}
+NAMES = {"antiphon": "Antiphon", "nginx": "nginx", "litellm": "LiteLLM", "agentic": "agentic-api"}
 
 
 def processor() -> str:

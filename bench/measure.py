@@ -9,7 +9,7 @@ from typing import cast
 from bench.gateway import Gateway
 from bench.processes import session
 from bench.procfs import cpu_seconds, foreign_seconds, memory_mb
-from bench.rig import OUT, Rig
+from bench.rig import OUT, Rig, exchange
 from bench.scenarios import JSON_END, Scenario
 
 Metrics = dict[str, float]
@@ -66,12 +66,25 @@ def measure(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metrics, st
 
 def _command(gateway: Gateway, scenario: Scenario) -> list[str]:
     kind, api = scenario.kind, gateway.contender.api
-    command = [str(OUT / "load"), str(gateway.port), api.path, str(gateway.body(kind.body))]
+    command = [str(OUT / "load"), str(gateway.port), *_request(gateway, scenario)]
     command += ["-c", str(scenario.connections), "-d", str(kind.seconds), "-w", str(kind.warm_up)]
     command += ["-r", str(kind.warm_up / 2), "-m", api.delta]
     if kind.deltas is None:
         return [*command, "-e", JSON_END]
     return [*command, "-e", api.end, "-k", str(kind.deltas)]
+
+
+def _request(gateway: Gateway, scenario: Scenario) -> tuple[str, str]:
+    """The path, and the file with the body: `-` for a GET."""
+    path, body = gateway.contender.api.path, gateway.body(scenario.kind.body)
+    if scenario.kind.work == "create":
+        return path, str(body)
+    try:
+        answer = exchange(gateway.port, "POST", path, body=body.read_bytes(), timeout=30)
+    except OSError as error:
+        raise LoadFailed(f"nothing to retrieve: {error}") from error
+    stored = cast("dict[str, str]", json.loads(answer))
+    return f"{path}/{stored['id']}", "-"
 
 
 def _clocks(gateway: Gateway, ours: set[int]) -> Clocks:

@@ -1,22 +1,26 @@
 /*
- * mock: the cheapest chat-completions upstream there can be, for load tests.
+ * mock: the cheapest upstream there can be, for load tests: chat completions, and responses for
+ * gateways that ask for those.
  *
  * One thread, epoll, HTTP/1.1 with keep-alive, loopback only.  It answers
  *
- *   POST .../chat/completions   stream or not, as the request says
+ *   POST .../chat/completions   stream or not, as the request says (mock_chat.c)
+ *   POST .../responses          the same text as a response (mock_responses.c)
  *   GET  .../models             one model, "mock"
- *   GET  /stats                 counters as JSON; "active" is the number of answers under way
+ *   GET  /health                200
+ *   GET  /stats                 counters as JSON; "active" is the number of answers under way,
+ *                               "bytes" the length of all requests
  *   GET  /control?key=value&... sets options, for all connections from now on:
  *
- *     tokens    content chunks per answer, unless the request gives max_tokens or
- *               max_completion_tokens
+ *     tokens    content chunks per answer, unless the request gives max_tokens,
+ *               max_completion_tokens or max_output_tokens
  *     delay_us  pause before each chunk of a stream and before a JSON answer
  *     burst     chunks per write of a stream; 0: as many as the buffer holds
  *     stamp     1: the text of a chunk is " @<monotonic ns>@", so that the client can time it
  *     yield     1: give up the core after each write, so that a client on the same core reads
  *               at once and the times it takes do not include the mock's next writes
  *
- * Build: cc -O2 -o mock mock.c        Run: ./mock 9100 [key=value ...]
+ * Build: cc -O2 -o mock mock*.c        Run: ./mock 9100 [key=value ...]
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,20 +40,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OUT_SIZE 65536
-#define OUT_SPARE 2048 /* no single chunk is longer */
+#include "mock.h"
+
 #define EVENTS 512
-
-enum phase { ROLE, CONTENT, SENT };
-
-struct conn {
-    int fd, busy, stream, usage, tokens, next_token, dead, queued, epollout, close_after;
-    enum phase phase;
-    char *in, *out;
-    size_t in_len, in_cap, out_len, out_off;
-    uint64_t due;
-    struct conn *next; /* in the queue, or among the dead */
-};
 
 struct request {
     char *path, *body; /* both end with a NUL */
@@ -58,7 +51,7 @@ struct request {
 };
 
 static long opt_tokens = 100, opt_delay_us, opt_burst = 1, opt_stamp, opt_yield;
-static uint64_t n_requests, n_chunks, n_aborted, n_active;
+static uint64_t n_requests, n_bytes, n_chunks, n_aborted, n_active;
 static int epoll_fd;
 static struct conn *queue_head, *queue_tail, *graveyard;
 
@@ -69,21 +62,9 @@ static const char *const TOKENS[] = {
     " roof", " at", " once"};
 #define N_TOKENS (sizeof TOKENS / sizeof *TOKENS)
 
-#define CHUNK_HEAD                                                                              \
-    "data: {\"id\":\"chatcmpl-5d1c0e9a7b3f48626ad0\",\"object\":\"chat.completion.chunk\","     \
-    "\"created\":1760000000,\"model\":\"mock\",\"choices\":["
-#define DELTA_HEAD CHUNK_HEAD "{\"index\":0,\"delta\":{\"content\":\""
-#define DELTA_TAIL "\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
-
 static const char STREAM_HEAD[] =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     "Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n";
-static const char ROLE_CHUNK[] = CHUNK_HEAD
-    "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
-    "\"logprobs\":null,\"finish_reason\":null}]}\n\n";
-static const char STOP_CHUNK[] =
-    CHUNK_HEAD "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n";
-static const char DONE[] = "data: [DONE]\n\n";
 static const char MODELS[] =
     "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\","
     "\"created\":1760000000,\"owned_by\":\"mock\"}]}";
@@ -163,12 +144,12 @@ static int flush_out(struct conn *c) {
     return 0;
 }
 
-static void put(struct conn *c, const char *bytes, size_t n) {
+void put(struct conn *c, const char *bytes, size_t n) {
     memcpy(c->out + c->out_len, bytes, n);
     c->out_len += n;
 }
 
-static void put_chunk(struct conn *c, const char *bytes, size_t n) {
+void put_chunk(struct conn *c, const char *bytes, size_t n) {
     char head[24];
     put(c, head, snprintf(head, sizeof head, "%zx\r\n", n));
     put(c, bytes, n);
@@ -177,62 +158,39 @@ static void put_chunk(struct conn *c, const char *bytes, size_t n) {
 
 /* ---- answers ------------------------------------------------------------------------------ */
 
-static size_t token_text(struct conn *c, char *to) {
+size_t put_token(struct conn *c, char *to) {
+    c->next_token++;
     if (opt_stamp) return sprintf(to, " @%" PRIu64 "@", now_ns());
-    const char *token = TOKENS[c->next_token % N_TOKENS];
+    const char *token = TOKENS[(c->next_token - 1) % N_TOKENS];
     size_t n = strlen(token);
     memcpy(to, token, n);
     return n;
 }
 
-static void put_content(struct conn *c) {
-    static char chunk[1024] = DELTA_HEAD;
-    size_t n = sizeof DELTA_HEAD - 1;
-    n += token_text(c, chunk + n);
-    memcpy(chunk + n, DELTA_TAIL, sizeof DELTA_TAIL - 1);
-    put_chunk(c, chunk, n + sizeof DELTA_TAIL - 1);
-    c->next_token++;
-    n_chunks++;
-}
-
-static void put_ending(struct conn *c) {
-    put_chunk(c, STOP_CHUNK, sizeof STOP_CHUNK - 1);
-    if (c->usage) {
-        char chunk[400];
-        int n = snprintf(chunk, sizeof chunk,
-            CHUNK_HEAD "],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\n",
-            c->tokens, c->tokens + 12);
-        put_chunk(c, chunk, n);
-    }
-    put_chunk(c, DONE, sizeof DONE - 1);
-    put(c, "0\r\n\r\n", 5);
+size_t put_text(struct conn *c, char *to) {
+    size_t n = 0;
+    for (c->next_token = 0; c->next_token < c->tokens && n < TEXT_MAX;) n += put_token(c, to + n);
+    return n;
 }
 
 /* Appends what comes next in the stream. */
 static void put_next(struct conn *c) {
-    if (c->phase == ROLE) {
-        put_chunk(c, ROLE_CHUNK, sizeof ROLE_CHUNK - 1);
+    if (c->phase == OPENING) {
+        c->dialect->opening(c);
         c->phase = CONTENT;
     } else if (c->next_token < c->tokens) {
-        put_content(c);
+        c->dialect->content(c);
+        n_chunks++;
     } else {
-        put_ending(c);
+        c->dialect->ending(c);
+        put(c, "0\r\n\r\n", 5);
         c->phase = SENT;
     }
 }
 
 static void put_json(struct conn *c) {
-    static char body[OUT_SIZE];
-    size_t n = sprintf(body,
-        "{\"id\":\"chatcmpl-5d1c0e9a7b3f48626ad0\",\"object\":\"chat.completion\","
-        "\"created\":1760000000,\"model\":\"mock\",\"choices\":[{\"index\":0,\"message\":"
-        "{\"role\":\"assistant\",\"content\":\"");
-    for (; c->next_token < c->tokens && n < OUT_SIZE - OUT_SPARE; c->next_token++)
-        n += token_text(c, body + n);
-    n += sprintf(body + n,
-        "\",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":"
-        "{\"prompt_tokens\":12,\"completion_tokens\":%d,\"total_tokens\":%d}}",
-        c->tokens, c->tokens + 12);
+    static char body[TEXT_MAX + OUT_SPARE];
+    size_t n = c->dialect->json(c, body);
     char head[160];
     put(c, head, snprintf(head, sizeof head,
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n", n));
@@ -255,8 +213,8 @@ static void go_on(struct conn *c) {
 /* One step of an answer: its pause is over. */
 static void step(struct conn *c) {
     if (c->stream) {
-        long left = opt_burst > 0 ? opt_burst : OUT_SIZE;
-        while (c->phase != SENT && left-- > 0 && c->out_len < OUT_SIZE - OUT_SPARE) put_next(c);
+        long left = opt_burst > 0 ? opt_burst : OUT_FULL;
+        while (c->phase != SENT && left-- > 0 && c->out_len < OUT_FULL) put_next(c);
     } else {
         put_json(c);
     }
@@ -283,14 +241,16 @@ static int find_true(const char *json, const char *key) {
     return !strncmp(value_of(json, key), "true", 4);
 }
 
-static void start_answer(struct conn *c, const char *body) {
+static void start_answer(struct conn *c, const struct dialect *dialect, const char *body) {
     long tokens = find_int(body, "\"max_completion_tokens\"");
-    if (tokens < 0) tokens = find_int(body, "\"max_tokens\"");
+    if (tokens < 0) tokens = find_int(body, dialect->limit);
+    c->dialect = dialect;
+    c->number = n_requests;
     c->tokens = tokens >= 0 ? tokens : opt_tokens;
     c->stream = find_true(body, "\"stream\"");
     c->usage = find_true(body, "\"include_usage\"");
     c->next_token = 0;
-    c->phase = ROLE;
+    c->phase = OPENING;
     c->busy = 1;
     n_active++;
     if (c->stream) put(c, STREAM_HEAD, sizeof STREAM_HEAD - 1);
@@ -320,14 +280,17 @@ static void reply_control(struct conn *c, char *path) {
 static void reply_stats(struct conn *c) {
     char body[200];
     snprintf(body, sizeof body,
-        "{\"requests\":%" PRIu64 ",\"chunks\":%" PRIu64 ",\"aborted\":%" PRIu64 ",\"active\":%" PRIu64 "}\n",
-        n_requests, n_chunks, n_aborted, n_active);
+        "{\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"chunks\":%" PRIu64 ",\"aborted\":%" PRIu64
+        ",\"active\":%" PRIu64 "}\n",
+        n_requests, n_bytes, n_chunks, n_aborted, n_active);
     reply(c, "200 OK", body);
 }
 
 static void dispatch(struct conn *c, struct request *r) {
     n_requests++;
-    if (strstr(r->path, "/chat/completions")) start_answer(c, r->body);
+    if (strstr(r->path, "/chat/completions")) start_answer(c, &CHAT, r->body);
+    else if (strstr(r->path, "/responses")) start_answer(c, &RESPONSES, r->body);
+    else if (!strcmp(r->path, "/health")) reply(c, "200 OK", "{}");
     else if (strstr(r->path, "/models")) reply(c, "200 OK", MODELS);
     else if (!strncmp(r->path, "/control", 8)) reply_control(c, r->path);
     else if (!strncmp(r->path, "/stats", 6)) reply_stats(c);
@@ -386,6 +349,7 @@ static void parse(struct conn *c) {
         dispatch(c, &r);
         free(r.copy);
         *r.after = kept;
+        n_bytes += r.after - c->in;
         c->in_len -= r.after - c->in;
         memmove(c->in, r.after, c->in_len);
         if (!c->busy || c->dead) continue;

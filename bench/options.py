@@ -35,7 +35,7 @@ class _Arguments(argparse.Namespace):
 
 
 def _kinds() -> str:
-    return "\n".join(f"  {name:6} {kind.about}" for name, kind in KINDS.items())
+    return "\n".join(f"  {name:8} {kind.about}" for name, kind in KINDS.items())
 
 
 def _scenario(text: str) -> Scenario:
@@ -54,8 +54,8 @@ def _count(text: str) -> int:
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Antiphon beside its peers: rates, latency, memory, cold start.",
-        epilog=f"kinds of load:\n{_kinds()}\n\nCold start and idle memory are always measured.",
+        description="Measure Antiphon beside its peers: rates, latency, memory, cold start, state.",
+        epilog=f"kinds:\n{_kinds()}\n\nCold start and idle memory are always measured.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bench.chain import HISTORY, ON_DISK, RESUMED
 from bench.contenders import DIRECT, OURS
 from bench.runner import START
 from bench.scenarios import Scenario
 from bench.summary import ADDED, Summary
 from bench.targets import Target, Verdict, judge
 
-COMPARED = ("nginx", "litellm")
+COMPARED = ("nginx", "litellm", "agentic")
 MISSING = "–"
 Line = tuple[str, str]  # metric, unit
 
@@ -24,18 +25,26 @@ ONE: tuple[Line, ...] = (
     (ADDED, "first delta p50, ms more than direct"),
     ("total_p50_ms", "whole answer p50, ms"),
 )
+ANSWERS: tuple[Line, ...] = (
+    ("answers_per_s", "answers/s"),
+    ("total_p99_ms", "whole answer p99, ms"),
+    ("cpu_us", "CPU per answer, µs"),
+)
 LINES: dict[str, tuple[Line, ...]] = {
-    "json": (
-        ("answers_per_s", "answers/s"),
-        ("total_p99_ms", "whole answer p99, ms"),
-        ("cpu_us", "CPU per answer, µs"),
-    ),
+    "json": ANSWERS,
+    "kept": ANSWERS,
     "paced": (
         ("transit_p50_ms", "token's way p50, ms"),
         ("transit_p99_ms", "token's way p99, ms"),
         ("cpu_us", "CPU per delta, µs"),
     ),
     "hold": (("memory_mb", "memory, MB"),),
+    "retrieve": (("total_p50_ms", "retrieval p50, ms"), ("total_p99_ms", "retrieval p99, ms")),
+    "chain": (
+        (HISTORY, "history read from the store p50, ms"),
+        (RESUMED, "whole answer p50, ms more than without history"),
+        (ON_DISK, "on disk, MB"),
+    ),
     START: (("idle_mb", "idle memory, MB"), ("cold_start_s", "cold start, s")),
 }
 
@@ -67,7 +76,7 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def _table(self) -> Iterator[str]:
-        ratios = [f"{OURS} / {peer}" for peer in COMPARED]
+        ratios = [f"{OURS} / {peer}" for peer in self._compared()]
         yield _cells("scenario", "number", *self.contenders, *ratios)
         yield _cells("---", "---", *["---:"] * (len(self.contenders) + len(ratios)))
         for scenario in self.scenarios:
@@ -78,8 +87,11 @@ class Report:
 
     def _row(self, scenario: str, metric: str, unit: str) -> str:
         values = [number(self.summary.value(name, scenario, metric)) for name in self.contenders]
-        ratios = [times(self.summary.ratio((OURS, peer), scenario, metric)) for peer in COMPARED]
+        ratios = [times(self.summary.ratio((OURS, peer), scenario, metric)) for peer in self._compared()]
         return _cells(scenario, unit, *values, *ratios)
+
+    def _compared(self) -> list[str]:
+        return [peer for peer in COMPARED if peer in self.contenders]
 
 
 def _lines(scenario: Scenario) -> tuple[Line, ...]:
@@ -115,7 +127,7 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _measured(target: Target, value: float) -> str:
-    return times(value) if target.peer else number(value)
+    return times(value) if target.relative else number(value)
 
 
 def columns(present: Sequence[str]) -> list[str]:

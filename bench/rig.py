@@ -41,8 +41,11 @@ class Rig:
 
     def active(self) -> int:
         """The number of answers that the mock is giving."""
-        stats = cast("dict[str, int]", json.loads(get(self.mock_port, "/stats")))
-        return stats["active"]
+        return self._stats()["active"]
+
+    def received(self) -> int:
+        """The length of all requests that the mock has got so far."""
+        return self._stats()["bytes"]
 
     def drain(self) -> None:
         """Wait until nobody asks anything of the mock any more; bounded."""
@@ -50,6 +53,9 @@ class Rig:
         limit = time.monotonic() + DRAIN
         while self.active() and time.monotonic() < limit:
             time.sleep(0.1)
+
+    def _stats(self) -> dict[str, int]:
+        return cast("dict[str, int]", json.loads(get(self.mock_port, "/stats")))
 
 
 def get(port: int, path: str, timeout: float = 5) -> bytes:
@@ -91,13 +97,15 @@ def compile_tools() -> None:
     """Build mock and load into out/, when their source is newer."""
     OUT.mkdir(exist_ok=True)
     for name in ("mock", "load"):
-        source, program = HERE / f"{name}.c", OUT / name
-        if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+        sources, program = sorted(HERE.glob(f"{name}*.[ch]")), OUT / name
+        changed = max(source.stat().st_mtime for source in sources)
+        if program.exists() and program.stat().st_mtime > changed:
             continue
         compiler = shutil.which("cc")
         if compiler is None:
             raise RuntimeError("no C compiler: apt-get install gcc libc6-dev")
-        subprocess.run([compiler, "-O2", "-o", program, source], check=True, timeout=120)
+        units = [source for source in sources if source.suffix == ".c"]
+        subprocess.run([compiler, "-O2", "-o", program, *units], check=True, timeout=120)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.contenders import DIRECT, Contender
+from bench.chain import RESUMED, measure_chain
+from bench.contenders import DIRECT, OURS, Contender
 from bench.gateway import Gateway, NotServing, serving
 from bench.measure import LoadFailed, Metrics, Row, measure
 from bench.rig import Rig
@@ -25,10 +26,15 @@ class Plan:
 
     def minutes(self) -> float:
         """How long it takes on a quiet machine, roughly."""
-        per_contender = 8 + sum(
-            scenario.kind.seconds + scenario.kind.warm_up + 1 for scenario in self.scenarios
+        once = sum(
+            8 + sum(scenario.kind.seconds + scenario.kind.warm_up + 1 for scenario in self.suiting(contender))
+            for contender in self.contenders
         )
-        return self.rounds * len(self.contenders) * per_contender / 60
+        return self.rounds * once / 60
+
+    def suiting(self, contender: Contender) -> Iterator[Scenario]:
+        """The scenarios that make sense for a contender."""
+        return (scenario for scenario in self.scenarios if _suits(contender, scenario))
 
 
 def say(text: str) -> None:
@@ -58,31 +64,44 @@ def _measured(contender: Contender, plan: Plan, rig: Rig, number: int) -> Iterat
         if gateway.cold_start_s is not None and gateway.idle_mb is not None:
             metrics = {"cold_start_s": gateway.cold_start_s, "idle_mb": gateway.idle_mb}
             yield Row(contender.name, START, number, metrics)
-        for scenario in plan.scenarios:
-            if contender.name == DIRECT and scenario.kind_name == "hold":
-                continue  # there is no gateway whose memory could be measured
+        for scenario in plan.suiting(contender):
             metrics, fault = _quietest(gateway, scenario, rig, plan.tries)
             say(_progress(contender, scenario, number, metrics) + (f"  ! {fault}" if fault else ""))
             yield Row(contender.name, scenario.name, number, metrics, fault)
 
 
+def _suits(contender: Contender, scenario: Scenario) -> bool:
+    if scenario.kind.work == "resume":
+        return contender.name == OURS  # the chain is put straight into our store
+    if scenario.kind.stored:
+        return bool(contender.state)
+    return contender.name != DIRECT or scenario.kind_name != "hold"  # it is the gateway that takes memory
+
+
 def _quietest(gateway: Gateway, scenario: Scenario, rig: Rig, tries: int) -> tuple[Metrics, str]:
     """Measure until nobody else was busy, and take the least disturbed try."""
+    once = measure_chain if scenario.kind.work == "resume" else measure
     found: list[tuple[Metrics, str]] = []
     for _ in range(tries):
-        found.append(measure(gateway, scenario, rig))
+        found.append(once(gateway, scenario, rig))
         if found[-1][0]["noise_cores"] < NOISY:
             break
     return min(found, key=lambda result: result[0]["noise_cores"])
 
 
 def _progress(contender: Contender, scenario: Scenario, number: int, metrics: Metrics) -> str:
+    return (
+        f"round {number + 1}  {contender.name:10} {scenario.name:10} {_headline(scenario, metrics):>30}"
+        f"  noise {metrics['noise_cores']:.2f}"
+    )
+
+
+def _headline(scenario: Scenario, metrics: Metrics) -> str:
+    if scenario.kind.work == "resume":
+        return f"{metrics[RESUMED]:.1f} ms"
     rate = (
         f"{metrics['deltas_per_s']:,.0f} deltas/s"
         if metrics["deltas"]
         else f"{metrics['answers_per_s']:,.0f} answers/s"
     )
-    return (
-        f"round {number + 1}  {contender.name:10} {scenario.name:10} {rate:>20}"
-        f"  cpu {metrics['cpu_cores']:.2f}  noise {metrics['noise_cores']:.2f}"
-    )
+    return f"{rate}  cpu {metrics['cpu_cores']:.2f}"

@@ -1,6 +1,7 @@
-"""What is measured: the two APIs, the kinds of load, and scenarios (`kind:connections`)."""
+"""What is measured: the two APIs, the kinds of work, and scenarios (`kind:connections`)."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,16 @@ APIS = {
 }
 JSON_END = '"usage"'
 
+Work = Literal["create", "retrieve", "resume"]
+"""Ask for answers; read a stored one again; go on from a long chain of stored ones."""
+
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to load a contender; `seconds` are measured after `warm_up`."""
+    """One way to put a contender to work; `seconds` are measured after `warm_up`.
+
+    What is `stored` is asked only of contenders that keep state.
+    """
 
     about: str
     body: str
@@ -32,6 +39,8 @@ class Kind:
     delay_us: int = 0
     burst: int = 1
     stamp: int = 0
+    work: Work = "create"
+    stored: bool = False
 
 
 KINDS = {
@@ -52,14 +61,27 @@ KINDS = {
     "hold": Kind(
         "streams of 10 tokens/s, for the memory they take", "stream_100", 100, 10, 2, delay_us=100_000
     ),
+    "kept": Kind("like json, and every answer is stored", "kept_100", stored=True),
+    "k100": Kind("like s100, and every answer is stored", "kept_stream_100", 100, stored=True),
+    "retrieve": Kind("one stored answer, read again and again", "kept_100", work="retrieve", stored=True),
+    "chain": Kind(
+        "going on from 1,000 stored turns of 4 items (takes no connections)",
+        "",
+        seconds=10,
+        work="resume",
+        stored=True,
+    ),
 }
-DEFAULT = ("json:32", "s100:32", "s1000:32", "s100:1", "paced:256", "hold:256")
+DEFAULT = (
+    "json:32", "s100:32", "s1000:32", "s100:1", "paced:256", "hold:256",
+    "kept:32", "k100:32", "retrieve:1", "chain",
+)  # fmt: skip
 MAX_CONNECTIONS = 4096
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of load over a number of connections."""
+    """A kind of work over a number of connections."""
 
     name: str
     kind_name: str
@@ -84,12 +106,17 @@ class Scenario:
 
 
 def parse(text: str) -> Scenario:
-    """Read `kind:connections`; raises ValueError."""
+    """Read `kind:connections`, or the name of a kind that takes none; raises ValueError."""
     kind_name, _, count = text.partition(":")
     if kind_name not in KINDS:
         raise ValueError(f"unknown kind {kind_name!r}, use one of {', '.join(KINDS)}")
+    kind = KINDS[kind_name]
+    if kind.work == "resume":
+        if text != kind_name:
+            raise ValueError(f"{kind_name} takes no connections: say only {kind_name}")
+        return Scenario(text, kind_name, kind, 1)
     if not count.isdecimal() or not 1 <= int(count) <= MAX_CONNECTIONS:
         raise ValueError(
             f"{text!r} needs a number of connections from 1 to {MAX_CONNECTIONS}, as in {kind_name}:32"
         )
-    return Scenario(text, kind_name, KINDS[kind_name], int(count))
+    return Scenario(text, kind_name, kind, int(count))

@@ -30,6 +30,11 @@ class Summary:
         above, below = (self.value(name, scenario, metric) for name in over)
         return above / below if above is not None and below else None
 
+    def share(self, contender: str, scenarios: tuple[str, str], metric: str) -> float | None:
+        """A contender's median in one scenario over its median in another."""
+        above, below = (self.value(contender, scenario, metric) for scenario in scenarios)
+        return above / below if above is not None and below else None
+
     def errors(self, contender: str, scenario: str) -> int:
         """The number of wrong answers."""
         return sum(int(row.metrics.get("errors", 0)) for row in self._cell(contender, scenario))
@@ -47,8 +52,8 @@ class Summary:
         if noisy := [cell for cell in cells if self._noise(*cell) >= NOISY]:
             most = max(self._noise(*cell) for cell in noisy)
             yield f"up to {most:.2f} cores were busy with something else during {_listed(noisy)}"
-        if idle := [cell for cell in cells if self._limited_by_load(*cell)]:
-            yield f"the load side, not the gateway, was the limit in {_listed(idle)}"
+        if idle := [cell for cell in cells if self._not_the_limit(*cell)]:
+            yield f"not the gateway's core but the load side or the disk was the limit in {_listed(idle)}"
 
     def _cell(self, contender: str, scenario: str) -> list[Row]:
         return [row for row in self.rows if (row.contender, row.scenario) == (contender, scenario)]
@@ -61,7 +66,7 @@ class Summary:
         direct = self.value(DIRECT, scenario, "first_p50_ms")
         return None if own is None or direct is None or contender == DIRECT else own - direct
 
-    def _limited_by_load(self, contender: str, scenario: str) -> bool:
+    def _not_the_limit(self, contender: str, scenario: str) -> bool:
         kind, _, connections = scenario.partition(":")
         used = self.value(contender, scenario, "cpu_cores")
         saturating = kind not in ("paced", "hold") and connections not in ("", "1")

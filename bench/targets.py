@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bench.chain import HISTORY, ON_DISK
 from bench.contenders import OURS
 from bench.runner import START
 from bench.summary import ADDED, Summary
@@ -9,7 +10,7 @@ from bench.summary import ADDED, Summary
 
 @dataclass(frozen=True)
 class Target:
-    """A bound on one number: at least, at most (exclusive), or at least so many times a peer's."""
+    """A bound on one number, or on how many times a peer's it is, or our own in the scenario `base`."""
 
     what: str
     scenario: str
@@ -17,12 +18,24 @@ class Target:
     at_least: float | None = None
     below: float | None = None
     peer: str | None = None
+    base: str | None = None
+
+    @property
+    def relative(self) -> bool:
+        """Whether the number is a ratio."""
+        return self.peer is not None or self.base is not None
 
     def measured(self, summary: Summary) -> float | None:
-        """The number, or the ratio when a peer is named."""
-        if self.peer is None:
-            return summary.value(OURS, self.scenario, self.metric)
-        return summary.ratio((OURS, self.peer), self.scenario, self.metric)
+        """The number, or the ratio."""
+        if self.base is not None:
+            return summary.share(OURS, (self.scenario, self.base), self.metric)
+        if self.peer is not None:
+            return summary.ratio((OURS, self.peer), self.scenario, self.metric)
+        return summary.value(OURS, self.scenario, self.metric)
+
+    def errors(self, summary: Summary) -> int:
+        """The number of our wrong answers behind it."""
+        return sum(summary.errors(OURS, name) for name in (self.scenario, self.base) if name)
 
     def passes(self, value: float) -> bool:
         """Whether the bound holds."""
@@ -40,6 +53,17 @@ TARGETS = (
     Target("less than 80 MB when idle", START, "idle_mb", below=80),
     Target("less than 150 MB with 256 open streams", "hold:256", "memory_mb", below=150),
     Target("cold start in less than 1.5 s", START, "cold_start_s", below=1.5),
+    Target(
+        "stored: at least 50 % of the answers/s", "kept:32", "answers_per_s", at_least=0.5, base="json:32"
+    ),
+    Target("stored: at least 60 % of the events/s", "k100:32", "events_per_s", at_least=0.6, base="s100:32"),
+    Target(
+        "stored: ahead of agentic-api's answers/s", "kept:32", "answers_per_s", at_least=1, peer="agentic"
+    ),
+    Target("stored: ahead of agentic-api's deltas/s", "k100:32", "deltas_per_s", at_least=1, peer="agentic"),
+    Target("retrieval in less than 2 ms (p50)", "retrieve:1", "total_p50_ms", below=2),
+    Target("history of 1,000 turns × 4 items in less than 25 ms (p50)", "chain", HISTORY, below=25),
+    Target("1,000 turns × 4 items in less than 10 MB on disk", "chain", ON_DISK, below=10),
 )
 
 
@@ -60,6 +84,6 @@ def judge(summary: Summary) -> list[Verdict]:
 
 def _judge(target: Target, summary: Summary) -> Verdict:
     value = target.measured(summary)
-    errors = summary.errors(OURS, target.scenario)
+    errors = target.errors(summary)
     passed = None if value is None else target.passes(value) and not errors
     return Verdict(target, value, errors, passed)

@@ -1,6 +1,22 @@
 """What holds for all tests."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.postgres import postgres
+
+__all__ = ["postgres"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests keep nothing where a user keeps it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
 
 # A loaded machine draws and runs examples slowly; that says nothing about the code.
 settings.register_profile("antiphon", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -62,7 +62,7 @@ def run_server(
             env={**os.environ, **home, **(environment or {})},
         )
     try:
-        _wait_until_ready(process, port, log)
+        wait_until_ready(process, port, log)
         yield Served(process, port, log)
     finally:
         if process.poll() is None:
@@ -70,7 +70,7 @@ def run_server(
         process.wait(10)
 
 
-def _wait_until_ready(process: subprocess.Popen[str], port: int, log: Path) -> None:
+def wait_until_ready(process: subprocess.Popen[str], port: int, log: Path) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if process.poll() is not None:

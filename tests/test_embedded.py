@@ -14,7 +14,7 @@ from antiphon.backends.scripted import Step
 from antiphon.settings import SealSettings, ServerSettings, UpstreamSettings
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
-from antiphon.wiring import buffered, make_endpoint, make_store, seal_secret
+from antiphon.wiring import buffered, make_endpoint, seal_secret
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 
@@ -118,10 +118,6 @@ def test_random_bytes_are_never_given_twice() -> None:
     assert b"".join(take(16) for _ in range(4)) == bytes(range(64))
     take(100)
     assert calls == [64, 100]
-
-
-def test_the_url_names_the_store() -> None:
-    assert type(make_store(Settings())).__name__ == "MemoryStore"
 
 
 def test_the_key_of_an_upstream_comes_from_its_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:

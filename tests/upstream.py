@@ -20,12 +20,19 @@ class Upstream:
         self.requests: list[JsonObject] = []
         self.headers: list[dict[str, str]] = []
         self.cut_off = threading.Event()
+        self.finished = 0
         self.url = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = cast("JsonObject", await request.json())
         self.requests.append(body)
         self.headers.append(dict(request.headers))
+        try:
+            return await self._behave(request, body)
+        except ConnectionResetError:
+            return web.Response()  # the client left; nobody reads this
+
+    async def _behave(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
         behave = getattr(self, f"_{body['model'].replace('-', '_')}", None)
         if behave is not None:
             return await behave(request, body)
@@ -70,6 +77,20 @@ class Upstream:
                     break
         finally:
             self.cut_off.set()
+        return response
+
+    async def _slow(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
+        """Thinks, and then says twelve words, one every 40 ms."""
+        response = await _begin(request)
+        words = [f"w{number} " for number in range(12)]
+        deltas = [{"reasoning_content": "Let me think."}, *({"content": word} for word in words)]
+        for delta in deltas:
+            await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            await asyncio.sleep(0.04)
+        await _chunk(response, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        await _chunk(response, {"choices": [], "usage": USAGE})
+        await response.write(b"data: [DONE]\n\n")
+        self.finished += 1
         return response
 
     async def _breaks(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
@@ -119,6 +140,8 @@ def _script(body: JsonObject) -> tuple[JsonObject, str]:
             return {"content": f"It is {said}."}, "stop"
         case "reasoning":
             return {"reasoning_content": "Let me think.", "content": "Done."}, "stop"
+        case "transcript":
+            return {"content": json.dumps([_text(message["content"] or "") for message in messages])}, "stop"
         case "json":
             return {"content": '{"name": "Ada", "year": 1815}'}, "stop"
         case "short":

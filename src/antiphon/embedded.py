@@ -16,10 +16,11 @@ from antiphon.errors import SettingsError
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
-from antiphon.service.create import Creator
+from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
+from antiphon.service.services import Services
 from antiphon.settings import Settings, load_settings
-from antiphon.wiring import build_app, open_creator
+from antiphon.wiring import build_app, open_services
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -32,25 +33,25 @@ class Antiphon:
         self._settings = settings or load_settings()
         self._routes = routes
         self._stack = AsyncExitStack()
-        self._creator: Creator | None = None
+        self._services: Services | None = None
 
     async def __aenter__(self) -> Self:
-        self._creator = await self._stack.enter_async_context(open_creator(self._settings, self._routes))
+        self._services = await self._stack.enter_async_context(open_services(self._settings, self._routes))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._creator = None
+        self._services = None
         await self._stack.aclose()
 
     async def create(self, **params: Any) -> Response:
         """One response, whole. Takes the parameters of ``POST /v1/responses``; a failure is raised."""
-        return await self._open().start(create_from(**params)).result()
+        return await self._open().creator.start(create_from(**params), DEFAULT_TENANT).result()
 
     async def stream(self, **params: Any) -> AsyncGenerator[Event, None]:
         """The events of one response as they come."""
-        run = self._open().start(create_from(**{**params, "stream": True}))
+        run = self._open().creator.start(create_from(**{**params, "stream": True}), DEFAULT_TENANT)
         async with aclosing(run.events()) as batches:
             async for events in batches:
                 for event in events:
@@ -58,7 +59,7 @@ class Antiphon:
 
     async def models(self) -> list[str]:
         """The names of the models that can be asked."""
-        return [model.id for model in await self._open().router.models()]
+        return [model.id for model in await self._open().creator.router.models()]
 
     def openai_client(self) -> "AsyncOpenAI":
         """An official `openai.AsyncOpenAI`, bound to this object in memory; needs ``antiphon[openai]``."""
@@ -77,7 +78,7 @@ class Antiphon:
             max_retries=0,
         )
 
-    def _open(self) -> Creator:
-        if self._creator is None:
+    def _open(self) -> Services:
+        if self._services is None:
             raise SettingsError("Antiphon is not open: use it as `async with Antiphon() as antiphon:`.")
-        return self._creator
+        return self._services

@@ -5,14 +5,19 @@
     │   ├── InvalidRequest      400  malformed, contradictory or out of range
     │   │   └── Unsupported     400  well-formed, but this model or build cannot serve it
     │   ├── Unauthorized        401
+    │   ├── Forbidden           403  the key is known, but may not do this
     │   ├── NotFound            404  a response, an item or a route
     │   │   └── ModelNotFound   404
     │   ├── MethodNotAllowed    405
     │   ├── BodyTimeout         408  the body did not arrive in time
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
+    │   ├── UpgradeRequired     426  a plain request where a WebSocket was meant
+    │   ├── TooManyRequests     429  more at a time than we hold for one client
     │   └── HeadersTooLarge     431
     ├── Unavailable             503  we are draining or not ready; try again
+    │   └── StoreUnavailable    503  the database cannot be reached
+    ├── StoreFull               507  the database has no room left
     ├── BackendError            the model's side failed: 5xx, or the status it asked for
     │   ├── BackendRefused      the upstream answered with an error of its own
     │   ├── BackendUnreachable  502  no connection
@@ -81,6 +86,13 @@ class Unauthorized(RequestError):
     code = "invalid_api_key"
 
 
+class Forbidden(RequestError):
+    """This API key may not do that."""
+
+    status = 403
+    code = "insufficient_scope"
+
+
 class NotFound(RequestError):
     """There is nothing here."""
 
@@ -123,6 +135,21 @@ class UnsupportedMedia(RequestError):
     code = "unsupported_media_type"
 
 
+class UpgradeRequired(RequestError):
+    """This server does not speak WebSocket here. Use `POST /v1/responses`."""
+
+    status = 426
+    code = "websocket_unavailable"
+
+
+class TooManyRequests(RequestError):
+    """Too many requests at a time. Send the next one when an answer has ended."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+
 class HeadersTooLarge(RequestError):
     """The request headers are too large."""
 
@@ -136,6 +163,19 @@ class Unavailable(AntiphonError):
     status = 503
     code = "server_unavailable"
     retry_after = 1.0
+
+
+class StoreUnavailable(Unavailable):
+    """The database cannot be reached right now. Try again in a moment."""
+
+    code = "store_unavailable"
+
+
+class StoreFull(AntiphonError):
+    """The database has no room left: nothing new can be stored until the operator makes some."""
+
+    status = 507
+    code = "store_full"
 
 
 class BackendError(AntiphonError):

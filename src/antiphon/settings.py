@@ -17,6 +17,9 @@ from antiphon.errors import SettingsError
 PREFIX = "ANTIPHON_"
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
+POSTGRES = ("postgresql://", "postgres://")
+STORES = ("memory:", "sqlite:", *POSTGRES)
+
 Seconds = Annotated[float, Meta(gt=0)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -25,11 +28,11 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where the server listens and how it treats its clients."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Anything but loopback needs `api_keys`."""
+    """Address to listen on. Anything but loopback needs keys: `api_keys`, or `antiphon keys create`."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     """Port to listen on; 0 picks a free one."""
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Server processes. More than one needs a store that they share, or none."""
+    """Server processes. More than one needs PostgreSQL as the store, or none."""
     profile: Literal["openai"] = "openai"
     """The set of wire choices."""
     log_level: LogLevel = "info"
@@ -46,17 +49,39 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Largest request body in bytes."""
     body_timeout: Seconds = 30.0
     """Seconds within which a request body must have arrived."""
+    websocket: bool = True
+    """Whether `GET /v1/responses` takes WebSockets; if not, it answers 426."""
 
 
 class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where responses are kept."""
 
-    url: str = "memory:"
-    """`memory:` keeps them in the process, `none` keeps nothing."""
+    url: str = "sqlite:"
+    """`sqlite:PATH` (without a path: a file in the data folder), `postgresql://…`, `memory:` or `none`."""
     memory_responses: Annotated[int, Meta(ge=1)] = 10_000
     """How many responses `memory:` keeps; the oldest are forgotten first."""
+    lifetime_days: Annotated[int, Meta(ge=0)] = 30
+    """Days for which a response is kept; 0: for ever. Conversations are kept until they are deleted."""
+    log_lifetime: Seconds = 3600.0
+    """Seconds for which the events of a background response can be streamed again after its end."""
+    patience: Annotated[float, Meta(ge=0)] = 30.0
+    """Seconds that an ended response waits for a database that is away, before it fails."""
     inherit_tools: bool = True
     """Whether a continuation that declares no tools has those of the response before it."""
+
+
+class BackgroundSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Responses that are made in the background."""
+
+    lease: Seconds = 10.0
+    """Seconds of silence after which other replicas take over what a replica was working on."""
+
+
+class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Summaries of long conversations."""
+
+    model: str = ""
+    """The model that writes them; empty: the one that the request names."""
 
 
 class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,10 +167,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     server: ServerSettings = ServerSettings()
     store: StoreSettings = StoreSettings()
+    background: BackgroundSettings = BackgroundSettings()
+    compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
     seal: SealSettings = SealSettings()
     local: LocalSettings = LocalSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the store outlives the process."""
+        return self.store.url.startswith(("sqlite:", *POSTGRES))
 
     @property
     def serves_local_model(self) -> bool:
@@ -175,20 +207,28 @@ def load_settings(
 
 def check_settings(settings: Settings) -> Settings:
     """Refuse what would be unsafe or would lose state."""
-    server = settings.server
-    if server.host not in LOOPBACK and not server.api_keys:
+    server, store = settings.server, settings.store
+    if not store.url.startswith(STORES) and store.url != "none":
         raise SettingsError(
-            f"Refusing to listen on {server.host} without keys: anybody could use your models. "
-            "Set server.api_keys (ANTIPHON_SERVER__API_KEYS='[\"…\"]'), or listen on 127.0.0.1."
+            f"Unknown store '{store.url}'. Use 'sqlite:PATH', 'postgresql://…', 'memory:' or 'none'."
         )
-    if server.workers > 1 and settings.store.url == "memory:":
+    if server.host not in LOOPBACK and not server.api_keys and not settings.lasting:
+        raise SettingsError(no_keys(server.host))
+    if server.workers > 1 and not store.url.startswith((*POSTGRES, "none")):
         raise SettingsError(
-            "Several workers do not share memory, so responses would be lost between them. "
-            "Use one worker, or --store none."
+            "Several workers need a store that they can share: use --store postgresql://…, or --store none; "
+            "or one worker."
         )
-    if settings.store.url not in ("memory:", "none"):
-        raise SettingsError(f"Unknown store '{settings.store.url}'. Use 'memory:' or 'none'.")
     return settings
+
+
+def no_keys(host: str) -> str:
+    """Why a server that everybody can reach does not start without keys."""
+    return (
+        f"Refusing to listen on {host} without keys: anybody could use your models. Make one with "
+        "`antiphon keys create`, set server.api_keys (ANTIPHON_SERVER__API_KEYS='[\"…\"]'), "
+        "or listen on 127.0.0.1."
+    )
 
 
 def _named_by(environment: Mapping[str, str]) -> Path | None:

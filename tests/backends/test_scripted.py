@@ -15,7 +15,7 @@ from antiphon.turn.context import TurnRequest, build_turn
 
 
 def turn(text: str = "hi") -> TurnRequest:
-    return build_turn(create_from(model="m", input=text), (), model="m")
+    return build_turn(create_from(model="m", input=text), model="m")
 
 
 async def play(backend: Backend, text: str = "hi") -> list[Sequence[Chunk]]:

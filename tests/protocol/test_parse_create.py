@@ -123,6 +123,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         ({"top_logprobs": 21}, "top_logprobs", "invalid_value"),
         ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
         ({"truncation": "some"}, "truncation", "invalid_value"),
+        ({"input": [{"type": "compaction"}]}, "input[0].encrypted_content", "missing_required_parameter"),
+        ({"input": [{"type": "compaction_trigger"}, {"role": "user", "content": "x"}]}, "input[0]", "invalid_value"),
+        ({"context_management": [{"type": "sorcery", "compact_threshold": 9}]}, "context_management[0].type", "invalid_value"),
+        ({"context_management": [{"type": "compaction", "compact_threshold": 0}]}, "context_management[0].compact_threshold", "invalid_value"),
+        ({"context_management": [{"type": "compaction"}]}, "context_management[0].compact_threshold", "missing_required_parameter"),
         ({"include": ["everything"]}, "include[0]", "invalid_value"),
         ({"reasoning": {"effort": "heroic"}}, "reasoning.effort", "invalid_value"),
         ({"stream": "yes"}, "stream", "invalid_type"),
@@ -257,6 +262,7 @@ def test_every_item_type_of_the_protocol_is_taken(kind: str) -> None:
         "function_call_output": {"call_id": "c", "output": "x"},
         "custom_tool_call": {"call_id": "c", "name": "f", "input": "x"},
         "custom_tool_call_output": {"call_id": "c", "output": "x"},
+        "compaction": {"encrypted_content": "sealed"},
         "item_reference": {"id": "msg_1"},
     }
     (item,) = create(input=[{"type": kind, **members.get(kind, {"anything": [1]})}]).items

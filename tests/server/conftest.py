@@ -9,14 +9,17 @@ import httpx2
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.runs.tasks import TaskEngine
 from antiphon.server.app import App, AppOptions
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
+from antiphon.service.background import Background
 from antiphon.service.create import Creator
-from tests.service.conftest import MakeCreator, make_creator
+from antiphon.service.services import Services, assemble
+from tests.service.conftest import MakeCreator, make_creator, store
 
-__all__ = ["make_creator"]
+__all__ = ["make_creator", "store"]
 
 OpenClient = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
 
@@ -26,9 +29,15 @@ def options(**fields: Any) -> AppOptions:
 
 
 @asynccontextmanager
-async def never_opened() -> AsyncGenerator[Creator, None]:
+async def never_opened() -> AsyncGenerator[Services, None]:
     raise AssertionError("the test mounts its own service")
     yield
+
+
+def services_of(creator: Creator) -> Services:
+    return assemble(
+        creator, Background(creator, lambda background: TaskEngine(background.work, owner="test"))
+    )
 
 
 @pytest.fixture
@@ -40,7 +49,7 @@ def open_client(make_creator: MakeCreator) -> OpenClient:
         *backends: ScriptedBackend, app_options: AppOptions | None = None
     ) -> AsyncGenerator[httpx2.AsyncClient, None]:
         app = App(never_opened, lambda: "req_1", app_options or options())
-        app.mount(make_creator(*backends))
+        app.mount(services_of(make_creator(*backends)))
         async with memory_client(app) as client:
             yield client
 

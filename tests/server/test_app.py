@@ -7,12 +7,14 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import BackendRefused
-from antiphon.server.app import ROUTES
+from antiphon.server.app import ROUTES, App
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
+from antiphon.server.types import Message, Scope
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
-from tests.server.conftest import OpenClient, options
+from tests.server.conftest import OpenClient, never_opened, options, services_of
+from tests.service.conftest import MakeCreator
 from tests.turn.order import check_order
 
 BODY = {"model": "m", "input": "hi"}
@@ -133,6 +135,14 @@ def assert_error(answer: Any, status: int, code: str) -> None:
         ("POST", "/v1/models", 405, "method_not_allowed"),
         ("DELETE", "/v1/models/m", 405, "method_not_allowed"),
         ("GET", "/v1/models/none/such", 404, "model_not_found"),
+        ("GET", "/v1/models/", 404, "unknown_url"),
+        ("GET", "/v1/responses", 426, "websocket_unavailable"),
+        ("GET", "/v1/responses/", 404, "unknown_url"),
+        ("GET", "/v1/responses/a/b", 404, "unknown_url"),
+        ("GET", "/v1/responses/a/cancel", 405, "method_not_allowed"),
+        ("PATCH", "/v1/responses/a", 405, "method_not_allowed"),
+        ("PUT", "/v1/conversations/a/items/b", 405, "method_not_allowed"),
+        ("GET", "/v1/conversations/a/items/b/c", 404, "unknown_url"),
     ],
 )
 async def test_what_is_not_there_is_an_error_object(
@@ -141,8 +151,27 @@ async def test_what_is_not_there_is_an_error_object(
     async with open_client(scripted()) as client:
         answer = await client.request(method, path)
         assert_error(answer, status, code)
-        if status == 405:
-            assert answer.headers["allow"]
+        if status == 426:
+            assert answer.headers["upgrade"] == "websocket"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/responses", "POST, GET"),
+        ("/v1/responses/a", "GET, DELETE"),
+        ("/v1/responses/a/cancel", "POST"),
+        ("/v1/conversations/a", "GET, POST, DELETE"),
+        ("/v1/models/a/b", "GET"),
+    ],
+)
+async def test_a_wrong_method_is_told_the_right_ones(
+    open_client: OpenClient, path: str, allowed: str
+) -> None:
+    async with open_client(scripted()) as client:
+        answer = await client.request("PATCH", path)
+    assert_error(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize(
@@ -223,5 +252,48 @@ async def test_a_heartbeat_reaches_the_client_before_the_first_word(open_client:
     assert [event["type"] for event in events].count("keepalive") == 2
 
 
-def test_the_list_of_routes_is_complete() -> None:
-    assert len(ROUTES) == 5
+async def handshake(app: App, path: str, authorization: str = "") -> Message:
+    """The first thing that a WebSocket's handshake is answered with."""
+    sent: list[Message] = []
+    asked = iter(["websocket.connect", "websocket.disconnect"])
+
+    async def receive() -> Message:
+        return {"type": next(asked), "code": 1000}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {
+        "type": "websocket",
+        "path": path,
+        "headers": [(b"host", b"localhost"), (b"authorization", authorization.encode())],
+        "extensions": {"websocket.http.response": {}},
+    }
+    await app(scope, receive, send)
+    return sent[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "authorization", "websocket", "status"),
+    [
+        ("/v1/responses", "Bearer right", True, None),
+        ("/v1/responses", "Bearer wrong", True, 401),
+        ("/v1/responses", "Bearer right", False, 426),
+        ("/v1/models", "Bearer right", True, 404),
+        ("/v1/models", "Bearer wrong", True, 401),
+    ],
+)
+async def test_a_socket_is_let_in_or_refused_with_a_status(
+    make_creator: MakeCreator, path: str, authorization: str, websocket: bool, status: int | None
+) -> None:
+    app = App(never_opened, lambda: "req_1", options(keys=Keys(["right"]), websocket=websocket))
+    app.mount(services_of(make_creator(scripted())))
+    answer = await handshake(app, path, authorization)
+    assert answer["type"] == ("websocket.accept" if status is None else "websocket.http.response.start")
+    assert answer.get("status") == status
+
+
+async def test_the_list_of_routes_is_complete(make_creator: MakeCreator) -> None:
+    app = App(never_opened, lambda: "req_1", options())
+    app.mount(services_of(make_creator(scripted())))
+    assert app.routes.names == ROUTES

@@ -9,8 +9,8 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import SettingsError
 from antiphon.server.app import App
 from antiphon.server.types import Message
-from antiphon.service.create import Creator
-from tests.server.conftest import make_creator, options
+from antiphon.service.services import Services
+from tests.server.conftest import make_creator, options, services_of
 from tests.service.conftest import MakeCreator
 
 __all__ = ["make_creator"]
@@ -35,39 +35,20 @@ async def test_the_service_is_open_from_start_to_shutdown(make_creator: MakeCrea
     story: list[str] = []
 
     @asynccontextmanager
-    async def open_creator() -> AsyncGenerator[Creator, None]:
+    async def open_services() -> AsyncGenerator[Services, None]:
         story.append("open")
-        yield make_creator(ScriptedBackend.saying("x"))
+        yield services_of(make_creator(ScriptedBackend.saying("x")))
         story.append("closed")
 
-    app = App(open_creator, lambda: "req_1", options(), lambda _app: story.append("started"))
+    app = App(open_services, lambda: "req_1", options(), lambda _app: story.append("started"))
     assert await live(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert story == ["open", "started", "closed"]
 
 
 async def test_a_start_that_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
     @asynccontextmanager
-    async def open_creator() -> AsyncGenerator[Creator, None]:
+    async def open_services() -> AsyncGenerator[Services, None]:
         raise SettingsError("no such model")
         yield
 
-    assert await live(App(open_creator, lambda: "req_1", options())) == ["lifespan.startup.failed"]
-
-
-async def test_a_websocket_is_closed_politely(make_creator: MakeCreator) -> None:
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    app = App(lambda: make_context(make_creator), lambda: "req_1", options())
-    await app({"type": "websocket"}, receive, send)
-    assert sent == [{"type": "websocket.close", "code": 1000}]
-
-
-@asynccontextmanager
-async def make_context(make_creator: MakeCreator) -> AsyncGenerator[Creator, None]:
-    yield make_creator(ScriptedBackend.saying("x"))
+    assert await live(App(open_services, lambda: "req_1", options())) == ["lifespan.startup.failed"]

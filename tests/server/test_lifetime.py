@@ -13,7 +13,7 @@ from antiphon.server.memory import memory_client
 from antiphon.server.types import Message
 from antiphon.turn.chunks import TextDelta
 from antiphon.turn.context import TurnRequest
-from tests.server.conftest import make_creator, never_opened, options
+from tests.server.conftest import make_creator, never_opened, options, services_of
 from tests.server.test_app import BODY, events_of
 from tests.service.conftest import MakeCreator
 from tests.turn.order import check_order
@@ -49,7 +49,7 @@ async def gone() -> Message:
 async def test_a_client_that_leaves_stops_the_upstream(make_creator: MakeCreator, stream: bool) -> None:
     upstream = Upstream()
     app = App(never_opened, lambda: "req_1", options())
-    app.mount(make_creator(upstream.backend))
+    app.mount(services_of(make_creator(upstream.backend)))
     sent: list[Message] = []
     bodies = iter([b'{"model":"m","input":"hi","stream":%b}' % (b"true" if stream else b"false")])
 
@@ -70,7 +70,7 @@ async def test_a_client_that_leaves_stops_the_upstream(make_creator: MakeCreator
 async def test_open_streams_get_their_time_and_then_a_proper_end(make_creator: MakeCreator) -> None:
     upstream = Upstream()
     app = App(never_opened, lambda: "req_1", options())
-    app.mount(make_creator(upstream.backend))
+    app.mount(services_of(make_creator(upstream.backend)))
     async with memory_client(app) as client:
         async with client.stream("POST", "/v1/responses", json={**BODY, "stream": True}) as answer:
             pieces = answer.aiter_text()
@@ -91,7 +91,7 @@ async def test_open_streams_get_their_time_and_then_a_proper_end(make_creator: M
 
 async def test_a_json_request_that_outlives_the_drain_is_a_503(make_creator: MakeCreator) -> None:
     app = App(never_opened, lambda: "req_1", options())
-    app.mount(make_creator(Upstream().backend))
+    app.mount(services_of(make_creator(Upstream().backend)))
     async with memory_client(app) as client:
         request = asyncio.create_task(client.post("/v1/responses", json=BODY))
         await asyncio.sleep(0.01)

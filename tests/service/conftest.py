@@ -1,6 +1,6 @@
 """A service on a scripted backend, with a clock and ids that can be foretold."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from itertools import count
 
 import pytest
@@ -9,14 +9,25 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.ids import IdSource
 from antiphon.service.create import Creator
 from antiphon.service.router import Route, Router
-from antiphon.store.memory import MemoryStore
+from antiphon.store.base import Store
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_store import SqlStore
+from antiphon.store.sqlite import SqliteDatabase
 from antiphon.turn.sealing import Sealer
 
 MakeCreator = Callable[..., Creator]
 
 
 @pytest.fixture
-def make_creator() -> MakeCreator:
+async def store() -> AsyncGenerator[Store, None]:
+    """A store in memory."""
+    kept = SqlStore(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
+    yield kept
+    await kept.aclose()
+
+
+@pytest.fixture
+def make_creator(store: Store) -> MakeCreator:
     """Creator over one backend for the model `m`, or over given routes; other fields as given."""
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:
@@ -24,7 +35,7 @@ def make_creator() -> MakeCreator:
         routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
         defaults: dict[str, object] = {
             "router": Router(routes, chance=lambda: 0.5),
-            "store": MemoryStore(),
+            "store": store,
             "ids": IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             "clock": lambda: 1000.0,
             "sealer": Sealer(b"secret", bytes),

@@ -18,6 +18,8 @@ from antiphon.errors import (
     InvalidRequest,
     ModelNotFound,
     NotFound,
+    StoreFull,
+    StoreUnavailable,
     Unavailable,
     Unsupported,
 )
@@ -26,8 +28,10 @@ from antiphon.protocol.items import FunctionCall, Message, OpaqueItem, Reasoning
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
 from antiphon.service.create import Creator
-from antiphon.store.base import StoredResponse
-from antiphon.store.memory import MemoryStore
+from antiphon.store.base import Page, Store, StoredResponse
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_store import SqlStore
+from antiphon.store.sqlite import SqliteDatabase
 from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
@@ -38,11 +42,11 @@ TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": {"type": 
 
 
 async def ask(creator: Creator, **params: Any) -> Response:
-    return await creator.start(create_from(**{"model": "m", "input": "hi", **params})).result()
+    return await creator.start(create_from(**{"model": "m", "input": "hi", **params}), "t").result()
 
 
 async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
-    run = creator.start(create_from(**{"model": "m", "input": "hi", "stream": True, **params}))
+    run = creator.start(create_from(**{"model": "m", "input": "hi", "stream": True, **params}), "t")
     events = [to_wire(event) async for batch in run.events() for event in batch]
     check_order(events)
     return events
@@ -198,25 +202,76 @@ async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeC
     assert (await stream(make_creator(ScriptedBackend([[TextDelta("a")]]))))[-1]["type"] == "response.failed"
 
 
-class WitnessStore(MemoryStore):
-    """Remembers what it was given, and when."""
+class WitnessStore(SqlStore):
+    """Remembers what it was given, and when. It may refuse."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    refusal: AntiphonError | None = None
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        super().__init__(database, LocalSignals(), lambda: 1000.0)
         self.saved: list[str] = []
 
     async def save(self, tenant: str, stored: StoredResponse) -> None:
-        await asyncio.sleep(0)
+        if self.refusal is not None:
+            raise self.refusal
         await super().save(tenant, stored)
         self.saved.append(stored.response.status)
 
 
-async def test_the_response_is_stored_before_its_end_is_told(make_creator: MakeCreator) -> None:
-    store = WitnessStore()
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=store)
-    async for batch in creator.start(create_from(model="m", input="hi", stream=True)).events():
+@pytest.fixture
+async def witness() -> AsyncGenerator[WitnessStore, None]:
+    store = WitnessStore(await SqliteDatabase.open(None))
+    yield store
+    await store.aclose()
+
+
+async def test_the_response_is_stored_before_its_end_is_told(
+    make_creator: MakeCreator, witness: WitnessStore
+) -> None:
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness)
+    async for batch in creator.start(create_from(model="m", input="hi", stream=True), "t").events():
         told = any(to_wire(event)["type"] == "response.completed" for event in batch)
-        assert store.saved == (["completed"] if told else [])
+        assert witness.saved == (["completed"] if told else [])
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable(), StoreFull()])
+async def test_what_could_not_be_stored_is_not_reported_complete(
+    make_creator: MakeCreator, witness: WitnessStore, error: AntiphonError
+) -> None:
+    witness.refusal = error
+    creator = make_creator(ScriptedBackend.saying("a"), store=witness, patience=0.0)
+    assert (await stream(creator))[-1]["type"] == "response.failed"
+    with pytest.raises(type(error)):
+        await ask(creator)
+
+
+async def test_an_ended_response_waits_for_a_database_that_is_away(
+    make_creator: MakeCreator, witness: WitnessStore
+) -> None:
+    witness.refusal = StoreUnavailable()
+    creator = make_creator(ScriptedBackend.saying("a"), store=witness, patience=30.0)
+    answer = asyncio.create_task(ask(creator))
+    while witness.refusal is not None:
+        await asyncio.sleep(0.01)
+        if not answer.done():
+            witness.refusal = None
+    assert (await answer).status == "completed"
+    assert witness.saved == ["completed"]
+
+
+async def test_a_client_that_leaves_has_a_cancelled_response(
+    make_creator: MakeCreator, witness: WitnessStore
+) -> None:
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness)
+    run = creator.start(create_from(model="m", input="hi", stream=True), "t")
+    async with aclosing(run.events()) as batches:
+        await anext(batches)
+    await run.abandon()
+    kept = await witness.response("t", run.id)
+    assert kept.status == "cancelled"
+    assert [item.status for item in kept.output] == ["incomplete"]
+    await run.abandon()
+    assert witness.saved == ["cancelled"]
 
 
 async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> None:
@@ -229,7 +284,7 @@ async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> Non
         finally:
             stopped.set()
 
-    run = make_creator(ScriptedBackend(endless)).start(create_from(model="m", input="hi", stream=True))
+    run = make_creator(ScriptedBackend(endless)).start(create_from(model="m", input="hi", stream=True), "t")
     async with aclosing(run.events()) as batches:
         await anext(batches)
     assert stopped.is_set()
@@ -237,7 +292,7 @@ async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> Non
 
 async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> None:
     run = make_creator(ScriptedBackend.saying("a", "b")).start(
-        create_from(model="m", input="hi", stream=True)
+        create_from(model="m", input="hi", stream=True), "t"
     )
     seen: list[Event] = []
     async with aclosing(run.events()) as batches:
@@ -249,7 +304,7 @@ async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> Non
 
 
 async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> None:
-    run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"))
+    run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"), "t")
     assert await run.abort(AntiphonError()) == []
 
 
@@ -261,10 +316,7 @@ async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("background", True),
-        ("conversation", "conv_1"),
         ("prompt", {"id": "p"}),
-        ("context_management", [{"type": "compaction"}]),
         ("moderation", {"model": "x"}),
     ],
 )
@@ -312,9 +364,10 @@ async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: Mak
         await ask(creator, tools=[TOOL], tool_choice={"type": "file_search"})
 
 
-async def test_items_without_an_id_get_one_when_they_are_stored(make_creator: MakeCreator) -> None:
-    store = MemoryStore()
-    creator = make_creator(ScriptedBackend.saying("x"), store=store)
+async def test_items_without_an_id_get_one_when_they_are_stored(
+    make_creator: MakeCreator, store: Store
+) -> None:
+    creator = make_creator(ScriptedBackend.saying("x"))
     sent = [
         {"type": "web_search_call", "status": "completed"},
         {"type": "web_search_call", "id": "ws_1", "status": "completed"},
@@ -322,7 +375,8 @@ async def test_items_without_an_id_get_one_when_they_are_stored(make_creator: Ma
         {"role": "user", "id": "msg_mine", "content": "hi"},
     ]
     response = await ask(creator, input=sent)
-    opaque, known, message, mine = (await store.load("", response.id)).input
+    page = await store.input_items("t", response.id, Page(order="asc"))
+    opaque, known, message, mine = page.items
     assert isinstance(opaque, OpaqueItem)
     assert opaque.body["id"].startswith("item_")
     assert isinstance(known, OpaqueItem)

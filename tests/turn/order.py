@@ -14,13 +14,16 @@ def check_order(events: Sequence[JsonObject]) -> None:
     numbers = [event["sequence_number"] for event in events]
     assert numbers == list(range(len(events))), "numbers start at 0 without a gap"
     kinds = [event["type"] for event in events]
-    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[0] == "response.created"
+    opening = 3 if "response.queued" in kinds else 2
+    assert kinds[1:opening] == ["response.queued", "response.in_progress"][2 - opening + 1 :]
     assert kinds[-1] in TERMINAL
     assert sum(kind in TERMINAL for kind in kinds) == 1, "exactly one terminal event"
     assert len({event["response"]["id"] for event in events if "response" in event}) == 1
     if "error" in kinds:
         assert kinds[-2:] == ["error", "response.failed"]
-    _check_items([event for event in events if event["type"] not in ("keepalive", "error")][2:-1], events[-1])
+    items = [event for event in events if event["type"] not in ("keepalive", "error")][opening:-1]
+    _check_items(items, events[-1])
 
 
 def _check_items(events: Sequence[JsonObject], terminal: JsonObject) -> None:
@@ -67,6 +70,8 @@ def _check_inside(item: JsonObject, inside: Sequence[JsonObject]) -> None:
     elif item["type"] == "custom_tool_call":
         assert kinds == ["custom_tool_call_input.delta"] * (len(kinds) - 1) + ["custom_tool_call_input.done"]
         assert inside[-1]["input"] == item["input"]
+    elif item["type"] == "compaction":
+        assert kinds in ([], ["compaction.compacting"])
     else:
         parts = _split_parts(inside)
         shown = [part for part in parts if "content_index" in part[0]]

@@ -13,7 +13,7 @@ def function(name: str) -> dict[str, Any]:
 
 
 def turn(**params: Any) -> TurnRequest:
-    return build_turn(create_from(model="m", input="hi", **params), (), model="up")
+    return build_turn(create_from(model="m", input="hi", **params), model="up")
 
 
 def names(request: TurnRequest) -> list[str]:
@@ -64,7 +64,7 @@ def test_allowed_tools_hide_the_others() -> None:
 
 def test_a_param_counts_from_the_request_s_own_items() -> None:
     request = create_from(model="m", input=[{"role": "user", "content": "x"}] * 2)
-    continued = build_turn(request, request.items, model="up")
+    continued = build_turn(request, request.items * 2, model="up", history=2)
     assert [continued.param(index) for index in range(4)] == [
         "previous_response_id", "previous_response_id", "input[0]", "input[1]",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob
 from antiphon.protocol.events import Event
+from antiphon.protocol.items import Compaction
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
 from antiphon.turn.chunks import (
@@ -19,6 +20,7 @@ from antiphon.turn.chunks import (
     CallFinished,
     CallStarted,
     Chunk,
+    Compacted,
     Failed,
     Finished,
     ReasoningDelta,
@@ -83,6 +85,7 @@ chunks = st.one_of(
     st.builds(CallDelta, index, st.sampled_from(['{"a":', "1}", "{}", " ", "", '{"input":"x"}'])),
     st.builds(CallFinished, index),
     st.builds(AnnotationAdded, st.just({"type": "url_citation", "url": "u"})),
+    st.builds(Compacted, words, st.sampled_from([None, USAGE]), st.booleans()),
     st.just(UsageReported(USAGE)),
 )
 endings = st.one_of(
@@ -357,3 +360,50 @@ def test_a_response_is_the_same_whether_or_not_somebody_listens(
         return under_test.response, str(under_test.failure)
 
     assert result(told=True) == result(told=False)
+
+
+def test_a_compaction_that_was_asked_for_says_that_it_is_being_written() -> None:
+    kinds = [
+        to_wire(event)["type"] for event in run([[Compacted("sealed", USAGE, asked=True), Finished("stop")]])
+    ]
+    assert kinds[2:5] == [
+        "response.output_item.added",
+        "response.compaction.compacting",
+        "response.output_item.done",
+    ]
+
+
+def test_a_compaction_comes_in_one_piece_before_the_answer() -> None:
+    events = [to_wire(event) for event in run([[Compacted("sealed"), TextDelta("yes"), Finished("stop")]])]
+    assert [event["type"] for event in events[2:4]] == [
+        "response.output_item.added",
+        "response.output_item.done",
+    ]
+    compaction, message = events[-1]["response"]["output"]
+    assert events[2]["item"]["encrypted_content"] == compaction["encrypted_content"] == "sealed"
+    assert (compaction["id"][:4], message["type"]) == ("cmp_", "message")
+
+
+def test_an_answer_without_a_word_after_a_compaction_is_still_an_answer() -> None:
+    assert [item["type"] for item in output(Compacted("sealed"), Finished("stop"))] == [
+        "compaction",
+        "message",
+    ]
+
+
+def test_a_compaction_that_is_all_is_concluded_without_a_message() -> None:
+    under_test = machine()
+    under_test.feed([Compacted("sealed", USAGE, asked=True)])
+    under_test.conclude()
+    under_test.end(2)
+    assert [type(item) for item in under_test.response.output] == [Compaction]
+    assert under_test.response.usage == USAGE
+
+
+def test_what_a_compaction_cost_is_added_to_the_cost_of_the_turn() -> None:
+    chunks = [Compacted("sealed", USAGE), TextDelta("yes"), Finished("stop")]
+    usage = to_wire(run([[*chunks, UsageReported(USAGE), UsageReported(USAGE)]])[-1])["response"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (6, 10, 16)
+    assert usage["input_tokens_details"] == {"cached_tokens": 2}
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 4}
+    assert to_wire(run([chunks])[-1])["response"]["usage"]["total_tokens"] == 8

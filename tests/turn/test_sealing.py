@@ -30,3 +30,18 @@ def test_another_key_or_a_changed_byte_does_not_open() -> None:
     envelope = SEALER.seal("secret")
     assert Sealer(b"two", bytes).open(envelope) is None
     assert SEALER.open(envelope[:-3] + ("A" if envelope[-3] != "A" else "B") + envelope[-2:]) is None
+
+
+@given(st.text())
+def test_a_summary_that_was_sealed_can_be_opened(text: str) -> None:
+    assert SEALER.open_summary(SEALER.seal_summary(text)) == text
+
+
+def test_reasoning_is_no_summary_and_a_summary_no_reasoning() -> None:
+    assert SEALER.open(SEALER.seal_summary("what was said")) is None
+    assert SEALER.open_summary(SEALER.seal("a thought")) is None
+
+
+def test_an_envelope_of_an_earlier_version_still_opens() -> None:
+    sealed = "antiphon1.bm5ubm5ubm5ubm5ubGpCRu5k3QSOxfMqgn_7y5JRHQuQBBzknFBxqQiiN4FSHhw="
+    assert SEALER.open(sealed) == "old"

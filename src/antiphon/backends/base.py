@@ -1,7 +1,7 @@
 """The port that every backend implements."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -54,4 +54,13 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections and weights."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """A backend that has its model's tokenizer at hand. Not every backend does."""
+
+    async def count_tokens(self, text: str) -> int:
+        """How many tokens a text is, without the marks of a chat template; raises `BackendError`."""
         ...

@@ -8,7 +8,7 @@ _KEY_SHAPES = re.compile(
     r"""(?ix)
     (?<=bearer\s)[^\s"',;<>]+                            # Authorization: Bearer …
     | (?<=basic\s)[a-z0-9+/=_-]{16,}
-    | \b(?:sk|pk|rk|gsk|xai|hf|r8|whsec|ghp|github_pat|glpat)[-_][-_a-z0-9*.]{7,}[a-z0-9*]
+    | \b(?:sk|pk|ap|rk|gsk|xai|hf|r8|whsec|ghp|github_pat|glpat)[-_][-_a-z0-9*.]{7,}[a-z0-9*]
     | \b(?-i:AKIA|AIza)[-_a-z0-9]{12,}
     | \beyJ[\w-]{8,}\.[\w-]+\.[\w-]*                     # a JSON web token
     | (?<=key=)[^\s"'&,;<>]{6,}

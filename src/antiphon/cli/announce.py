@@ -49,7 +49,9 @@ class AnnouncedApp:
         spare_collector()
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to name its models must not hold up the start.
-            self._announcement = asyncio.get_running_loop().create_task(announce(self.banner))
+            self._announcement = asyncio.get_running_loop().create_task(
+                announce(replace(self.banner, keys=app.guarded))
+            )
 
 
 async def announce(banner: Banner) -> None:

@@ -15,7 +15,7 @@ from antiphon.cli.remote import API_KEY
 from antiphon.cli.weights import local_name
 from antiphon.service.router import WILDCARD
 from antiphon.settings import Settings, UpstreamSettings
-from antiphon.wiring import data_folder
+from antiphon.wiring import data_folder, store_path
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _STORES = {
@@ -30,6 +30,7 @@ class Banner:
 
     settings: Settings
     port: int
+    keys: bool = False
     weights: str = ""
     offered: tuple[str, ...] = ()
 
@@ -64,11 +65,17 @@ class Banner:
             facts.append(("address", f"every one of this machine, port {self.port}"))
         facts += [
             ("profile", settings.server.profile),
-            ("store", _STORES.get(settings.store.url, settings.store.url)),
-            ("keys", "on" if settings.server.api_keys else "off (listening on loopback only)"),
+            ("store", self._store()),
+            ("keys", "on" if self.keys else "off (listening on loopback only)"),
             ("data", str(data_folder())),
         ]
         return [*facts, ("weights", self.weights)] if self.weights else facts
+
+    def _store(self) -> str:
+        url = self.settings.store.url
+        if url.startswith("sqlite:"):
+            return f"sqlite:{store_path(self.settings)}"
+        return _STORES.get(url) or redact(url)
 
     def _models(self) -> list[str]:
         lines = [_served_by(upstream) for upstream in self.settings.upstreams]
@@ -85,7 +92,7 @@ class Banner:
         model = next(iter([*self._named_models(), *self.offered]), "MODEL")
         body = json.dumps({"model": model, "input": "Say hello in one sentence."})
         lines = [f"curl {shlex.quote(self.url + '/responses')} -H 'Content-Type: application/json'"]
-        if self.settings.server.api_keys:
+        if self.keys:
             lines.append(f'-H "Authorization: Bearer ${API_KEY}"')
         return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
 

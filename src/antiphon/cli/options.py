@@ -59,7 +59,10 @@ BASE_URL_OPTION = click.option(
     "Its key: ANTIPHON_API_KEY.",
 )
 STORE_OPTION = click.option(
-    "--store", metavar="URL", help="Where responses are kept: memory: or none.  [default: memory:]"
+    "--store",
+    metavar="URL",
+    help="Where responses are kept: sqlite:PATH, postgresql://…, memory: or none.  "
+    "[default: sqlite:, a file in the data folder]",
 )
 LOG_OPTION = click.option(
     "--log-level",

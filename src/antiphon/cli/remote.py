@@ -68,6 +68,10 @@ class Remote:
         """The answer, whole."""
         return Ended.of(await self._ask("POST", "responses", params, JsonObject))
 
+    async def get(self, path: str) -> JsonObject:
+        """Whatever the server keeps under this path."""
+        return await self._ask("GET", path, None, JsonObject)
+
     async def models(self) -> list[str]:
         """What the server lists."""
         return [model.id for model in (await self._ask("GET", "models", None, _Models)).data]

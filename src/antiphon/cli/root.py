@@ -20,6 +20,9 @@ COMMANDS = {
     "ask": "Ask a model one question.",
     "chat": "Talk with a model in the terminal.",
     "doctor": "Check the installation and say what to do.",
+    "responses": "List, show, delete and export stored responses.",
+    "keys": "Make, list and revoke API keys.",
+    "db": "Migrate, look at and vacuum the database.",
     "model": "List and fetch the weights of the embedded model.",
 }
 """Every command in the order of the help, with its one line there."""

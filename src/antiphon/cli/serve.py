@@ -1,5 +1,6 @@
 """`antiphon serve`: the server process."""
 
+import asyncio
 import multiprocessing
 import socket
 import threading
@@ -26,8 +27,8 @@ from antiphon.cli.upstreams import check_rows
 from antiphon.cli.weights import ensure_weights, require_engine
 from antiphon.errors import SettingsError
 from antiphon.server.process import bind, serve
-from antiphon.settings import Settings
-from antiphon.wiring import data_folder, seal_secret
+from antiphon.settings import LOOPBACK, Settings, no_keys
+from antiphon.wiring import data_folder, open_store, seal_secret
 
 BACKLOG = 2048
 
@@ -80,8 +81,8 @@ def command(**values: Any) -> None:
     """Serve the Responses API over HTTP.
 
     Without options: on http://127.0.0.1:8080 with the embedded model. SIGTERM and Ctrl-C end the server
-    when the open answers are done. Keys for clients are set in antiphon.toml or in
-    ANTIPHON_SERVER__API_KEYS.
+    when the open answers are done. Keys for clients are made with `antiphon keys create`, or set in
+    antiphon.toml or ANTIPHON_SERVER__API_KEYS.
 
     \b
     Examples:
@@ -104,6 +105,15 @@ def _check(settings: Settings) -> None:
     """What the application would fail with is said here, in one line."""
     check_rows(settings)
     seal_secret(settings, data_folder())
+    asyncio.run(_check_store(settings))
+
+
+async def _check_store(settings: Settings) -> None:
+    """The store can be opened; and whoever can be reached from elsewhere has a key."""
+    async with open_store(settings) as store:
+        server = settings.server
+        if server.host not in LOOPBACK and not server.api_keys and not await store.keys():
+            raise SettingsError(no_keys(server.host))
 
 
 def _prepare_local(settings: Settings) -> str:
@@ -130,7 +140,14 @@ def _serve(settings: Settings, listener: socket.socket, banner: Banner) -> None:
     )
     app = AnnouncedApp(settings, banner, ticket)
     try:
-        serve(app, listener, workers=server.workers, drain=server.drain, log_level=server.log_level)
+        serve(
+            app,
+            listener,
+            workers=server.workers,
+            drain=server.drain,
+            log_level=server.log_level,
+            max_message=server.max_body,
+        )
     except SystemExit:  # uvicorn's way to say that the application did not start; its log says why
         raise Failure("The server could not start.") from None
     if ticket.acquire(False):

@@ -10,8 +10,9 @@ from antiphon.cli.asking import Asker
 from antiphon.cli.conversation import Conversation
 from antiphon.cli.failure import print_error
 from antiphon.cli.heard import Ended
-from antiphon.cli.lines import Lines
-from antiphon.cli.terminal import output
+from antiphon.cli.lines import PROMPT, Lines
+from antiphon.cli.recall import Exchange
+from antiphon.cli.terminal import harmless, output
 from antiphon.errors import AntiphonError
 
 HELP = """\
@@ -48,6 +49,13 @@ class Talk:
             "/retry": self._retry,
             "/help": self._help,
         }
+
+    def go_on(self, last: Exchange) -> None:
+        """The next turn follows this exchange, which is shown first."""
+        self._conversation.answered(last.answer.view.id)
+        if last.question:
+            self._tell(f"{PROMPT}{harmless(last.question)}")
+        self._tell(harmless(last.answer.text))
 
     def run(self, lines: Lines) -> None:
         """Until the lines end."""
@@ -113,11 +121,11 @@ class Talk:
         self._tell("The conversation is forgotten.")
 
     def _retry(self, _: str) -> None:
-        question = self._conversation.step_back()
-        if question is None:
+        if self._conversation.question is None:  # a step back would leave what the chat goes on from
             self._fail("There is no question to ask again.")
         else:
-            self._ask(question)
+            self._conversation.step_back()
+            self._ask(self._conversation.question)
 
     def _help(self, _: str) -> None:
         click.echo(HELP, nl=False)

@@ -220,6 +220,13 @@ class CustomToolCallInputDone(Event, tag="response.custom_tool_call_input.done",
     input: str
 
 
+class CompactionCompacting(Event, tag="response.compaction.compacting", frozen=True):
+    """The compaction that a trigger asked for is being written; what it says stays sealed."""
+
+    item_id: str
+    output_index: int
+
+
 class ErrorBody(Struct, frozen=True):
     """OpenAI's error object."""
 

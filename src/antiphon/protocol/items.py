@@ -92,6 +92,22 @@ class Reasoning(Struct, tag_field="type", tag="reasoning", frozen=True, omit_def
     status: ItemStatus | UnsetType = UNSET
 
 
+class Compaction(Struct, tag_field="type", tag="compaction", frozen=True, omit_defaults=True, kw_only=True):
+    """A sealed summary of everything before it; of that only the caller's own messages are still shown."""
+
+    id: str | UnsetType = UNSET
+    encrypted_content: str
+    status: ItemStatus | UnsetType = UNSET
+
+
+class CompactionTrigger(
+    Struct, tag_field="type", tag="compaction_trigger", frozen=True, omit_defaults=True, kw_only=True
+):
+    """Asks for a `Compaction` of everything before it, and for nothing else. Always the last item."""
+
+    id: str | UnsetType = UNSET
+
+
 class ItemReference(Struct, tag_field="type", tag="item_reference", frozen=True):
     """Stands for a stored item."""
 
@@ -112,10 +128,12 @@ TypedItem = (
     | CustomToolCall
     | CustomToolCallOutput
     | Reasoning
+    | Compaction
+    | CompactionTrigger
     | ItemReference
 )
 Item = TypedItem | OpaqueItem
-OutputItem = Message | FunctionCall | CustomToolCall | Reasoning
+OutputItem = Message | FunctionCall | CustomToolCall | Reasoning | Compaction
 
 TYPED_ITEMS = frozenset(
     {
@@ -125,6 +143,8 @@ TYPED_ITEMS = frozenset(
         "custom_tool_call",
         "custom_tool_call_output",
         "reasoning",
+        "compaction",
+        "compaction_trigger",
         "item_reference",
     }
 )
@@ -147,8 +167,6 @@ BEARING_ITEMS = frozenset(
         "additional_tools",
         "apply_patch_call",
         "apply_patch_call_output",
-        "compaction",
-        "compaction_trigger",
         "computer_call",
         "computer_call_output",
         "configuration_update",

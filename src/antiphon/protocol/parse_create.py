@@ -5,12 +5,11 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.metadata import check_metadata
 from antiphon.protocol.parse import decode, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_tool_choice, parse_tools
 from antiphon.protocol.requests import CreateResponse, RawCreate, TextFormat
-
-MAX_METADATA = 16
 
 
 def parse_create(body: bytes) -> CreateResponse:
@@ -25,12 +24,12 @@ def create_from(**params: Any) -> CreateResponse:
     return parse_create(msgspec.json.encode(params))
 
 
-def check_create(raw: RawCreate) -> CreateResponse:
+def check_create(raw: RawCreate, *, input_optional: bool = False) -> CreateResponse:
     """The rules that types cannot say, and the parts that have several spellings."""
     _check_state(raw)
-    if raw.metadata is not None and len(raw.metadata) > MAX_METADATA:
-        message = f"'metadata' holds {len(raw.metadata)} pairs; at most {MAX_METADATA} are taken."
-        raise InvalidRequest(message, param="metadata", code="object_above_max_properties")
+    if not input_optional:
+        _check_input(raw)
+    check_metadata(raw.metadata)
     if raw.text is not None and raw.text.format is not None:
         _check_format(raw.text.format)
     return CreateResponse(
@@ -48,6 +47,9 @@ def _check_state(raw: RawCreate) -> None:
     if raw.background and raw.store is False:
         message = "'background' needs a stored response: leave 'store' out or set it to true."
         raise InvalidRequest(message, param="background", code="mutually_exclusive_parameters")
+
+
+def _check_input(raw: RawCreate) -> None:
     continues = raw.previous_response_id is not None or raw.conversation is not None
     if not raw.input and not continues and raw.prompt is None:
         raise missing("input", "Send a string or a list of items.")

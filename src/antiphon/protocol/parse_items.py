@@ -10,6 +10,8 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import (
     KNOWN_ITEMS,
     TYPED_ITEMS,
+    Compaction,
+    CompactionTrigger,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -24,6 +26,7 @@ from antiphon.protocol.items import (
 from antiphon.protocol.parse import as_object, convert, missing
 
 MAX_ITEMS = 10_000
+MAX_ID = 256
 
 _TYPES: dict[str, type[TypedItem]] = {
     "message": Message,
@@ -32,6 +35,8 @@ _TYPES: dict[str, type[TypedItem]] = {
     "custom_tool_call": CustomToolCall,
     "custom_tool_call_output": CustomToolCallOutput,
     "reasoning": Reasoning,
+    "compaction": Compaction,
+    "compaction_trigger": CompactionTrigger,
     "item_reference": ItemReference,
 }
 
@@ -43,13 +48,21 @@ def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
     if len(value) > MAX_ITEMS:
         message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are taken."
         raise InvalidRequest(message, param="input", code="array_above_max_length")
-    return tuple(parse_item(item, f"input[{index}]") for index, item in enumerate(value))
+    items = tuple(parse_item(item, f"input[{index}]") for index, item in enumerate(value))
+    for index, item in enumerate(items[:-1]):
+        if isinstance(item, CompactionTrigger):
+            message = "A 'compaction_trigger' must be the last item of 'input'. Move it to the end."
+            raise InvalidRequest(message, param=f"input[{index}]", code="invalid_value")
+    return items
 
 
 def parse_item(value: object, path: str) -> Item:
     """One item."""
     body = as_object(value, path)
     kind = _kind(body, path)
+    if isinstance(body.get("id"), str) and len(body["id"]) > MAX_ID:
+        message = f"'{path}.id' is too long; at most {MAX_ID} characters are taken."
+        raise InvalidRequest(message, param=f"{path}.id", code="string_above_max_length")
     if kind in TYPED_ITEMS:
         normal = _NORMALISE.get(kind, _as_it_is)(body, path)
         return convert({**normal, "type": kind}, _TYPES[kind], path)

@@ -68,13 +68,20 @@ class ConversationRef(Struct, frozen=True):
     id: str
 
 
+class ContextManagement(Struct, frozen=True):
+    """What to do when the context grows: from `compact_threshold` tokens on it is compacted."""
+
+    type: Literal["compaction"]
+    compact_threshold: Annotated[int, Meta(ge=1)]
+
+
 class CreateBody(Struct, frozen=True, kw_only=True):
     """The parameters that have one form on the wire, decoded and bounded by the type alone."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     access_programs: JsonObject | None = None
     background: bool | None = None
-    context_management: list[JsonObject] | None = None
+    context_management: list[ContextManagement] | None = None
     conversation: str | ConversationRef | None = None
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
     image: JsonObject | None = None
@@ -130,3 +137,9 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     def streamed(self) -> bool:
         """Whether the caller asked for events."""
         return self.params.stream is True
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the response is made in."""
+        given = self.params.conversation
+        return given.id if isinstance(given, ConversationRef) else given

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import fields, replace
 
 from antiphon.protocol.content import JsonObject
@@ -17,7 +17,7 @@ from antiphon.protocol.requests import (
     TextOptions,
     Truncation,
 )
-from antiphon.protocol.tools import HostedTool, ToolChoice
+from antiphon.protocol.tools import HostedTool
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 IncompleteReason = Literal["max_output_tokens", "content_filter", "max_messages", "steered"]
@@ -88,7 +88,7 @@ class Response(Struct, frozen=True, kw_only=True):
     store: bool = True
     temperature: float = 1.0
     text: TextOptions
-    tool_choice: ToolChoice = "auto"
+    tool_choice: str | JsonObject = "auto"
     tools: list[Any] = []
     top_logprobs: int = 0
     top_p: float = 1.0
@@ -122,8 +122,10 @@ def new_response(request: CreateResponse, *, id: str, created_at: int) -> Respon
         echo["service_tier"] = given.service_tier
     if given.text is not None:
         echo["text"] = TextOptions(given.text.format or _PLAIN_TEXT, given.text.verbosity or "medium")
+    if request.conversation_id is not None:
+        echo["conversation"] = {"id": request.conversation_id}
     if request.tools:
         echo["tools"] = [tool.body if isinstance(tool, HostedTool) else tool for tool in request.tools]
     if request.tool_choice != "auto":
-        echo["tool_choice"] = request.tool_choice
+        echo["tool_choice"] = to_builtins(request.tool_choice)
     return replace(_BLANK, **echo)

@@ -1,32 +1,55 @@
 """The ASGI application: guard, authenticate, route; whatever goes wrong leaves as the error object."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound
+from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired
 from antiphon.server.auth import Keys
-from antiphon.server.exchange import Exchange
+from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.guard import Head, HostGuard, read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.routes.compact import CompactRoutes
+from antiphon.server.routes.conversations import ConversationRoutes
 from antiphon.server.routes.health import HealthRoutes
+from antiphon.server.routes.input_tokens import InputTokensRoutes
 from antiphon.server.routes.models import ModelsRoutes
 from antiphon.server.routes.responses import ResponsesRoutes
+from antiphon.server.routes.stored import StoredRoutes
+from antiphon.server.routing import Endpoint, RouteTable
 from antiphon.server.types import Receive, Scope, Send
-from antiphon.service.create import Creator
+from antiphon.server.websocket.channel import refuse
+from antiphon.server.websocket.connection import WebSocketLimits
+from antiphon.server.websocket.door import WebSocketDoor
+from antiphon.service.keys import DELETE, READ, WRITE
+from antiphon.service.services import Services
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Exchange], Awaitable[None]]
-OpenCreator = Callable[[], AbstractAsyncContextManager[Creator]]
+OpenServices = Callable[[], AbstractAsyncContextManager[Services]]
 
+SOCKET_PATH = "/v1/responses"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-MODEL_PREFIX = "/v1/models/"
 ROUTES = (
     "POST /v1/responses",
+    "GET /v1/responses",
+    "POST /v1/responses/input_tokens",
+    "POST /v1/responses/compact",
+    "GET /v1/responses/{id}",
+    "DELETE /v1/responses/{id}",
+    "POST /v1/responses/{id}/cancel",
+    "GET /v1/responses/{id}/input_items",
+    "POST /v1/conversations",
+    "GET /v1/conversations/{id}",
+    "POST /v1/conversations/{id}",
+    "DELETE /v1/conversations/{id}",
+    "POST /v1/conversations/{id}/items",
+    "GET /v1/conversations/{id}/items",
+    "GET /v1/conversations/{id}/items/{item_id}",
+    "DELETE /v1/conversations/{id}/items/{item_id}",
     "GET /v1/models",
-    "GET /v1/models/{id}",
+    "GET /v1/models/{model}",
     "GET /healthz",
     "GET /readyz",
 )
@@ -41,25 +64,31 @@ class AppOptions:
     hosts: HostGuard
     max_body: int = 32 * 1024 * 1024
     body_timeout: float = 30.0
+    websocket: bool = True
 
 
 class App:
-    """The application. `open_creator` gives the service for as long as the lifespan lasts."""
+    """The application. `open_services` gives the services for as long as the lifespan lasts."""
 
     def __init__(
         self,
-        open_creator: OpenCreator,
+        open_services: OpenServices,
         new_request_id: Callable[[], str],
         options: AppOptions,
         on_started: "Callable[[App], None] | None" = None,
     ) -> None:
-        self._open_creator = open_creator
+        self._open_services = open_services
         self._new_request_id = new_request_id
         self._options = options
         self._on_started = on_started or _nothing
         self.lifetimes = Lifetimes()
-        self._routes: dict[str, dict[str, Handler]] = {}
-        self._models: ModelsRoutes | None = None
+        self.routes = RouteTable({})
+        self._door: WebSocketDoor | None = None
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a key is asked for."""
+        return not self._options.keys.empty
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -68,39 +97,84 @@ class App:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
-            await send({"type": "websocket.close", "code": 1000})
+            await self._open_socket(scope, receive, send)
 
-    def mount(self, creator: Creator) -> None:
-        """Serve this service."""
-        options = self._options
-        responses = ResponsesRoutes(
-            creator, self.lifetimes, max_body=options.max_body, body_timeout=options.body_timeout
+    def mount(self, services: Services) -> None:
+        """Serve these services."""
+        if self._options.websocket:
+            self._door = WebSocketDoor(services.creator, self.lifetimes, limits=WebSocketLimits())
+        self.routes = RouteTable(
+            {
+                **self._response_routes(services),
+                **self._conversation_routes(services),
+                **self._other_routes(services),
+            }
         )
-        health = HealthRoutes(self.lifetimes)
-        self._models = ModelsRoutes(creator.router)
-        self._routes = {
-            "/v1/responses": {"POST": responses.create},
-            "/v1/models": {"GET": self._models.list},
-            "/healthz": {"GET": health.alive},
-            "/readyz": {"GET": health.ready},
+
+    def _response_routes(self, services: Services) -> dict[str, Endpoint]:
+        max_body, body_timeout = self._options.max_body, self._options.body_timeout
+        stored = StoredRoutes(services.stored, self.lifetimes)
+        created = ResponsesRoutes(
+            services.creator,
+            services.background,
+            stored,
+            self.lifetimes,
+            max_body=max_body,
+            body_timeout=body_timeout,
+        )
+        compaction = CompactRoutes(
+            services.creator.compactor, self.lifetimes, max_body=max_body, body_timeout=body_timeout
+        )
+        tokens = InputTokensRoutes(services.tokens, self._bodies())
+        return {
+            "POST /v1/responses": Endpoint(created.create, WRITE),
+            "GET /v1/responses": Endpoint(_want_upgrade, WRITE),
+            "POST /v1/responses/input_tokens": Endpoint(tokens.count, READ),
+            "POST /v1/responses/compact": Endpoint(compaction.compact, WRITE),
+            "GET /v1/responses/{id}": Endpoint(stored.retrieve, READ),
+            "DELETE /v1/responses/{id}": Endpoint(stored.delete, DELETE),
+            "POST /v1/responses/{id}/cancel": Endpoint(stored.cancel, WRITE),
+            "GET /v1/responses/{id}/input_items": Endpoint(stored.input_items, READ),
         }
+
+    def _conversation_routes(self, services: Services) -> dict[str, Endpoint]:
+        routes = ConversationRoutes(services.conversations, self._bodies())
+        one, items = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
+        return {
+            "POST /v1/conversations": Endpoint(routes.create, WRITE),
+            f"GET {one}": Endpoint(routes.retrieve, READ),
+            f"POST {one}": Endpoint(routes.update, WRITE),
+            f"DELETE {one}": Endpoint(routes.delete, DELETE),
+            f"POST {items}": Endpoint(routes.add_items, WRITE),
+            f"GET {items}": Endpoint(routes.list_items, READ),
+            f"GET {items}/{{item_id}}": Endpoint(routes.retrieve_item, READ),
+            f"DELETE {items}/{{item_id}}": Endpoint(routes.delete_item, DELETE),
+        }
+
+    def _other_routes(self, services: Services) -> dict[str, Endpoint]:
+        models, health = ModelsRoutes(services.creator.router), HealthRoutes(self.lifetimes)
+        return {
+            "GET /v1/models": Endpoint(models.list),
+            "GET /v1/models/{model}": Endpoint(models.retrieve),
+            "GET /healthz": Endpoint(health.alive),
+            "GET /readyz": Endpoint(health.ready),
+        }
+
+    def _bodies(self) -> Bodies:
+        return Bodies(self.lifetimes, self._options.max_body, self._options.body_timeout)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, head=Head(), request_id=self._new_request_id())
         try:
             exchange.head = read_head(scope["headers"])
-            self._options.hosts.check(exchange.head.host)
-            if exchange.path not in OPEN_PATHS:
-                self._options.keys.check(exchange.head.authorization)
-            await self._find(exchange)(exchange)
+            await self._answer(exchange)
         except ClientGone:
             logger.info("request %s: the client left", exchange.request_id)
         except MethodNotAllowed as error:
-            allowed = ", ".join(self._routes.get(exchange.path, {"GET": None}))
-            await exchange.send_error(error, ((b"allow", allowed.encode()),))
+            await exchange.send_error(error, ((b"allow", self.routes.methods(exchange.path).encode()),))
         except AntiphonError as error:
             _log(exchange, error)
-            await exchange.send_error(error)
+            await _tell(exchange, error)
         except Exception:
             logger.exception("request %s broke", exchange.request_id)
             if exchange.started:
@@ -109,34 +183,51 @@ class App:
                 AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error")
             )
 
-    def _find(self, exchange: Exchange) -> Handler:
-        methods = self._routes.get(exchange.path)
-        if methods is None:
-            return self._find_model(exchange)
-        handler = methods.get(exchange.method)
-        if handler is None:
-            raise MethodNotAllowed(
-                f"{exchange.path} does not take {exchange.method}; use {', '.join(methods)}."
-            )
-        return handler
+    async def _answer(self, exchange: Exchange) -> None:
+        """Let those in who may, and hand over to the route."""
+        self._options.hosts.check(exchange.head.host)
+        if exchange.path in OPEN_PATHS:
+            endpoint, _ = self.routes.find(exchange.method, exchange.path)
+            return await endpoint.handler(exchange)
+        caller = self._options.keys.check(exchange.head.authorization)
+        exchange.tenant = caller.tenant
+        endpoint, parameters = self.routes.find(exchange.method, exchange.path)
+        if endpoint.scope is not None:
+            caller.require(endpoint.scope)
+        await endpoint.handler(exchange, *parameters)
 
-    def _find_model(self, exchange: Exchange) -> Handler:
-        models = self._models
-        if not exchange.path.startswith(MODEL_PREFIX) or models is None:
-            hint = " The base URL ends in /v1." if not exchange.path.startswith("/v1/") else ""
-            raise NotFound(
-                f"There is nothing at {exchange.method} {exchange.path[:200]}.{hint}", code="unknown_url"
-            )
-        if exchange.method != "GET":
-            raise MethodNotAllowed(f"{exchange.path[:200]} does not take {exchange.method}; use GET.")
-        model_id = exchange.path.removeprefix(MODEL_PREFIX)
-        return lambda exchange: models.retrieve(exchange, model_id)
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a WebSocket in, or say with an HTTP status why not."""
+        request_id = self._new_request_id()
+        try:
+            head = read_head(scope["headers"])
+            door = self._door_at(scope["path"], head)
+        except AntiphonError as error:
+            logger.info("request %s: %d %s", request_id, error.status, error.message)
+            await refuse(scope, send, error, request_id)
+            return
+        await door.serve(scope, receive, send, lambda: self._socket_tenant(head), request_id)
+
+    def _door_at(self, path: str, head: Head) -> WebSocketDoor:
+        self._options.hosts.check(head.host)
+        caller = self._options.keys.check(head.authorization)
+        if path != SOCKET_PATH:
+            raise NotFound(f"No WebSocket is served at {path[:200]}.", code="unknown_url")
+        caller.require(WRITE)
+        if self._door is None:
+            raise UpgradeRequired
+        return self._door
+
+    def _socket_tenant(self, head: Head) -> str:
+        caller = self._options.keys.check(head.authorization)
+        caller.require(WRITE)
+        return caller.tenant
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            async with self._open_creator() as creator:
-                self.mount(creator)
+            async with self._open_services() as services:
+                self.mount(services)
                 self._on_started(self)
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
@@ -144,6 +235,20 @@ class App:
             await send({"type": "lifespan.startup.failed", "message": error.message})
             return
         await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _want_upgrade(_exchange: Exchange) -> None:
+    raise UpgradeRequired(
+        "GET /v1/responses opens a WebSocket, and this was a plain request. Use `POST /v1/responses`."
+    )
+
+
+async def _tell(exchange: Exchange, error: AntiphonError) -> None:
+    """As the answer; or, if a stream has begun, by ending it without the mark of its end."""
+    if not exchange.started:
+        await exchange.send_error(error)
+    elif exchange.phase == "streaming":
+        await exchange.end_stream(b"")
 
 
 def _nothing(_app: "App") -> None:

@@ -1,12 +1,15 @@
 """One request and its answer: reading the body within bounds, sending JSON, errors and streams."""
 
 import asyncio
+from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from antiphon.errors import AntiphonError, BodyTooLarge, UnsupportedMedia
 from antiphon.server.guard import Head
-from antiphon.server.lifetime import ClientGone
+from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.query import Query
 from antiphon.server.types import Receive, Scope, Send
 
 Header = tuple[bytes, bytes]
@@ -24,18 +27,39 @@ DISCARD_SECONDS = 5.0
 
 
 class Exchange:
-    """What a route works with."""
+    """What a route works with. Whose request it is, is known once the key was checked."""
 
-    __slots__ = ("_send", "head", "method", "path", "receive", "request_id", "started")
+    __slots__ = (
+        "_query_string",
+        "_send",
+        "head",
+        "method",
+        "path",
+        "phase",
+        "receive",
+        "request_id",
+        "tenant",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, head: Head, request_id: str) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self._query_string: bytes = scope.get("query_string", b"")
         self.receive = receive
         self._send = send
         self.head = head
         self.request_id = request_id
-        self.started = False
+        self.phase: Literal["asked", "streaming", "answered"] = "asked"
+        self.tenant = ""
+
+    @property
+    def started(self) -> bool:
+        """Whether the head of the answer is out, and with it the status."""
+        return self.phase != "asked"
+
+    def query(self) -> Query:
+        """The parameters behind the question mark."""
+        return Query(self._query_string)
 
     async def body(self, limit: int) -> bytes:
         """The whole JSON body. Size is checked before and while it is read."""
@@ -69,7 +93,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": payload})
 
     async def _start_json(self, payload: bytes, status: int, headers: tuple[Header, ...]) -> None:
-        self.started = True
+        self.phase = "answered"
         await self._send(
             {
                 "type": "http.response.start",
@@ -90,6 +114,8 @@ class Exchange:
         if error.status in (408, 413, 431, 503):
             # The rest of the body is not read, or we are going away: this connection cannot go on.
             headers = (*headers, (b"connection", b"close"))
+        if error.status == 426:
+            headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
         payload = msgspec.json.encode({"error": error.to_wire()})
         if isinstance(error, BodyTooLarge):
             await self._start_json(payload, error.status, headers)
@@ -116,7 +142,7 @@ class Exchange:
 
     async def start_stream(self) -> None:
         """The head of a stream of events."""
-        self.started = True
+        self.phase = "streaming"
         headers = [*_STREAM, (b"x-request-id", self.request_id.encode())]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
@@ -126,7 +152,23 @@ class Exchange:
 
     async def end_stream(self, payload: bytes) -> None:
         """The last events."""
+        self.phase = "answered"
         await self._send({"type": "http.response.body", "body": payload})
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """Reads bodies within the bounds of size and time, for routes that answer at once."""
+
+    lifetimes: Lifetimes
+    max_body: int
+    timeout: float
+
+    async def read(self, exchange: Exchange) -> bytes:
+        """The whole body."""
+        with self.lifetimes.lease(exchange.receive) as lease:
+            lease.expect_body(self.timeout)
+            return await exchange.body(self.max_body)
 
 
 def _too_large(limit: int) -> BodyTooLarge:

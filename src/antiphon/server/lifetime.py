@@ -24,10 +24,19 @@ class Lifetimes:
     def __init__(self) -> None:
         self._open: set[Lease] = set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self.draining = False
+        self._draining = asyncio.Event()
 
-    def lease(self, receive: Receive) -> "Lease":
-        """A lease for the current request."""
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to end."""
+        return self._draining.is_set()
+
+    async def drain_begins(self) -> None:
+        """Return when the server is told to end."""
+        await self._draining.wait()
+
+    def lease(self, receive: Receive | None = None) -> "Lease":
+        """A lease for the current request. Without `receive`, somebody else sees when the client leaves."""
         if self.draining:
             raise Unavailable
         lease = Lease(receive, self._open)
@@ -38,7 +47,7 @@ class Lifetimes:
     def drain(self, grace: float) -> None:
         """No new work from now on; what is still open after `grace` seconds is ended."""
         if not self.draining:
-            self.draining = True
+            self._draining.set()
             asyncio.get_running_loop().call_later(grace, self._end_all)
 
     def _sweep(self) -> None:
@@ -59,7 +68,7 @@ class Lease:
 
     __slots__ = ("_body_by", "_open", "_reason", "_receive", "_task", "_watcher", "loop")
 
-    def __init__(self, receive: Receive, registry: "set[Lease]") -> None:
+    def __init__(self, receive: Receive | None, registry: "set[Lease]") -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -103,10 +112,10 @@ class Lease:
         if self._body_by is not None:
             if self.loop.time() >= self._body_by:
                 self.end(BodyTimeout())
-        elif self._watcher is None:
-            self._watcher = self.loop.create_task(self._wait_for_disconnect())
+        elif self._watcher is None and self._receive is not None:
+            self._watcher = self.loop.create_task(self._wait_for_disconnect(self._receive))
 
-    async def _wait_for_disconnect(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def _wait_for_disconnect(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
             pass
         self.end(ClientGone())

@@ -13,17 +13,23 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, cast
 
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
-from antiphon.errors import SettingsError
+from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.server.app import App
 
 logger = logging.getLogger(__name__)
 
 HEADER_TIMEOUT = 10.0
 """Seconds within which a request's head must be complete."""
+PING_INTERVAL = 20.0
+"""Seconds between two pings of a WebSocket; a client that does not answer for as long is gone."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds that a client gets to answer our goodbye."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -43,9 +49,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing left to watch."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timer()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on the connection belongs to another protocol, and we would not hear of its end."""
+        self._cancel_timer()
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         """The first byte of a head."""
@@ -60,11 +70,62 @@ class GuardedProtocol(HttpToolsProtocol):
     def _set_timer(self) -> None:
         self._timer = self.loop.call_later(HEADER_TIMEOUT / 2, self._look)
 
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _look(self) -> None:
         if self._head_since is not None and self.loop.time() - self._head_since >= HEADER_TIMEOUT:
             self.transport.close()
         else:
             self._set_timer()
+
+
+def _bad_handshake() -> bytes:
+    """The answer to a handshake that is none, whole."""
+    error = InvalidRequest(
+        "This WebSocket handshake cannot be read. Send a GET with at most 128 headers of up to 8 kB.",
+        code="invalid_handshake",
+    )
+    body = msgspec.json.encode({"error": error.to_wire()})
+    head = (
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+_BAD_HANDSHAKE = _bad_handshake()
+
+
+class DrainedWebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's protocol, except that the application ends an open socket, not the server's shutdown.
+
+    At a signal to stop, uvicorn alone would cut every socket at once, in the middle of an answer.
+    """
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A new socket."""
+        super().connection_made(transport)
+        self.close_timeout = CLOSE_TIMEOUT
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a handshake or of frames. uvicorn alone never answers a handshake that it cannot read."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.close_sent = True
+            self.transport.write(_BAD_HANDSHAKE)
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """The server stops: the drain gives open sockets their time and then closes them."""
+        if self.close_sent or not self.handshake_complete:
+            super().shutdown()
+
+    def keepalive_timeout(self) -> None:
+        """The client does not answer, so it may not read either: do not wait until it has read the rest."""
+        super().keepalive_timeout()
+        self.transport.abort()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -82,15 +143,19 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(
-    build_app: Callable[[], App], listener: socket.socket, *, workers: int, drain: float, log_level: str
-) -> None:
-    """Serve until told to stop; returns when everything has ended."""
-    config = uvicorn.Config(
+def make_config(
+    build_app: Callable[[], App], *, workers: int, drain: float, log_level: str, max_message: int
+) -> uvicorn.Config:
+    """How uvicorn serves us: our protocols, our logging, its framing."""
+    return uvicorn.Config(
         cast("Any", build_app),
         factory=True,
         http=GuardedProtocol,
-        ws="none",
+        ws=DrainedWebSocket,
+        ws_max_size=max_message,
+        ws_ping_interval=PING_INTERVAL,
+        ws_ping_timeout=PING_INTERVAL,
+        ws_per_message_deflate=True,
         loop="auto",
         lifespan="on",
         workers=workers,
@@ -102,6 +167,21 @@ def serve(
         timeout_graceful_shutdown=int(drain) + 3,
         timeout_keep_alive=75,
         backlog=2048,
+    )
+
+
+def serve(
+    build_app: Callable[[], App],
+    listener: socket.socket,
+    *,
+    workers: int,
+    drain: float,
+    log_level: str,
+    max_message: int,
+) -> None:
+    """Serve until told to stop; returns when everything has ended."""
+    config = make_config(
+        build_app, workers=workers, drain=drain, log_level=log_level, max_message=max_message
     )
     if workers > 1:
         Multiprocess(config, sockets=[listener]).run()

@@ -4,37 +4,33 @@
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from msgspec import UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
 from antiphon.errors import AntiphonError, BackendBroken, BackendError, Unsupported
-from antiphon.protocol.content import ReasoningText
-from antiphon.protocol.events import Event
+from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock, IdSource
-from antiphon.protocol.items import Item, ItemReference, OpaqueItem, Reasoning
+from antiphon.protocol.items import Compaction, CompactionTrigger, CustomToolCall, FunctionCall, Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
-from antiphon.service.router import Route, Router
+from antiphon.service.attempts import Attempt
+from antiphon.service.compact import Compactor, Plan
+from antiphon.service.keeping import Keeper, KeepNothing, StoreKeeper
+from antiphon.service.resolve import CONVERSATION_LEASE, Resolved, Resolver, Session, model_view
+from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
 from antiphon.turn.machine import Machine
 from antiphon.turn.sealing import Sealer
+from antiphon.turn.token_estimate import estimate_tokens
 
 logger = logging.getLogger(__name__)
-
-_ID_PREFIXES = {
-    "message": "msg",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
-    "reasoning": "rs",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,54 +44,90 @@ class Creator:
     sealer: Sealer
     ignored_tools: frozenset[str] = frozenset()
     inherit_tools: bool = True
+    lifetime: int | None = None
+    """Seconds for which a response is kept; None: for ever."""
+    patience: float = 30.0
+    """Seconds that an ended response waits for a database that is away."""
+    summary_model: str | None = None
+    """The model that summarises long conversations; None: the one that is asked."""
 
-    def start(self, request: CreateResponse, tenant: str = "") -> "Run":
+    @property
+    def compactor(self) -> Compactor:
+        """What makes long conversations short."""
+        return Compactor(self.router, self.store, self.ids, self.clock, self.sealer, self.summary_model)
+
+    def start(self, request: CreateResponse, tenant: str, session: Session | None = None) -> "Run":
         """A run of this request; nothing happens until its events are read."""
-        _refuse_unserved(request)
-        return Run(self, request, tenant, self.router.routes(request.params.model))
+        keeper = StoreKeeper(self.store, tenant, self.patience) if request.stored else KeepNothing()
+        return Run(self, request, Place(tenant, session), keeper)
+
+    async def prepare(
+        self, request: CreateResponse, tenant: str, session: Session | None = None
+    ) -> list[Event]:
+        """Keep a request without asking the model: a response without output, to be continued."""
+        return await self.start(request, tenant, session).prepare()
+
+    def expires_at(self) -> int | None:
+        """When a response that is made now may be forgotten."""
+        return None if self.lifetime is None else int(self.clock()) + self.lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose response it is, and the connection whose memory it shares."""
+
+    tenant: str
+    session: Session | None = None
+
+
+class Prior(Struct, frozen=True):
+    """What an earlier attempt left: the response at its start, and everything that was said."""
+
+    response: Response
+    said: Sequence[Event]
 
 
 class Run:
     """One response under way."""
 
-    def __init__(self, creator: Creator, request: CreateResponse, tenant: str, routes: list[Route]) -> None:
+    def __init__(
+        self,
+        creator: Creator,
+        request: CreateResponse,
+        place: Place,
+        keeper: Keeper,
+        prior: Prior | None = None,
+    ) -> None:
+        _refuse_unserved(request)
         self._creator = creator
-        self._request = request
-        self._tenant = tenant
-        self._routes = routes
+        self._place = place
+        self._keeper = keeper
+        self._prior = prior
+        self._routes = creator.router.routes(request.params.model)
+        self._resolved = Resolved(request)
         self._machine: Machine | None = None
+        self._opening: list[Chunk] = []
+        self._entered = 0.0
+        self.id = creator.ids.new("resp") if prior is None else prior.response.id
         self.ended = False
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
-        """Batches of events; the last one holds the terminal event, and what it says is stored.
+        """Batches of events; the last one holds the terminal event, and what it says is kept.
 
-        What goes wrong before the first batch is raised: nothing was promised yet. Until a backend has said
-        something, another may take its place.
+        What goes wrong before the first batch is raised: nothing was promised yet.
         """
-        history = await self._resolve()
-        closing: list[Event] = []
-        for route in self._routes:
-            turn = self._build(route, history)
-            prepared = route.backend.prepare(turn)
-            said = False
-            batches = prepared.chunks()
-            try:
-                async for chunks in batches:
-                    said = said or bool(chunks)
-                    yield self._machine_events(chunks, turn, prepared)
-                break
-            except BackendError as error:
-                if self._may_go_on(route, error, said=said):
-                    continue
-                if self._machine is None:
-                    raise
-                closing = self._machine.feed([Failed(error)])
-                break
-            finally:
-                await batches.aclose()
+        try:
+            plan = await self._plan(await self.resolve())
+            async with aclosing(self._attempts(plan)) as batches:
+                async for events in batches:
+                    yield events
+        except BaseException:
+            if self._machine is None:
+                await self._leave()
+            raise
         if self._machine is None:
             raise BackendBroken("The backend ended the turn without an answer.")
-        yield closing + await self._finish(self._machine)
+        yield await self._finish(self._machine)
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -109,24 +141,135 @@ class Run:
 
     async def abort(self, error: AntiphonError) -> list[Event]:
         """End a run from outside: its last events, as if the backend had failed with `error`."""
-        machine = self._machine
-        if machine is None or self.ended:
+        if self.ended or (self._machine is None and self._prior is None):
             return []
-        return machine.feed([Failed(error)]) + await self._finish(machine)
+        begun = self._begin(None, None) if self._machine is None else []
+        assert self._machine is not None
+        return await self._finish(self._machine, begun + self._machine.feed([Failed(error)]))
 
-    def _build(self, route: Route, history: Sequence[Item]) -> TurnRequest:
+    async def abandon(self) -> None:
+        """The client left: what was said so far is kept as a cancelled response."""
+        if self.ended or self._machine is None:
+            return
+        await self._finish(self._machine, self._machine.cancel())
+
+    @property
+    def over(self) -> bool:
+        """Whether the model has said its last word."""
+        return self._machine is not None and self._machine.over
+
+    async def check(self) -> CreateResponse:
+        """Refuse at once what would be refused later; the request with what it inherits."""
+        try:
+            view, request = await self.resolve(), self._resolved.request
+            view = self._creator.compactor.view(view, request.params, history=len(view) - len(request.items))
+            attempt = Attempt(self._routes, view)
+            attempt.route.backend.prepare(self._build(attempt))
+        except AntiphonError:
+            await self._leave()
+            raise
+        return self._resolved.request
+
+    async def prepare(self) -> list[Event]:
+        """Keep the request without asking the model: a response with no output, to be continued."""
+        await self.resolve()
+        events = self._begin(None, None)
+        assert self._machine is not None
+        self._machine.conclude()
+        return await self._finish(self._machine, events)
+
+    async def resolve(self) -> list[Item]:
+        """Look up what the request stands on; what the model will see."""
+        creator, place = self._creator, self._place
+        if self._resolved.request.stored:
+            await creator.store.check()
+        resolver = Resolver(
+            creator.store, creator.ids.new, creator.inherit_tools, place.tenant, place.session
+        )
+        resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
+        if resolved.request.conversation_id is not None:
+            self._entered = creator.clock()
+        return model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
+
+    def _whole(self) -> list[Item]:
+        """What an earlier attempt has finished; the model goes on after it."""
+        said = self._prior.said if self._prior is not None else ()
+        done = [event.item for event in said if isinstance(event, OutputItemDone)]
+        return [item for item in done if item.status == "completed"]
+
+    async def _plan(self, view: Sequence[Item]) -> Plan:
+        """What the model sees of a conversation that is compacted, or is to be compacted now."""
+        request = self._resolved.request
+        if not request.params.context_management and not any(
+            isinstance(item, Compaction | CompactionTrigger) for item in view
+        ):
+            return Plan(view)
+        plan = await self._creator.compactor.plan(
+            view,
+            request.params,
+            history=max(0, len(view) - len(request.items)),
+            count=lambda items: estimate_tokens(items, request.params.instructions, request.tools),
+            beat=self._stay,
+        )
+        if plan.compacted is not None:
+            self._opening.append(plan.compacted)
+        return plan
+
+    async def _attempts(self, plan: Plan) -> AsyncGenerator[list[Event], None]:
+        """Until a backend has said something, another one may take its place."""
+        attempt: Attempt | None = Attempt(self._routes, plan.items)
+        if plan.is_all:
+            yield self._begin(None, None)
+            self._settled()
+            return
+        while attempt is not None:
+            turn = self._build(attempt)
+            prepared = attempt.route.backend.prepare(turn)
+            if self._prior is not None and self._machine is None:
+                yield self._begin(turn, prepared)
+                if self._settled():
+                    return
+            said = False
+            try:
+                async with aclosing(prepared.chunks()) as batches:
+                    async for chunks in batches:
+                        said = said or bool(chunks)
+                        yield self._machine_events(chunks, turn, prepared)
+                        if self._entered:
+                            await self._stay()
+                return
+            except BackendError as error:
+                attempt = None if said else attempt.after(error, self._resolved.request)
+                if attempt is None:
+                    yield self._failed(error)
+
+    def _build(self, attempt: Attempt) -> TurnRequest:
+        request = self._resolved.request
         return build_turn(
-            self._request,
-            history,
-            model=route.upstream_name(self._request.params.model),
+            request,
+            attempt.items,
+            model=attempt.route.upstream_name(request.params.model),
+            history=max(0, len(attempt.items) - len(request.items)),
             ignored_tools=self._creator.ignored_tools,
+            downgrades=attempt.downgrades,
         )
 
-    def _may_go_on(self, route: Route, error: BackendError, *, said: bool) -> bool:
-        """Whether the next backend may try what this one could not do."""
-        if said or not error.retryable or route is self._routes[-1]:
+    def _failed(self, error: BackendError) -> list[Event]:
+        if self._machine is None:
+            raise error
+        return self._machine.feed([Failed(error)])
+
+    def _settled(self) -> bool:
+        """Whether all has been said: the compaction that a trigger asked for; or whole calls, of an earlier
+        attempt: it is the client's turn then, the model could not go on without their outputs."""
+        machine, items = self._machine, self._resolved.request.items
+        asked = bool(items) and isinstance(items[-1], CompactionTrigger)
+        kinds = Compaction if asked else FunctionCall | CustomToolCall
+        if machine is None or not any(
+            isinstance(item, kinds) and item.status == "completed" for item in machine.output
+        ):
             return False
-        logger.warning("backend %s failed, trying the next: %s", route.backend.name, error.message)
+        machine.conclude()
         return True
 
     def _machine_events(
@@ -136,69 +279,81 @@ class Run:
         machine = self._machine
         if machine is not None:
             return machine.feed(chunks) if chunks else machine.keepalive()
-        machine = self._machine = self._begin(turn, prepared)
-        return machine.start() + (machine.feed(chunks) if chunks else machine.keepalive())
+        begun = self._begin(turn, prepared)
+        machine = self._machine
+        assert machine is not None
+        return begun + (machine.feed(chunks) if chunks else machine.keepalive())
 
-    def _begin(self, turn: TurnRequest, prepared: PreparedTurn) -> Machine:
-        creator = self._creator
-        response = new_response(self._request, id=creator.ids.new("resp"), created_at=int(creator.clock()))
-        downgrades = [*turn.downgrades, *prepared.downgrades]
+    def _begin(self, turn: TurnRequest | None, prepared: PreparedTurn | None) -> list[Event]:
+        """The machine, and its first events."""
+        creator, request = self._creator, self._resolved.request
+        response = (
+            new_response(request, id=self.id, created_at=int(creator.clock()))
+            if self._prior is None
+            else self._prior.response
+        )
+        downgrades = [*(turn.downgrades if turn else ()), *(prepared.downgrades if prepared else ())]
         if downgrades:
             response = replace(response, downgrades=downgrades)
-        return Machine(
+        machine = self._machine = Machine(
             response,
             new_id=creator.ids.new,
-            tools={tool.name: tool for tool in turn.tools},
-            forbidden=turn.forbidden,
-            seal=creator.sealer.seal if _wants_seal(self._request) else None,
-            told=self._request.streamed,
+            tools={tool.name: tool for tool in turn.tools} if turn else None,
+            forbidden=turn.forbidden if turn else frozenset(),
+            seal=creator.sealer.seal if _wants_seal(request) else None,
+            told=request.streamed or self._prior is not None,
         )
+        begun = machine.start() if self._prior is None else machine.resume(self._prior.said)
+        return begun + machine.feed(self._opening)
 
-    async def _finish(self, machine: Machine) -> list[Event]:
-        """Commit, then tell."""
-        events = machine.end(int(self._creator.clock()))
-        if self._request.stored:
-            await self._creator.store.save(self._tenant, self._record(machine.response))
+    async def _stay(self) -> None:
+        """Hold the conversation: whoever is silent for too long has lost it."""
+        conversation = self._resolved.request.conversation_id
+        if conversation is not None and self._creator.clock() - self._entered > CONVERSATION_LEASE / 3:
+            await self._creator.store.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
+            self._entered = self._creator.clock()
+
+    async def _leave(self) -> None:
+        conversation = self._resolved.request.conversation_id
+        if self._entered and conversation is not None:
+            await self._creator.store.leave(self._place.tenant, conversation, self.id)
+
+    async def _finish(self, machine: Machine, untold: Sequence[Event] = ()) -> list[Event]:
+        """Commit, then tell: the events that are not told yet, and the last ones. What could not be kept
+        has failed."""
+        now = int(self._creator.clock())
+        events = [*untold, *machine.end(now)]
+        try:
+            await self._keeper.keep(self._record(machine.response), events)
+        except AntiphonError as error:
+            logger.error("response %s could not be kept: %s", self.id, error.message)
+            events = [*untold, *machine.end(now, unkept=error)]
+        else:
+            self._remember(machine.response)
         self.ended = True
         return events
 
     def _record(self, response: Response) -> StoredResponse:
+        resolved = self._resolved
         return StoredResponse(
             response=response,
-            parent=self._request.params.previous_response_id,
-            input=tuple(_with_id(item, self._creator.ids.new) for item in self._request.items),
-            tools=self._request.tools,
+            parent=resolved.request.params.previous_response_id if resolved.rooted else None,
+            conversation=resolved.request.conversation_id,
+            input=resolved.request.items if resolved.rooted else (*resolved.history, *resolved.request.items),
+            expires_at=self._creator.expires_at(),
         )
 
-    async def _resolve(self) -> Sequence[Item]:
-        """The history before the request's own items; references are replaced, envelopes opened."""
-        store, sealer = self._creator.store, self._creator.sealer
-        parent = self._request.params.previous_response_id
-        history: list[Item] = []
-        if parent is not None:
-            history = [_opened(item, sealer) for item in await store.history(self._tenant, parent)]
-            if self._creator.inherit_tools and not self._request.tools:
-                stored = await store.load(self._tenant, parent)
-                self._request = replace(self._request, tools=stored.tools)
-        if any(isinstance(item, ItemReference | Reasoning) for item in self._request.items):
-            items = [
-                await store.item(self._tenant, item.id) if isinstance(item, ItemReference) else item
-                for item in self._request.items
-            ]
-            self._request = replace(self._request, items=tuple(_opened(item, sealer) for item in items))
-        return history
+    def _remember(self, response: Response) -> None:
+        session, resolved = self._place.session, self._resolved
+        if session is not None and not resolved.request.stored:
+            items = (*resolved.history, *resolved.request.items, *response.output)
+            session.remember(response, items, resolved.request.tools)
 
 
 def _refuse_unserved(request: CreateResponse) -> None:
     """Parameters of the protocol that this build does not serve yet would change the answer: say so."""
     given = request.params
-    for name, value in (
-        ("background", given.background),
-        ("conversation", given.conversation),
-        ("prompt", given.prompt),
-        ("context_management", given.context_management),
-        ("moderation", given.moderation),
-    ):
+    for name, value in (("prompt", given.prompt), ("moderation", given.moderation)):
         if value:
             message = f"'{name}' is not supported by this server yet. Leave it out."
             raise Unsupported(message, param=name, code="unsupported_parameter")
@@ -206,22 +361,3 @@ def _refuse_unserved(request: CreateResponse) -> None:
 
 def _wants_seal(request: CreateResponse) -> bool:
     return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())
-
-
-def _opened(item: Item, sealer: Sealer) -> Item:
-    """A reasoning item with its sealed text readable for the backend."""
-    if not isinstance(item, Reasoning) or item.content or isinstance(item.encrypted_content, UnsetType):
-        return item
-    text = sealer.open(item.encrypted_content)
-    return item if text is None else replace(item, content=[ReasoningText(text)])
-
-
-def _with_id(item: Item, new_id: Callable[[str], str]) -> Item:
-    """Stored items have ids, so that they can be referred to."""
-    if isinstance(item, OpaqueItem):
-        if item.body.get("id"):
-            return item
-        return OpaqueItem(item.type, {**item.body, "id": new_id("item")})
-    if not isinstance(item.id, UnsetType) or isinstance(item, ItemReference):
-        return item
-    return replace(item, id=new_id(_ID_PREFIXES[str(item.__struct_config__.tag)]))

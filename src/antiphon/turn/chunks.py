@@ -67,6 +67,14 @@ class AnnotationAdded(Struct, frozen=True):
     annotation: JsonObject
 
 
+class Compacted(Struct, frozen=True):
+    """The conversation so far was summarised, at a cost. `asked`: a trigger in the input wanted it."""
+
+    envelope: str
+    usage: Usage | None = None
+    asked: bool = False
+
+
 class UsageReported(Struct, frozen=True):
     """What the turn cost; the last report counts."""
 
@@ -94,6 +102,7 @@ Chunk = (
     | CallDelta
     | CallFinished
     | AnnotationAdded
+    | Compacted
     | UsageReported
     | Finished
     | Failed

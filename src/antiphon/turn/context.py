@@ -77,28 +77,31 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
 
 def build_turn(
     request: CreateResponse,
-    history: Sequence[Item],
+    items: Sequence[Item] | None = None,
     *,
     model: str,
+    history: int = 0,
     ignored_tools: frozenset[str] = frozenset(),
+    downgrades: Sequence[str] = (),
 ) -> TurnRequest:
-    """The turn that answers `request` after `history`.
+    """The turn that answers `request`. The model sees `items`, of which the first `history` were there before
+    the request; without any, it sees those of the request.
 
     Hosted tools that nothing serves are refused, or left out and reported if their type is in
     `ignored_tools`.
     """
-    downgrades: list[str] = []
-    tools = _flatten(request.tools, ignored_tools, downgrades)
+    notes = list(downgrades)
+    tools = _flatten(request.tools, ignored_tools, notes)
     visible, choice = _choose(request.tool_choice, tools)
     return TurnRequest(
         model=model,
         params=request.params,
-        items=(*history, *request.items),
+        items=request.items if items is None else tuple(items),
         tools=visible,
         choice=choice,
-        history=len(history),
+        history=history,
         forbidden=frozenset(tool.name for tool in tools) - frozenset(tool.name for tool in visible),
-        downgrades=tuple(downgrades),
+        downgrades=tuple(notes),
     )
 
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from antiphon.protocol.content import JsonObject, Logprob, OutputText, ReasoningText, Refusal, SummaryText
 from antiphon.protocol.events import (
+    CompactionCompacting,
     ContentPartAdded,
     ContentPartDone,
     CustomToolCallInputDelta,
@@ -32,7 +33,8 @@ from antiphon.protocol.events import (
     RefusalDelta,
     RefusalDone,
 )
-from antiphon.protocol.items import CustomToolCall, FunctionCall, ItemStatus, Message, Reasoning
+from antiphon.protocol.items import Compaction, CustomToolCall, FunctionCall, ItemStatus, Message, Reasoning
+from antiphon.turn.chunks import Compacted
 from antiphon.turn.context import TurnTool
 
 Status = Literal["completed", "incomplete"]
@@ -261,6 +263,17 @@ class OpenCall:
 
 
 OpenItem = OpenMessage | OpenReasoning | OpenCall
+
+
+def say_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted) -> Compaction:
+    """A compaction, in one piece: its envelope is there from the beginning."""
+    begun = Compaction(id=item_id, encrypted_content=chunk.envelope, status="in_progress")
+    emit(OutputItemAdded, output_index, begun)
+    if chunk.asked:
+        emit(CompactionCompacting, item_id, output_index)
+    item = Compaction(id=item_id, encrypted_content=chunk.envelope, status="completed")
+    emit(OutputItemDone, output_index, item)
+    return item
 
 
 def tool_named(name: str, tools: Mapping[str, TurnTool]) -> TurnTool:

@@ -10,9 +10,9 @@ Rule 4: exactly one terminal event, made by `end`; nothing leaves after it.
 Whatever a backend says, or fails to say, what leaves is a well-formed stream.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -22,14 +22,16 @@ from antiphon.protocol.events import (
     ErrorEvent,
     Event,
     Keepalive,
+    OutputItemDone,
     OutputTextDelta,
     ResponseCompleted,
     ResponseCreated,
     ResponseFailed,
     ResponseIncomplete,
     ResponseInProgress,
+    ResponseQueued,
 )
-from antiphon.protocol.items import OutputItem, Reasoning
+from antiphon.protocol.items import Compaction, CustomToolCall, FunctionCall, OutputItem, Reasoning
 from antiphon.protocol.response import IncompleteDetails, Response, ResponseError, Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
@@ -37,6 +39,7 @@ from antiphon.turn.chunks import (
     CallFinished,
     CallStarted,
     Chunk,
+    Compacted,
     Failed,
     Finished,
     FinishReason,
@@ -47,7 +50,19 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnTool
-from antiphon.turn.items import Emit, OpenCall, OpenItem, OpenMessage, OpenReasoning, Seal, Status, tool_named
+from antiphon.turn.items import (
+    Emit,
+    OpenCall,
+    OpenItem,
+    OpenMessage,
+    OpenReasoning,
+    Seal,
+    Status,
+    say_compaction,
+    tool_named,
+)
+from antiphon.turn.reopen import reopen
+from antiphon.turn.usage import together
 
 NewId = Callable[[str], str]
 
@@ -74,7 +89,7 @@ class Machine:
         told: bool = True,
     ) -> None:
         """`told`: somebody hears the events. If not, none are made; the response is the same."""
-        self._response = response
+        self._response: Response = response
         self._new_id = new_id
         self._tools = tools or {}
         self._forbidden = forbidden
@@ -88,7 +103,9 @@ class Machine:
         self._call_ids: set[str] = set()
         self._closed_calls: set[int] = set()
         self._usage: Usage | None = None
-        self._outcome: FinishReason | AntiphonError | None = None
+        self._spent: Usage | None = None
+        self._outcome: FinishReason | Literal["cancelled"] | AntiphonError | None = None
+        self._unended: int | None = None
 
     @property
     def response(self) -> Response:
@@ -109,6 +126,41 @@ class Machine:
         """The first two events."""
         self._emit(ResponseCreated, self._response)
         self._emit(ResponseInProgress, self._response)
+        return self._take_events()
+
+    def queue(self) -> list[Event]:
+        """The first two events of a response that waits for its turn."""
+        self._response = replace(self._response, status="queued")
+        self._emit(ResponseCreated, self._response)
+        self._emit(ResponseQueued, self._response)
+        return self._take_events()
+
+    def resume(self, said: Sequence[Event]) -> list[Event]:
+        """Go on after what an earlier attempt has said. Nothing of it is said again; an item that it left
+        open is closed as incomplete, because its backend cannot be asked for the rest."""
+        self._output = [event.item for event in said if isinstance(event, OutputItemDone)]
+        self._live = reopen(said, self._emit, self._seal)
+        self._events.clear()
+        self._number = said[-1].sequence_number + 1 if said else 0
+        self._response = replace(self._response, status="in_progress")
+        if not any(isinstance(event, ResponseInProgress) for event in said):
+            self._emit(ResponseInProgress, self._response)
+        self._close("incomplete")
+        self._call_ids = {
+            item.call_id for item in self._output if isinstance(item, FunctionCall | CustomToolCall)
+        }
+        return self._take_events()
+
+    def conclude(self) -> None:
+        """Nothing more will be said: the response is complete as it stands, even if it says nothing."""
+        self._outcome = "stop"
+
+    def cancel(self) -> list[Event]:
+        """Somebody called it off: what has begun is closed, what waits was never begun."""
+        if self._outcome is None:
+            self._outcome = "cancelled"
+            self._lanes.clear()
+            self._close("incomplete")
         return self._take_events()
 
     def keepalive(self) -> list[Event]:
@@ -138,18 +190,36 @@ class Machine:
                 self._take(chunk)
         return self._take_events()
 
-    def end(self, now: int) -> list[Event]:
-        """The terminal event, and the error before it if the turn failed."""
+    @property
+    def output(self) -> Sequence[OutputItem]:
+        """The items that are whole."""
+        return self._output
+
+    def end(self, now: int, unkept: AntiphonError | None = None) -> list[Event]:
+        """The terminal event, and the error before it if the turn failed.
+
+        What could not be kept must not be told: then `end` is called again, with the reason, and makes
+        another ending in place of the first one, which has not left.
+        """
+        if self._unended is None:
+            self._unended = self._number
+        self._number = self._unended
+        if unkept is not None:
+            self._outcome = unkept
         if self._outcome is None:
             self._fail(BackendBroken("The model's answer broke off before its end."))
         outcome = self._outcome
-        final = replace(self._response, output=self._output, usage=self._usage)
+        final = replace(self._response, output=self._output, usage=together(self._spent, self._usage))
         if isinstance(outcome, AntiphonError):
             self._end_failed(final, outcome)
         elif outcome in ("length", "content_filter"):
             reason = "max_output_tokens" if outcome == "length" else "content_filter"
             details = IncompleteDetails(reason)
             self._response = replace(final, status="incomplete", incomplete_details=details)
+            self._emit(ResponseIncomplete, self._response)
+        elif outcome == "cancelled":
+            # The protocol has no event of its own for this end; clients stop at `response.incomplete`.
+            self._response = replace(final, status="cancelled")
             self._emit(ResponseIncomplete, self._response)
         else:
             self._response = replace(final, status="completed", completed_at=now)
@@ -161,7 +231,9 @@ class Machine:
         kind = wire["type"] or "server_error"
         self._emit(ErrorEvent, ErrorBody(kind, error.code, error.message, error.param))
         failure = ResponseError(response_error_code(error), error.message)
-        self._response = replace(final, status="failed", error=failure)
+        self._response = replace(
+            final, status="failed", error=failure, completed_at=None, incomplete_details=None
+        )
         self._emit(ResponseFailed, self._response)
 
     def _tell(self, kind: Callable[..., Event], /, *fields: object) -> None:
@@ -190,6 +262,8 @@ class Machine:
                 self._call_finished(chunk.index)
             case AnnotationAdded():
                 self._place(chunk, None)
+            case Compacted():
+                self._compacted(chunk)
             case _:
                 assert_never(chunk)
 
@@ -250,7 +324,7 @@ class Machine:
                 self._reasoning().summarise(chunk.text, chunk.part)
             case CallFinished():
                 self._close("completed")
-            case UsageReported() | Finished() | Failed():
+            case UsageReported() | Finished() | Failed() | Compacted():
                 raise AssertionError("these are not words")
             case _:
                 assert_never(chunk)
@@ -266,6 +340,13 @@ class Machine:
             self._close("completed")
             self._live = OpenReasoning(self._emit, self._new_id("rs"), len(self._output), self._seal)
         return self._live
+
+    def _compacted(self, chunk: Compacted) -> None:
+        """Not the model's own doing: it comes before the first word, and its cost is added to the turn's."""
+        self._spent = together(self._spent, chunk.usage)
+        self._close("completed")
+        item = say_compaction(self._emit, self._new_id("cmp"), len(self._output), chunk)
+        self._output.append(item)
 
     def _start_call(self, chunk: CallStarted) -> None:
         if chunk.name in self._forbidden:
@@ -319,7 +400,7 @@ class Machine:
         live = self._live
         cut = not self._ran_to_its_end() and not (isinstance(live, OpenCall) and live.whole())
         self._close("incomplete" if cut else "completed")
-        if self._ran_to_its_end() and all(isinstance(item, Reasoning) for item in self._output):
+        if self._ran_to_its_end() and all(isinstance(item, Reasoning | Compaction) for item in self._output):
             # An answer without a word is still an answer: clients wait for a message.
             self._message()
             self._close("completed")

@@ -1,7 +1,8 @@
-"""Sealing: reasoning that leaves in `encrypted_content` and can be opened only here, and not be altered.
+"""Sealing: reasoning and summaries that leave in `encrypted_content`, to be opened only here, unaltered.
 
 The key and the random source are handed in. An envelope that is not ours, is damaged or was sealed with
-another key does not open; that is no error, the reasoning is just not known.
+another key does not open, and one that holds reasoning holds no summary. Whether that matters is for the
+caller to say: reasoning is then just not known, a missing summary is an error.
 """
 
 import base64
@@ -20,9 +21,10 @@ _NONCE_BYTES = 12
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
-    """What an envelope holds."""
+    """What an envelope holds: one of these."""
 
-    reasoning: str
+    reasoning: str | None = None
+    summary: str | None = None
 
 
 class Sealer:
@@ -34,17 +36,33 @@ class Sealer:
 
     def seal(self, reasoning: str) -> str:
         """An envelope with this reasoning."""
-        nonce = self._entropy(_NONCE_BYTES)
-        body = self._cipher.encrypt(nonce, msgspec.json.encode(Sealed(reasoning)), None)
-        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+        return self._close(Sealed(reasoning=reasoning))
+
+    def seal_summary(self, summary: str) -> str:
+        """An envelope with this summary of a conversation."""
+        return self._close(Sealed(summary=summary))
 
     def open(self, envelope: str) -> str | None:
-        """The reasoning in an envelope, or None if it cannot be opened."""
+        """The reasoning in an envelope; None if it does not open or holds none."""
+        content = self._open(envelope)
+        return None if content is None else content.reasoning
+
+    def open_summary(self, envelope: str) -> str | None:
+        """The summary in an envelope; None if it does not open or holds none."""
+        content = self._open(envelope)
+        return None if content is None else content.summary
+
+    def _close(self, content: Sealed) -> str:
+        nonce = self._entropy(_NONCE_BYTES)
+        body = self._cipher.encrypt(nonce, msgspec.json.encode(content), None)
+        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+
+    def _open(self, envelope: str) -> Sealed | None:
         if not envelope.startswith(_PREFIX):
             return None
         try:
             raw = base64.urlsafe_b64decode(envelope.removeprefix(_PREFIX))
             body = self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], None)
-            return msgspec.json.decode(body, type=Sealed).reasoning
+            return msgspec.json.decode(body, type=Sealed)
         except (binascii.Error, ValueError, InvalidTag, msgspec.DecodeError):
             return None

@@ -32,7 +32,7 @@ COMPLETION = {"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_rea
 
 
 def turn(*, stream: bool = True, text: str = "hi") -> TurnRequest:
-    return build_turn(create_from(model="m", input=text, stream=stream), (), model="m")
+    return build_turn(create_from(model="m", input=text, stream=stream), model="m")
 
 
 @asynccontextmanager

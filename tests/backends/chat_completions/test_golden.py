@@ -48,7 +48,7 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     kind = case / "kind"
     endpoint = default_endpoint(kind.read_text().strip() if kind.exists() else "plain")
     request = parse_create((case / "request.json").read_bytes())
-    turn = build_turn(request, (), model=request.params.model)
+    turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, endpoint.quirks)
     response = new_response(request, id="resp_1", created_at=1)
     if payload.downgrades:

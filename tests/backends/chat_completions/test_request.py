@@ -30,7 +30,7 @@ OUTPUT: dict[str, Any] = {"type": "function_call_output", "call_id": "c1", "outp
 
 def build(quirks: Quirks = PLAIN, **params: Any) -> Payload:
     request = create_from(**{"model": "m", "input": "hi", **params})
-    return build_payload(build_turn(request, (), model="upstream-m"), quirks)
+    return build_payload(build_turn(request, model="upstream-m"), quirks)
 
 
 def messages(*items: Any, quirks: Quirks = PLAIN, **params: Any) -> list[dict[str, Any]]:
@@ -174,6 +174,14 @@ def test_items_that_bear_meaning_are_refused(kind: str) -> None:
     assert (error.param, kind in error.message) == ("input[1]", True)
 
 
+@pytest.mark.parametrize(
+    "item", [{"type": "compaction", "encrypted_content": "?"}, {"type": "compaction_trigger"}]
+)
+def test_a_compaction_that_nobody_opened_is_refused(item: dict[str, Any]) -> None:
+    error = refused(input=[{"role": "user", "content": "hi"}, item])
+    assert (error.param, error.code, item["type"] in error.message) == ("input[1]", "unsupported_item", True)
+
+
 def test_a_reference_that_nobody_resolved_is_refused() -> None:
     assert refused(input=[{"type": "item_reference", "id": "msg_1"}]).param == "input[0]"
 
@@ -298,7 +306,7 @@ def test_hints_are_passed_or_named_in_one_note() -> None:
         "safety_identifier": "s",
     }
     assert hints.items() <= build(OPENAI, **hints).body.items()
-    more: dict[str, Any] = {"truncation": "auto", "prompt_cache_options": {"mode": "explicit"}}
+    more: dict[str, Any] = {"prompt_cache_options": {"mode": "explicit"}}
     payload = build(**hints, **more, text={"verbosity": "low"}, reasoning={"mode": "pro"})
     assert not hints.keys() & payload.body.keys()
     assert len(payload.downgrades) == 1

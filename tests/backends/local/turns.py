@@ -39,7 +39,7 @@ CALLED: list[dict[str, Any]] = [
 
 def turn(**params: Any) -> TurnRequest:
     """The turn that answers such a request."""
-    return build_turn(create_from(**{"model": "local", **params}), [], model="local")
+    return build_turn(create_from(**{"model": "local", **params}), model="local")
 
 
 async def run(backend: Backend, **params: Any) -> list[Chunk]:

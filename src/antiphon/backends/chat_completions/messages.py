@@ -15,6 +15,8 @@ from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputText, JsonObject
 from antiphon.protocol.items import (
     BEARING_ITEMS,
+    Compaction,
+    CompactionTrigger,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -25,13 +27,10 @@ from antiphon.protocol.items import (
     OpaqueItem,
     Reasoning,
 )
+from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 
-_HINTS = {
-    "additional_tools": "Declare its tools in 'tools'.",
-    "compaction": "Send the items that it stands for.",
-    "compaction_trigger": "Send the items as they are.",
-}
+_HINTS = {"additional_tools": "Declare its tools in 'tools'."}
 
 
 @dataclass(slots=True)
@@ -101,6 +100,10 @@ class _Transcript:
                 self._output(item, path)
             case OpaqueItem():
                 self._leave_out(item, path)
+            case Compaction() | CompactionTrigger():
+                # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
+                message = f"An item of type '{item_type(item)}' cannot be sent to a model as it is."
+                raise Unsupported(message, param=path, code="unsupported_item")
             case ItemReference():
                 raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
 

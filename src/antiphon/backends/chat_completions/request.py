@@ -155,8 +155,6 @@ def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, notes: N
         left.append("text.verbosity")
     if params.prompt_cache_options:
         left.append("prompt_cache_options")
-    if params.truncation == "auto":
-        left.append("truncation")
     if params.reasoning and params.reasoning.mode == "pro":
         left.append("reasoning.mode")
     if left:

@@ -1,4 +1,4 @@
-"""``POST /v1/responses``: as one JSON answer or as a stream of events."""
+"""``POST /v1/responses``: as one JSON answer, as a stream of events, or in the background."""
 
 import logging
 from contextlib import aclosing
@@ -7,19 +7,33 @@ import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.sse import DONE, SseRenderer
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.routes.stored import StoredRoutes
+from antiphon.service.background import Background
 from antiphon.service.create import Creator, Run
 
 logger = logging.getLogger(__name__)
 
 
 class ResponsesRoutes:
-    """The routes of `/v1/responses`."""
+    """The route that creates. `stored` streams what is made in the background."""
 
-    def __init__(self, creator: Creator, lifetimes: Lifetimes, *, max_body: int, body_timeout: float) -> None:
+    def __init__(
+        self,
+        creator: Creator,
+        background: Background,
+        stored: StoredRoutes,
+        lifetimes: Lifetimes,
+        *,
+        max_body: int,
+        body_timeout: float,
+    ) -> None:
         self._creator = creator
+        self._background = background
+        self._stored = stored
         self._lifetimes = lifetimes
         self._max_body = max_body
         self._body_timeout = body_timeout
@@ -30,20 +44,34 @@ class ResponsesRoutes:
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
                 lease.expect_body(self._body_timeout)
-                request = parse_create(await exchange.body(self._max_body))
+                body = await exchange.body(self._max_body)
+                request = parse_create(body)
                 lease.expect_disconnect()
-                run = self._creator.start(request)
+                if request.params.background:
+                    await self._submit(exchange, request, body)
+                    return
+                run = self._creator.start(request, exchange.tenant)
                 if request.streamed:
                     await self._stream(exchange, run)
                     return
                 response = await run.result()
             await exchange.send_json(msgspec.json.encode(response))
         except ClientGone:
+            if run is not None:
+                await run.abandon()
             raise
         except Exception as error:
             if run is None or not exchange.started:
                 raise
             await self._abort(exchange, run, error)
+
+    async def _submit(self, exchange: Exchange, request: CreateResponse, body: bytes) -> None:
+        """The response is made whether somebody listens or not."""
+        response = await self._background.submit(request, body, exchange.tenant)
+        if request.streamed:
+            await self._stored.follow(exchange, response.id)
+        else:
+            await exchange.send_json(msgspec.json.encode(response))
 
     async def _stream(self, exchange: Exchange, run: Run) -> None:
         """Send events as they come. Until the first batch, an error is still an HTTP status."""

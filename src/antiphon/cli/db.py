@@ -1,0 +1,135 @@
+"""`antiphon db`: the database under the store."""
+
+import asyncio
+from typing import Any
+
+import click
+import msgspec
+
+from antiphon.backends.redact import redact
+from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
+from antiphon.cli.terminal import at_work, output
+from antiphon.settings import Settings
+from antiphon.wiring import open_database
+from antiphon.wiring.folders import store_path
+
+
+@click.group("db")
+def command() -> None:
+    """Migrate, look at and vacuum the database.
+
+    \b
+    Examples:
+      antiphon db status
+      antiphon db migrate
+      antiphon db vacuum
+    """
+
+
+@command.command("migrate", short_help="Bring the database to the current version.")
+@click.option("--print", "only_print", is_flag=True, help="Print the SQL that is missing, and run nothing.")
+@KEPT_OPTIONS
+def migrate(only_print: bool, **options: Any) -> None:
+    """Bring the database to the version that this program needs.
+
+    Each migration is one transaction; several processes may try at once. A server does the same when
+    it starts.
+
+    \b
+    Examples:
+      antiphon db migrate
+      antiphon db migrate --print
+      antiphon db migrate --store postgresql://localhost/antiphon
+    """
+    settings = load_lasting(**options)
+    if only_print:
+        click.echo(asyncio.run(_missing_sql(settings)), nl=False)
+        return
+    done = asyncio.run(_migrate(settings))
+    for version, name in done:
+        click.echo(f"{version:04} {name}")
+    _tell("Up to date." if done else "Up to date; there was nothing to do.")
+
+
+@command.command("status", short_help="Show the version and the size of the database.")
+@JSON_OPTION
+@KEPT_OPTIONS
+def status(machine: bool, **options: Any) -> None:
+    """Show which migrations the database has, and its size.
+
+    \b
+    Examples:
+      antiphon db status
+      antiphon db status --json
+    """
+    settings = load_lasting(**options)
+    size, migrations = asyncio.run(_status(settings))
+    store = _place(settings)
+    if machine:
+        rows = [{"version": version, "name": name, "applied": done} for version, name, done in migrations]
+        report = {"store": store, "size": size, "migrations": rows}
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
+        return
+    print_table(
+        ("version", "name", "applied"),
+        [(f"{version:04}", name, "yes" if done else "no") for version, name, done in migrations],
+    )
+    _tell(f"\n{store}, {_megabytes(size)}")
+    if not all(done for _, _, done in migrations):
+        _tell("Some migrations are missing: antiphon db migrate")
+
+
+@command.command("vacuum", short_help="Give the room of what was erased back to the system.")
+@KEPT_OPTIONS
+def vacuum(**options: Any) -> None:
+    """Give the room of what was erased back to the system.
+
+    It can take a while, and writers wait meanwhile.
+
+    \b
+    Example:
+      antiphon db vacuum
+    """
+    settings = load_lasting(**options)
+    before, after = asyncio.run(_vacuum(settings))
+    output().print(f"{_megabytes(before)} before, {_megabytes(after)} now.", soft_wrap=True)
+
+
+async def _missing_sql(settings: Settings) -> str:
+    async with open_database(settings) as database:
+        missing = [migration for migration, done in await database.migration_status() if not done]
+    return "".join(f"-- {row.version:04} {row.name}\n{row.sql.strip()}\n\n" for row in missing)
+
+
+async def _migrate(settings: Settings) -> list[tuple[int, str]]:
+    async with open_database(settings) as database:
+        with at_work("migrating"):
+            return [(row.version, row.name) for row in await database.migrate()]
+
+
+async def _status(settings: Settings) -> tuple[int, list[tuple[int, str, bool]]]:
+    async with open_database(settings) as database:
+        rows = [(row.version, row.name, done) for row, done in await database.migration_status()]
+        return await database.size(), rows
+
+
+async def _vacuum(settings: Settings) -> tuple[int, int]:
+    async with open_database(settings) as database:
+        before = await database.size()
+        with at_work(f"vacuuming {_megabytes(before)}"):
+            await database.vacuum()
+        return before, await database.size()
+
+
+def _place(settings: Settings) -> str:
+    """Where the database is; passwords are not shown."""
+    url = settings.store.url
+    return f"sqlite:{store_path(settings)}" if url.startswith("sqlite:") else redact(url)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _tell(line: str) -> None:
+    output().print(line, style="dim", markup=False, soft_wrap=True)

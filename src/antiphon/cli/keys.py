@@ -1,0 +1,160 @@
+"""`antiphon keys`: who may use the server."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from antiphon.cli.durations import read_span, say_date, say_span
+from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
+from antiphon.cli.terminal import errors, output
+from antiphon.protocol.content import JsonObject
+from antiphon.service.keys import DEFAULT_TENANT, SCOPES, Keyring
+from antiphon.settings import Settings
+from antiphon.store.base import ApiKey, Store
+from antiphon.wiring import key_pepper, make_ids, open_store
+
+HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list and revoke API keys.
+
+    A running server that shares the store knows of a change within a second. As soon as there is a key, every
+    request needs one.
+
+    \b
+    Examples:
+      antiphon keys create --name laptop
+      antiphon keys list
+      antiphon keys revoke 3f9c2a71d05be846
+    """
+
+
+@command.command("create", short_help="Make a key and print it, this once.")
+@click.option("--name", default="", metavar="TEXT", help="What the key is for.")
+@click.option(
+    "--tenant",
+    default=DEFAULT_TENANT,
+    metavar="NAME",
+    show_default=True,
+    help="Whose responses it opens: up to 64 letters, digits, dots, underscores, hyphens.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(SCOPES),
+    metavar="SCOPE",
+    help=f"What it may do; may be repeated: {', '.join(SCOPES)}.  [default: all]",
+)
+@click.option(
+    "--expires", metavar="SPAN", help="For how long it is valid: 12h, 90d, 2w.  [default: until revoked]"
+)
+@KEPT_OPTIONS
+def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | None, **options: Any) -> None:
+    """Make a key and print it, this once.
+
+    The key alone is on standard output, so that it can be caught; what is stored cannot give it back.
+
+    \b
+    Examples:
+      antiphon keys create --name laptop
+      antiphon keys create --tenant acme --scope responses:read --expires 90d
+      ANTIPHON_API_KEY=$(antiphon keys create --name ci)
+    """
+    settings = load_lasting(**options)
+    lifetime = None if expires is None else read_span(expires)
+
+    async def create() -> tuple[str, ApiKey]:
+        async with open_store(settings) as store:
+            return await _keyring(store, settings).create(name, tenant, scopes or SCOPES, lifetime)
+
+    text, key = asyncio.run(create())
+    click.echo(text)
+    until = "until it is revoked" if key.expires_at is None else f"until {say_date(key.expires_at)}"
+    errors().print(
+        f"Key {key.id} for tenant {key.tenant} ({', '.join(key.scopes)}) is valid {until}. "
+        "Keep it now: it cannot be shown again.",
+        style="dim",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@command.command("list")
+@JSON_OPTION
+@KEPT_OPTIONS
+def list_keys(machine: bool, **options: Any) -> None:
+    """List all keys, without their secrets.
+
+    \b
+    Examples:
+      antiphon keys list
+      antiphon keys list --json
+    """
+    settings = load_lasting(**options)
+
+    async def keys() -> Sequence[ApiKey]:
+        async with open_store(settings) as store:
+            return await _keyring(store, settings).list()
+
+    now = make_ids().clock()
+    found = asyncio.run(keys())
+    if machine:
+        click.echo(msgspec.json.format(msgspec.json.encode([_to_json(key, now) for key in found]), indent=2))
+    elif found:
+        print_table(HEADINGS, [_row(key, now) for key in found])
+    else:
+        output().print("There are no keys. Make one: antiphon keys create", style="dim")
+
+
+@command.command("revoke", short_help="Refuse a key from now on.")
+@click.argument("key_id", metavar="ID")
+@KEPT_OPTIONS
+def revoke_key(key_id: str, **options: Any) -> None:
+    """Refuse the key ID from now on.
+
+    ID stands in the list, and in the key itself: ap_ID_….
+
+    \b
+    Example:
+      antiphon keys revoke 3f9c2a71d05be846
+    """
+    settings = load_lasting(**options)
+
+    async def revoke() -> None:
+        async with open_store(settings) as store:
+            await _keyring(store, settings).revoke(key_id)
+
+    asyncio.run(revoke())
+    output().print(f"Key {key_id} is revoked.", markup=False, soft_wrap=True)
+
+
+def _keyring(store: Store, settings: Settings) -> Keyring:
+    ids = make_ids()
+    return Keyring(store, pepper=key_pepper(settings), clock=ids.clock, entropy=ids.entropy)
+
+
+def _row(key: ApiKey, now: float) -> tuple[str, ...]:
+    scopes = "all" if key.scopes == SCOPES else ", ".join(key.scopes)
+    state = _state(key, now)
+    if state == "valid" and key.expires_at is not None:
+        state = f"valid for {say_span(key.expires_at - now)}"
+    return (key.id, key.name, key.tenant, scopes, say_span(now - key.created_at), state)
+
+
+def _state(key: ApiKey, now: float) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "valid"
+
+
+def _to_json(key: ApiKey, now: float) -> JsonObject:
+    """Everything but the digest."""
+    fields: JsonObject = msgspec.to_builtins(key)
+    del fields["digest"]
+    return {**fields, "state": _state(key, now)}

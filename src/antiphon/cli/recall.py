@@ -1,0 +1,92 @@
+"""Where a chat left off: its last exchange, from the store or from a server."""
+
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.cli.heard import Ended
+from antiphon.cli.kept import all_responses
+from antiphon.cli.remote import open_remote
+from antiphon.errors import BackendBroken, NotFound
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import Item, OpaqueItem
+from antiphon.service.keys import DEFAULT_TENANT
+from antiphon.settings import Settings
+from antiphon.store.base import Page, Store
+from antiphon.wiring import open_store
+
+NEWEST = "newest"
+"""Stands for the newest response that was completed."""
+
+RECENT = 20
+"""How many items before an answer are searched for the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer. The question is empty if nobody asked with words."""
+
+    question: str
+    answer: Ended
+
+
+class _Part(Struct, frozen=True):
+    text: str = ""
+
+
+class _Message(Struct, frozen=True):
+    content: str | list[_Part] = ""
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if part.text)
+
+
+class _Items(Struct, frozen=True):
+    data: list[JsonObject]
+
+
+async def recall_from_server(base_url: str, response_id: str) -> Exchange:
+    """An exchange that a server keeps."""
+    path = f"responses/{quote(response_id, safe='')}"
+    async with open_remote(base_url) as remote:
+        answer = await remote.get(path)
+        items = await remote.get(f"{path}/input_items?order=desc&limit={RECENT}")
+    return Exchange(_question(msgspec.convert(items, _Items).data), Ended.of(answer))
+
+
+async def recall_from_store(settings: Settings, response_id: str) -> Exchange:
+    """An exchange that the store keeps; `NEWEST` finds the last one that was completed."""
+    async with open_store(settings) as store:
+        if response_id == NEWEST:
+            response_id = await _newest(store)
+        response = await store.response(DEFAULT_TENANT, response_id)
+        page = await store.input_items(DEFAULT_TENANT, response_id, Page(limit=RECENT, order="desc"))
+    return Exchange(_question(map(_body, page.items)), Ended.of(msgspec.to_builtins(response)))
+
+
+async def _newest(store: Store) -> str:
+    async with aclosing(all_responses(store, DEFAULT_TENANT)) as responses:
+        async for stored in responses:
+            if stored.response.status == "completed":
+                return stored.response.id
+    raise NotFound("There is no completed response to continue. Start with `antiphon chat`.")
+
+
+def _body(item: Item) -> JsonObject:
+    return item.body if isinstance(item, OpaqueItem) else msgspec.to_builtins(item)
+
+
+def _question(newest_first: Iterable[JsonObject]) -> str:
+    """What the user said last."""
+    asked = next((item for item in newest_first if item.get("role") == "user"), None)
+    try:
+        return "" if asked is None else msgspec.convert(asked, _Message).text
+    except msgspec.ValidationError as error:
+        raise BackendBroken(f"The question is not a message: {error}.") from None

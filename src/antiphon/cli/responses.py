@@ -1,0 +1,211 @@
+"""`antiphon responses`: what the store keeps."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from antiphon.cli.export import export_to, to_raw
+from antiphon.cli.kept import (
+    JSON_OPTION,
+    KEPT_OPTIONS,
+    TENANT_OPTION,
+    load_lasting,
+    newest_responses,
+    print_table,
+    whole_input,
+)
+from antiphon.cli.summary import brief, print_forest, print_summary
+from antiphon.cli.terminal import at_work, errors, output
+from antiphon.cli.transcript import print_transcript
+from antiphon.cli.tree import Forest
+from antiphon.protocol.items import Item
+from antiphon.protocol.response import Response
+from antiphon.settings import Settings
+from antiphon.store.base import StoredResponse
+from antiphon.wiring import make_ids, open_store
+
+HEADINGS = ("id", "status", "model", "tokens", "age", "continues")
+LIMIT_OPTION = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many, newest first.",
+)
+ID_ARGUMENT = click.argument("response_id", metavar="ID")
+
+
+@click.group("responses")
+def command() -> None:
+    """List, show, delete and export stored responses.
+
+    \b
+    Examples:
+      antiphon responses list
+      antiphon responses tree
+      antiphon responses show resp_0194f3a6c1b8
+      antiphon responses export --output responses.jsonl
+    """
+
+
+@command.command("list", short_help="List the newest responses.")
+@LIMIT_OPTION
+@TENANT_OPTION
+@JSON_OPTION
+@KEPT_OPTIONS
+def list_responses(limit: int, tenant: str, machine: bool, **options: Any) -> None:
+    """List the newest responses.
+
+    \b
+    Examples:
+      antiphon responses list
+      antiphon responses list --limit 100 --tenant acme --json
+    """
+    found = asyncio.run(_newest(load_lasting(**options), tenant, limit))
+    if machine:
+        _print_json([stored.response for stored in found])
+    elif found:
+        now = make_ids().clock()
+        rows = [
+            (stored.response.id, *brief(stored.response, now), stored.parent or stored.conversation or "")
+            for stored in found
+        ]
+        print_table(HEADINGS, rows)
+    else:
+        _say_nothing_there(tenant)
+
+
+@command.command("show", short_help="Show a response with what led to it.")
+@ID_ARGUMENT
+@TENANT_OPTION
+@JSON_OPTION
+@KEPT_OPTIONS
+def show_response(response_id: str, tenant: str, machine: bool, **options: Any) -> None:
+    """Show the response ID as a transcript: what led to it, what it says, what it cost.
+
+    \b
+    Examples:
+      antiphon responses show resp_0194f3a6c1b8
+      antiphon responses show resp_0194f3a6c1b8 --json
+    """
+    settings = load_lasting(**options)
+
+    async def read() -> tuple[Response, Sequence[Item]]:
+        async with open_store(settings) as store:
+            response = await store.response(tenant, response_id)
+            return response, await whole_input(store, tenant, response_id)
+
+    response, items = asyncio.run(read())
+    if machine:
+        _print_json({"response": response, "input": to_raw(items)})
+        return
+    console = output()
+    print_transcript([*items, *response.output], console)
+    print_summary(response, make_ids().clock(), console)
+
+
+@command.command("tree", short_help="Draw how responses continue each other.")
+@click.argument("response_id", metavar="[ID]", required=False)
+@LIMIT_OPTION
+@TENANT_OPTION
+@KEPT_OPTIONS
+def draw_tree(response_id: str | None, limit: int, tenant: str, **options: Any) -> None:
+    """Draw how responses continue each other.
+
+    With ID the whole tree that it belongs to, else the trees of the newest responses.
+
+    \b
+    Examples:
+      antiphon responses tree
+      antiphon responses tree resp_0194f3a6c1b8
+    """
+    found = asyncio.run(_newest(load_lasting(**options), tenant, None if response_id else limit))
+    forest = Forest(found)
+    roots = forest.roots if response_id is None else [forest.root_of(response_id)]
+    if roots:
+        print_forest(forest, roots, response_id, make_ids().clock())
+    else:
+        _say_nothing_there(tenant)
+
+
+@command.command("delete", short_help="Delete responses.")
+@click.argument("response_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@TENANT_OPTION
+@KEPT_OPTIONS
+def delete_responses(response_ids: tuple[str, ...], yes: bool, tenant: str, **options: Any) -> None:
+    """Delete the responses ID...
+
+    Responses that continue them go on to work. If one of them does not exist, none is deleted.
+
+    \b
+    Examples:
+      antiphon responses delete resp_0194f3a6c1b8
+      antiphon responses delete --yes resp_0194f3a6c1b8 resp_0194f3a6c1b9
+    """
+    settings = load_lasting(**options)
+    wanted = list(dict.fromkeys(response_ids))
+
+    async def check() -> None:
+        async with open_store(settings) as store:
+            for response_id in wanted:
+                await store.response(tenant, response_id)
+
+    async def delete() -> None:
+        async with open_store(settings) as store:
+            for response_id in wanted:
+                await store.delete(tenant, response_id)
+
+    asyncio.run(check())
+    what = "1 response" if len(wanted) == 1 else f"{len(wanted)} responses"
+    if not yes:
+        click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    asyncio.run(delete())
+    click.echo(f"Deleted {what}.")
+
+
+@command.command("export", short_help="Write all responses as JSON Lines.")
+@click.option(
+    "--output",
+    "target",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to write.  [default: standard output]",
+)
+@TENANT_OPTION
+@KEPT_OPTIONS
+def export_responses(target: Path | None, tenant: str, **options: Any) -> None:
+    """Write all responses as JSON Lines, oldest first: each with its own input, and every item once.
+
+    \b
+    Examples:
+      antiphon responses export --output responses.jsonl
+      antiphon responses export --tenant acme | gzip > acme.jsonl.gz
+    """
+    settings = load_lasting(**options)
+
+    async def export() -> int:
+        async with open_store(settings) as store:
+            return await export_to(target, store, tenant)
+
+    written = asyncio.run(export())
+    errors().print(f"Exported {written:,} responses.", style="dim", soft_wrap=True)
+
+
+async def _newest(settings: Settings, tenant: str, limit: int | None) -> list[StoredResponse]:
+    async with open_store(settings) as store:
+        with at_work("reading"):
+            return await newest_responses(store, tenant, limit)
+
+
+def _print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def _say_nothing_there(tenant: str) -> None:
+    output().print(f"Tenant {tenant} has no responses.", style="dim", markup=False)

@@ -1,0 +1,54 @@
+"""``POST /v1/responses/compact``: what comes in and what goes out."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.items import Compaction, Item, Message
+from antiphon.protocol.parse import decode, missing
+from antiphon.protocol.parse_items import parse_input
+from antiphon.protocol.response import Usage
+
+
+class _RawCompact(Struct, frozen=True, kw_only=True):
+    """The body as it comes."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    input: str | list[Any] | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+
+
+class CompactRequest(Struct, frozen=True, kw_only=True):
+    """A validated request: the items to compact stand after those of the previous response."""
+
+    model: str
+    items: tuple[Item, ...]
+    instructions: str | None
+    previous_response_id: str | None
+
+
+class CompactedResponse(Struct, frozen=True, kw_only=True):
+    """The conversation made short: the caller's messages, then one compaction. The input of a new chain."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: list[Message | Compaction]
+    usage: Usage | None
+
+
+def parse_compact(body: bytes) -> CompactRequest:
+    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    if not body:
+        raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    raw = decode(body, _RawCompact)
+    if not raw.input and raw.previous_response_id is None:
+        raise missing("input", "Send the items to compact, or a 'previous_response_id'.")
+    return CompactRequest(
+        model=raw.model,
+        items=parse_input(raw.input) if raw.input else (),
+        instructions=raw.instructions,
+        previous_response_id=raw.previous_response_id,
+    )

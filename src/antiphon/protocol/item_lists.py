@@ -1,0 +1,68 @@
+"""Items as callers list them: whole, with their status, the content of messages always as parts.
+
+What is stored stays as it came; this is only how it is shown.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, UnsetType
+from msgspec.structs import replace
+
+from antiphon.protocol.content import InputText, MessagePart, OutputText
+from antiphon.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    OpaqueItem,
+)
+from antiphon.protocol.stored_items import item_id
+
+
+class ItemList(Struct, frozen=True, kw_only=True):
+    """A page of items on the wire. The ids of an empty page are empty: the type has no null."""
+
+    object: Literal["list"] = "list"
+    data: list[Any]
+    first_id: str
+    last_id: str
+    has_more: bool
+
+
+def list_items(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
+    """The wire form of a page."""
+    return ItemList(
+        data=[shown(item) for item in items],
+        first_id=item_id(items[0]) if items else "",
+        last_id=item_id(items[-1]) if items else "",
+        has_more=has_more,
+    )
+
+
+def shown(item: Item) -> Any:
+    """The wire form of one stored item."""
+    match item:
+        case OpaqueItem():
+            return item.body
+        case Message():
+            return replace(item, content=_as_parts(item), status=_status(item))
+        case FunctionCall() | FunctionCallOutput() | CustomToolCall() | CustomToolCallOutput():
+            return replace(item, status=_status(item))
+        case _:
+            return item
+
+
+def _as_parts(message: Message) -> list[MessagePart]:
+    if not isinstance(message.content, str):
+        return message.content
+    if message.role == "assistant":
+        return [OutputText(text=message.content)]
+    return [InputText(text=message.content)]
+
+
+def _status(item: Message | FunctionCall | FunctionCallOutput | CustomToolCall | CustomToolCallOutput) -> str:
+    """What came from a caller is whole."""
+    return "completed" if isinstance(item.status, UnsetType) else item.status

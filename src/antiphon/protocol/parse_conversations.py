@@ -1,0 +1,77 @@
+"""The bodies of the conversation routes: from bytes to checked items and metadata."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.items import Item
+from antiphon.protocol.metadata import check_metadata
+from antiphon.protocol.parse import decode
+from antiphon.protocol.parse_items import parse_item
+from antiphon.protocol.requests import Metadata
+from antiphon.protocol.stored_items import item_type
+
+MAX_ITEMS = 1_000
+_NOT_KEPT = {
+    "item_reference": "A conversation holds whole items: send the item itself.",
+    "compaction_trigger": "A trigger belongs into the 'input' of a response.",
+}
+
+
+class NewConversation(Struct, frozen=True):
+    """What a conversation begins with."""
+
+    items: tuple[Item, ...]
+    metadata: Metadata
+
+
+class _RawConversation(Struct, frozen=True):
+    items: list[Any] | None = None
+    metadata: Metadata | None = None
+
+
+class _RawItems(Struct, frozen=True):
+    items: list[Any]
+
+
+class _RawMetadata(Struct, frozen=True):
+    metadata: Metadata | None
+
+
+def parse_conversation(body: bytes) -> NewConversation:
+    """The body of a creation. Everything is optional, even the body."""
+    raw = decode(body or b"{}", _RawConversation)
+    check_metadata(raw.metadata)
+    return NewConversation(_parse_items(raw.items or []), raw.metadata or {})
+
+
+def parse_new_items(body: bytes) -> tuple[Item, ...]:
+    """The body that adds items; at least one."""
+    items = _parse_items(decode(body, _RawItems).items)
+    if not items:
+        raise InvalidRequest("'items' is empty; send at least one item.", param="items", code="empty_array")
+    return items
+
+
+def parse_metadata(body: bytes) -> Metadata:
+    """The body that replaces the metadata; null takes all pairs away."""
+    metadata = decode(body, _RawMetadata).metadata
+    check_metadata(metadata)
+    return metadata or {}
+
+
+def _parse_items(values: list[Any]) -> tuple[Item, ...]:
+    if len(values) > MAX_ITEMS:
+        message = f"'items' holds {len(values)} items; at most {MAX_ITEMS} are taken at a time."
+        raise InvalidRequest(message, param="items", code="array_above_max_length")
+    return tuple(_parse_kept(value, f"items[{index}]") for index, value in enumerate(values))
+
+
+def _parse_kept(value: object, path: str) -> Item:
+    item = parse_item(value, path)
+    reason = _NOT_KEPT.get(item_type(item))
+    if reason is not None:
+        message = f"'{path}' is of type '{item_type(item)}', which is not kept. {reason}"
+        raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+    return item

@@ -1,0 +1,33 @@
+"""Items as text, for stores: what was written comes back the same."""
+
+import msgspec
+
+from antiphon.protocol.items import Item, OpaqueItem, TypedItem
+
+_typed = msgspec.json.Decoder(TypedItem)
+
+
+def item_type(item: Item) -> str:
+    """The wire type of an item."""
+    return item.type if isinstance(item, OpaqueItem) else str(item.__struct_config__.tag)
+
+
+def item_id(item: Item) -> str:
+    """The id of an item; empty if it has none."""
+    found = item.body.get("id") if isinstance(item, OpaqueItem) else item.id
+    return found if isinstance(found, str) else ""
+
+
+def item_to_text(item: Item) -> str:
+    """The JSON of an item."""
+    return msgspec.json.encode(item.body if isinstance(item, OpaqueItem) else item).decode()
+
+
+def item_from_text(kind: str, text: str) -> Item:
+    """The item of this type."""
+    if kind in TYPED_TAGS:
+        return _typed.decode(text)
+    return OpaqueItem(kind, msgspec.json.decode(text))
+
+
+TYPED_TAGS = frozenset(str(member.__struct_config__.tag) for member in TypedItem.__args__)

@@ -1,0 +1,1 @@
+"""Runs: responses that are made in the background, by a durable engine."""

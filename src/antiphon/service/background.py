@@ -1,0 +1,228 @@
+"""Responses in the background: submit, work, follow, cancel, and take over what a dead process left.
+
+The row of the response is the truth. Whoever works on it has claimed it, and whoever claims it later wins:
+writes of the earlier one are refused. Finished items are the checkpoints: the next attempt goes on from them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError, BackendBroken, InvalidRequest, NotFound, StoreUnavailable
+from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response, new_response
+from antiphon.runs.base import Engine
+from antiphon.service.create import Creator, Place, Prior, Run
+from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
+from antiphon.service.keeping import KeepNothing
+from antiphon.store.base import UNFINISHED, Claim, Fenced, StoredResponse
+from antiphon.turn.machine import Machine
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 4
+"""Claims after which a response that brings down its process again and again is given up."""
+POLL = 0.5
+"""Seconds after which a follower looks by itself: signals may get lost."""
+LOOK = 5.0
+"""Seconds after which a worker looks by itself whether somebody has ended its response."""
+
+
+@dataclass(slots=True)
+class Background:
+    """Makes responses in the background."""
+
+    creator: Creator
+    make_engine: Callable[["Background"], Engine]
+    lease: float = 0.0
+    """Seconds of silence after which the work of another process is taken over. 0: there is no other one,
+    so whatever has another owner was left behind by a process that is gone."""
+    engine: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = self.make_engine(self)
+
+    async def submit(self, request: CreateResponse, body: bytes, tenant: str) -> Response:
+        """A queued response. Whatever can be refused at once is refused here."""
+        creator = self.creator
+        run = Run(creator, request, Place(tenant), KeepNothing())
+        resolved = await run.check()
+        response = new_response(resolved, id=run.id, created_at=int(creator.clock()))
+        machine = Machine(response, new_id=creator.ids.new)
+        events = render(machine.queue())
+        stored = StoredResponse(
+            response=machine.response,
+            parent=request.params.previous_response_id,
+            conversation=request.conversation_id,
+            input=resolved.items,
+            expires_at=creator.expires_at(),
+        )
+        await creator.store.submit(tenant, stored, body, events)
+        try:
+            await self.engine.submit(tenant, run.id)
+        except AntiphonError:
+            await creator.store.delete(tenant, run.id)
+            raise
+        return machine.response
+
+    async def work(self, tenant: str, response_id: str) -> None:
+        """Make a submitted response, or go on with it. Returns when it has ended or is somebody else's."""
+        claim = await self.creator.store.claim(tenant, response_id, self.engine.owner, self.lease)
+        if claim is None:
+            return
+        log = EventLog(self.creator.store, tenant, response_id, claim.token)
+        run = self._resume(claim, tenant, log)
+        tasks = [
+            asyncio.create_task(_make(run, claim, log)),
+            asyncio.create_task(log.write()),
+            asyncio.create_task(self._watch(tenant, response_id)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except Fenced:
+            logger.info("response %s was taken over or has ended", response_id)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await log.close()
+
+    def _resume(self, claim: Claim, tenant: str, log: EventLog) -> Run:
+        request = parse_create(claim.request)
+        # The log tells every token to whoever follows, so the model is asked for a stream in any case.
+        params = replace(request.params, stream=True)
+        request = replace(request, params=params, items=claim.input)
+        return Run(self.creator, request, Place(tenant), log, Prior(claim.response, read_log(claim.events)))
+
+    async def _watch(self, tenant: str, response_id: str) -> None:
+        """Return when somebody has ended the response from outside."""
+        store = self.creator.store
+        with store.signals.subscribe(f"ended:{response_id}") as ended:
+            while True:
+                await ended.wait(LOOK)
+                try:
+                    response = await store.response(tenant, response_id)
+                except NotFound:
+                    return
+                except StoreUnavailable:
+                    continue
+                if response.status not in UNFINISHED:
+                    return
+
+    async def cancel(self, tenant: str, response_id: str) -> Response:
+        """Call off a response, wherever it is being made. One that has ended stays as it is."""
+        store = self.creator.store
+        response = await store.response(tenant, response_id)
+        if not response.background:
+            message = "Only a response that was created with 'background': true can be cancelled."
+            raise InvalidRequest(message, code="not_cancellable")
+        while response.status in UNFINISHED:
+            claim = await store.claim(tenant, response_id, self.engine.owner)
+            if claim is not None:
+                with suppress(Fenced):
+                    await self._call_off(claim, tenant)
+            response = await store.response(tenant, response_id)
+        store.signals.publish(f"ended:{response_id}")
+        store.signals.publish(f"events:{response_id}")
+        await self.engine.stop(tenant, response_id)
+        return response
+
+    async def _call_off(self, claim: Claim, tenant: str) -> None:
+        creator = self.creator
+        machine = Machine(claim.response, new_id=creator.ids.new)
+        events = machine.resume(read_log(claim.events)) + machine.cancel() + machine.end(int(creator.clock()))
+        stored = StoredResponse(
+            response=machine.response,
+            parent=claim.response.previous_response_id,
+            conversation=(claim.response.conversation or {}).get("id"),
+            input=claim.input,
+            expires_at=claim.expires_at,
+        )
+        await creator.store.finish(tenant, claim.token, stored, render(events))
+
+    async def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+        """The events with higher numbers than `after`, as they are stored, until the last one."""
+        store = self.creator.store
+        await self._check_log(tenant, response_id, after)
+        with store.signals.subscribe(f"events:{response_id}") as more:
+            while True:
+                try:
+                    rows, ended = await store.events(tenant, response_id, after)
+                except StoreUnavailable:
+                    rows, ended = (), False
+                for row in rows:
+                    yield rest(row, after)
+                    after = row.first + row.count - 1
+                if ended:
+                    return
+                await more.wait(POLL)
+
+    async def _check_log(self, tenant: str, response_id: str, after: int) -> None:
+        """Refuse what could never be followed, before a stream begins."""
+        response = await self.creator.store.response(tenant, response_id)
+        if not response.background:
+            message = "Only a response that was created with 'background': true can be streamed again."
+            raise InvalidRequest(message, param="stream", code="not_streamable")
+        rows, _ = await self.creator.store.events(tenant, response_id, max(-1, after - 1))
+        if not rows and after < 1:
+            message = "The events of this response are no longer kept. Retrieve it without 'stream'."
+            raise InvalidRequest(message, param="stream", code="events_expired")
+        if not rows:
+            message = f"'starting_after' is {after}, but there is no event with that number."
+            raise InvalidRequest(message, param="starting_after", code="invalid_value")
+
+    async def look_after(self) -> None:
+        """Take up what was left behind: once if nobody else shares the store, else until cancelled."""
+        with self.creator.store.signals.subscribe("runs") as left_behind:
+            while True:
+                try:
+                    await self._take_over()
+                    if not self.lease:
+                        return
+                except AntiphonError as error:
+                    logger.warning("cannot look for unfinished responses: %s", error.message)
+                await left_behind.wait(self.lease / 5 or LOOK)
+
+    async def _take_over(self) -> None:
+        store = self.creator.store
+        if self.lease:
+            await store.beat(self.engine.owner)
+        for left in await store.unowned(self.lease):
+            logger.info("taking up response %s", left.id)
+            await self.engine.submit(left.tenant, left.id)
+
+    async def aclose(self) -> None:
+        """Stop working; what is unfinished is nobody's now."""
+        await self.engine.aclose()
+        try:
+            await self.creator.store.release(self.engine.owner)
+            self.creator.store.signals.publish("runs")
+        except AntiphonError as error:
+            logger.warning("unfinished responses are taken over after %g s: %s", self.lease, error.message)
+
+
+async def _make(run: Run, claim: Claim, log: EventLog) -> None:
+    """The loop of one attempt. Whatever goes wrong ends the response as failed."""
+    try:
+        if claim.attempt > MAX_ATTEMPTS:
+            raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
+        async with aclosing(run.events()) as batches:
+            async for events in batches:
+                if run.over:
+                    log.hold(events)  # they are stored together with the end
+                else:
+                    log.add(events)
+    except AntiphonError as error:
+        await run.abort(error)
+    except (Fenced, Unkept):
+        raise
+    except Exception:
+        logger.exception("response %s broke", run.id)
+        await run.abort(AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error"))

@@ -1,0 +1,130 @@
+"""The log of a response that is made in the background: persisted in batches, then read by whoever follows.
+
+Nobody hears an event that is not stored, so everybody hears the same ones, byte for byte.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
+from antiphon.protocol.events import EVENT_TYPES, Event
+from antiphon.protocol.sse import SseReader, SseRenderer
+from antiphon.store.base import Events, Fenced, Store, StoredResponse
+
+logger = logging.getLogger(__name__)
+
+FLUSH = 0.02
+"""Seconds that events are gathered before they are stored together."""
+PAUSE = 1.0
+"""Seconds between two tries when the database is away."""
+
+
+class _Typed(Struct):
+    """What tells the kind of an event."""
+
+    type: str
+
+
+def read_log(rows: Sequence[Events]) -> list[Event]:
+    """The events of a log."""
+    return [_read(data) for row in rows for data in SseReader().feed(row.data)]
+
+
+def _read(data: bytes) -> Event:
+    kind = msgspec.json.decode(data, type=_Typed).type
+    return msgspec.json.decode(data, type=EVENT_TYPES[kind])
+
+
+def render(events: Sequence[Event], renderer: SseRenderer | None = None) -> Events:
+    """Events in a row as the log keeps them."""
+    data = (renderer or SseRenderer()).render(events)
+    return Events(events[0].sequence_number, len(events), data)
+
+
+def rest(row: Events, number: int) -> bytes:
+    """The events of a row with higher numbers."""
+    skipped = number + 1 - row.first
+    if skipped <= 0:
+        return row.data
+    return b"\n\n".join(row.data.split(b"\n\n")[skipped:])
+
+
+class Unkept(Exception):
+    """The end of a response could not be stored, and not because somebody else did it: start anew."""
+
+
+class EventLog:
+    """Writes the log of one claimed response. Also the keeper of its end."""
+
+    def __init__(self, store: Store, tenant: str, response_id: str, token: int) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._id = response_id
+        self._token = token
+        self._waiting: list[Event] = []
+        self._renderer = SseRenderer()
+        self._more = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._held = False
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Events that were just made."""
+        self._waiting += events
+        if self._waiting:
+            self._more.set()
+
+    def hold(self, events: Sequence[Event]) -> None:
+        """Events that must not be stored before the end is: with them the model's turn is over, and a crash
+        in between would look as if it were not."""
+        self._held = True
+        self._waiting += events
+
+    async def write(self) -> None:
+        """Store what is added, until cancelled. Raises `Fenced` when the response is somebody else's."""
+        while True:
+            await self._more.wait()
+            await asyncio.sleep(FLUSH)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Store what waits. It is taken off only when it is stored."""
+        async with self._writing:
+            self._more.clear()
+            taken = len(self._waiting)
+            if self._held or not taken:
+                return
+            events = render(self._waiting[:taken], self._renderer)
+            await _insist(lambda: self._store.append(self._tenant, self._id, self._token, events))
+            del self._waiting[:taken]
+        self._store.signals.publish(f"events:{self._id}")
+
+    async def keep(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+        """The last events and the response, in one commit."""
+        async with self._writing:
+            last = render([*self._waiting, *events], self._renderer)
+            try:
+                await _insist(lambda: self._store.finish(self._tenant, self._token, stored, last))
+            except AntiphonError as error:
+                raise Unkept(error.message) from error
+            self._waiting.clear()
+        self._store.signals.publish(f"events:{self._id}")
+
+    async def close(self) -> None:
+        """The work ends here: what was said so far is stored, for whoever goes on with it."""
+        with suppress(Fenced):
+            await self.flush()
+
+
+async def _insist(write: Callable[[], Awaitable[None]]) -> None:
+    """Nobody waits for a background response at a connection, so a database that is away is waited for."""
+    while True:
+        try:
+            return await write()
+        except (StoreUnavailable, StoreFull) as error:
+            logger.warning("a background response waits for the database: %s", error.message)
+        await asyncio.sleep(PAUSE)

@@ -1,0 +1,112 @@
+"""API keys: made, listed, revoked. A key is ``ap_<id>_<secret>``; the store knows the HMAC of the secret.
+
+The secret has 256 random bits, so a fast digest is as good as a slow one. The pepper is not in the database:
+who steals the database cannot even check a guess.
+"""
+
+import hmac
+import re
+from collections.abc import Collection, Sequence
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.ids import Clock, Entropy
+from antiphon.store.base import ApiKey, Store
+
+PREFIX = "ap"
+READ = "responses:read"
+WRITE = "responses:write"
+DELETE = "responses:delete"
+SCOPES = (READ, WRITE, DELETE)
+"""What a key can allow. Conversations count as responses; models and health need no scope."""
+
+DEFAULT_TENANT = "default"
+CHANGED = "keys"
+"""The signal that wakes everybody who holds a copy of the keys."""
+
+ID_BYTES = 8
+SECRET_BYTES = 32
+MAX_NAME = 100
+_TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Keyring:
+    """The keys of a store."""
+
+    def __init__(self, store: Store, *, pepper: bytes, clock: Clock, entropy: Entropy) -> None:
+        self._store = store
+        self._pepper = pepper
+        self._clock = clock
+        self._entropy = entropy
+
+    async def create(
+        self,
+        name: str = "",
+        tenant: str = DEFAULT_TENANT,
+        scopes: Collection[str] = SCOPES,
+        lifetime: float | None = None,
+    ) -> tuple[str, ApiKey]:
+        """A new key: its full text, which nobody can tell again, and what is stored.
+
+        `lifetime` is in seconds; without one it is valid until it is revoked.
+        """
+        _check_name(name)
+        check_tenant(tenant)
+        now = self._clock()
+        secret = self._entropy(SECRET_BYTES).hex()
+        key = ApiKey(
+            id=self._entropy(ID_BYTES).hex(),
+            tenant=tenant,
+            name=name,
+            digest=secret_digest(self._pepper, secret.encode()).hex(),
+            scopes=_checked_scopes(scopes),
+            created_at=int(now),
+            expires_at=None if lifetime is None else _end(now, lifetime),
+        )
+        await self._store.add_key(key)
+        self._store.signals.publish(CHANGED)
+        return f"{PREFIX}_{key.id}_{secret}", key
+
+    async def revoke(self, key_id: str) -> None:
+        """Refuse this key from now on, everywhere within a second."""
+        await self._store.revoke_key(key_id, int(self._clock()))
+        self._store.signals.publish(CHANGED)
+
+    async def list(self) -> Sequence[ApiKey]:
+        """All keys, revoked and expired ones too, oldest first."""
+        return await self._store.keys()
+
+
+def secret_digest(pepper: bytes, secret: bytes) -> bytes:
+    """What is known of a secret."""
+    return hmac.digest(pepper, secret, "sha256")
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the name of a tenant."""
+    if _TENANT.fullmatch(tenant) is None:
+        raise InvalidRequest(
+            "A tenant has 1 to 64 letters, digits, dots, underscores and hyphens.", param="tenant"
+        )
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidRequest(
+            f"The name of a key has at most {MAX_NAME} characters, all printable.", param="name"
+        )
+
+
+def _checked_scopes(scopes: Collection[str]) -> tuple[str, ...]:
+    """Each one once, in our order."""
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        what = f"There is no scope '{unknown[0]}'." if unknown else "A key without scopes opens nothing."
+        raise InvalidRequest(f"{what} Use {', '.join(SCOPES)}.", param="scopes")
+    return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+def _end(now: float, lifetime: float) -> int:
+    end = int(now + lifetime)
+    if end <= now:
+        raise InvalidRequest("A key must be valid for a second at least.", param="lifetime")
+    return end

@@ -1,0 +1,145 @@
+"""What a request stands on: its history, its references replaced, its tools inherited, its outputs checked.
+
+Two forms of the same items: as they are stored (with ids, sealed), and as the model sees them (opened).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import UnsetType
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import ReasoningText
+from antiphon.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response
+from antiphon.protocol.stored_items import item_type
+from antiphon.protocol.tools import Tool
+from antiphon.store.base import Continuation, Store
+from antiphon.turn.sealing import Sealer
+
+ID_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+    "compaction": "cmp",
+}
+CONVERSATION_LEASE = 60.0
+"""Seconds for which a response holds its conversation without saying that it is still at work."""
+
+
+class Session(Protocol):
+    """The memory of one connection: responses that are stored nowhere else."""
+
+    def recall(self, response_id: str) -> Continuation | None:
+        """What such a response ended with."""
+        ...
+
+    def remember(self, response: Response, items: Sequence[Item], tools: tuple[Tool, ...]) -> None:
+        """Keep a response with everything that was said up to its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A request with what it stands on. `request.items` have ids and hold no references."""
+
+    request: CreateResponse
+    history: Sequence[Item] = ()
+    rooted: bool = True
+    """Whether the store knows the history; if not, it must be stored with the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Finds what a request of one tenant refers to."""
+
+    store: Store
+    new_id: Callable[[str], str]
+    inherit_tools: bool
+    tenant: str
+    session: Session | None = None
+
+    async def resolve(self, request: CreateResponse, response_id: str) -> Resolved:
+        """Look everything up; a conversation is locked for this response."""
+        base, rooted = await self._base(request, response_id)
+        if base.tools and self.inherit_tools and not request.tools:
+            request = replace(request, tools=base.tools)
+        items = [with_id(await self._dereference(item), self.new_id) for item in request.items]
+        check_outputs(base.items, items)
+        return Resolved(replace(request, items=tuple(items)), base.items, rooted)
+
+    async def _base(self, request: CreateResponse, response_id: str) -> tuple[Continuation, bool]:
+        conversation, parent = request.conversation_id, request.params.previous_response_id
+        if conversation is not None:
+            entered = await self.store.enter(self.tenant, conversation, response_id, CONVERSATION_LEASE)
+            return entered, True
+        if parent is None:
+            return Continuation(()), True
+        recalled = self.session.recall(parent) if self.session is not None else None
+        if recalled is not None:
+            return recalled, False
+        return await self.store.continuation(self.tenant, parent), True
+
+    async def _dereference(self, item: Item) -> Item:
+        return await self.store.item(self.tenant, item.id) if isinstance(item, ItemReference) else item
+
+
+def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
+    """An output that belongs to no call would be lost on the model, or refused by its server."""
+    outputs = [item for item in items if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
+    if not outputs:
+        return
+    calls = {
+        item.call_id
+        for part in (history, items)
+        for item in part
+        if isinstance(item, FunctionCall | CustomToolCall)
+    }
+    for index, item in enumerate(items):
+        if isinstance(item, FunctionCallOutput | CustomToolCallOutput) and item.call_id not in calls:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=f"input[{index}].call_id", code="invalid_value")
+
+
+def with_id(item: Item, new_id: Callable[[str], str]) -> Item:
+    """Stored items have ids, so that they can be referred to."""
+    prefix = ID_PREFIXES.get(item_type(item), "item")
+    if isinstance(item, OpaqueItem):
+        return item if item.body.get("id") else OpaqueItem(item.type, {**item.body, "id": new_id(prefix)})
+    return replace(item, id=new_id(prefix)) if isinstance(item.id, UnsetType) else item
+
+
+def model_view(items: Sequence[Item], sealer: Sealer) -> list[Item]:
+    """The items as the model sees them: envelopes opened, and no call that broke off and was not answered."""
+    answered = {item.call_id for item in items if isinstance(item, FunctionCallOutput | CustomToolCallOutput)}
+    return [_opened(item, sealer) for item in items if not _broken_off(item, answered)]
+
+
+def _opened(item: Item, sealer: Sealer) -> Item:
+    if not isinstance(item, Reasoning) or item.content or isinstance(item.encrypted_content, UnsetType):
+        return item
+    text = sealer.open(item.encrypted_content)
+    return item if text is None else replace(item, content=[ReasoningText(text)])
+
+
+def _broken_off(item: Item, answered: set[str]) -> bool:
+    return (
+        isinstance(item, FunctionCall | CustomToolCall)
+        and item.status == "incomplete"
+        and item.call_id not in answered
+    )

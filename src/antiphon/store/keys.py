@@ -1,0 +1,42 @@
+"""Scripts of API keys."""
+
+from collections.abc import Sequence
+
+from antiphon.errors import NotFound
+from antiphon.store.base import ApiKey
+from antiphon.store.database import Row, Script, Statement
+
+
+def add(key: ApiKey) -> Script[None]:
+    """Keep a key."""
+    row = (
+        *(key.id, key.tenant, key.name, key.digest, " ".join(key.scopes)),
+        *(key.created_at, key.expires_at, key.revoked_at),
+    )
+    yield Statement("add_key", row)
+
+
+def everything() -> Script[Sequence[ApiKey]]:
+    """All keys, oldest first."""
+    rows = yield Statement("all_keys")
+    return [_key(row) for row in rows]
+
+
+def _key(row: Row) -> ApiKey:
+    key_id, tenant, name, digest, scopes, created_at, expires_at, revoked_at = row
+    return ApiKey(
+        id=key_id,
+        tenant=tenant,
+        name=name,
+        digest=digest,
+        scopes=tuple(scopes.split()),
+        created_at=created_at,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+    )
+
+
+def revoke(key_id: str, now: int) -> Script[None]:
+    """Refuse a key from now on; one that is refused already stays as it is."""
+    if not (yield Statement("revoke_key", (key_id, now))):
+        raise NotFound(f"Key with id '{key_id}' not found. `antiphon keys list` shows all keys.")

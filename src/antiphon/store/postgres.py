@@ -1,0 +1,244 @@
+"""PostgreSQL: the store of several processes.
+
+Whether the database is there is known before it is asked: the connection that carries signals notices it
+first (see `postgres_signals`). While it is gone there is no pool, and every call is refused at once; when
+it is back there is a new pool.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+
+from antiphon.errors import StoreFull, StoreUnavailable
+from antiphon.store import postgres_migrations
+from antiphon.store.database import Script
+from antiphon.store.migrations import Migration
+from antiphon.store.postgres_client import (
+    FAILURES,
+    PATIENCE,
+    Address,
+    Connection,
+    Contended,
+    Pool,
+    operator_refusal,
+    refusal,
+)
+from antiphon.store.postgres_signals import PostgresSignals
+from antiphon.store.statements import load_statements
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED = 1.0
+"""Seconds for which `check` remembers that a call has failed. Then somebody may try again."""
+
+# Every statement of ours is a few ranges of an index. The planner cannot know how few, and where chains are
+# long it would rather read whole tables.
+_INDEXES_ONLY = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
+    "SET LOCAL jit = off"
+)
+_READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_INDEXES_ONLY}"
+_WRITE = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_INDEXES_ONLY}"
+_WRITE_SOON = f"{_WRITE}; SET LOCAL synchronous_commit = off"
+
+_SYMBOL_FOR_NUL = "\u2400"
+
+
+class PostgresDatabase:
+    """Runs scripts on a pool of connections. Make one with `open`."""
+
+    def __init__(self, address: Address, statements: Mapping[str, str]) -> None:
+        self._address = address
+        self._statements = statements
+        self._pool: Pool | None = None
+        self._refused: StoreUnavailable | StoreFull | None = None
+        self._refused_at = 0.0
+        self._signals = PostgresSignals(connect=address.connect, lost=self._lost, found=self._found)
+
+    @staticmethod
+    async def open(url: str, *, migrate: bool = True) -> "PostgresDatabase":
+        """Connect, and bring the tables up to date. `SettingsError` if the URL leads nowhere."""
+        database = PostgresDatabase(Address.parse(url), load_statements("postgres"))
+        if migrate:
+            await database.migrate()
+        with _told_to_the_operator():
+            await database._signals.start()
+            database._pool = await database._address.pool()
+        return database
+
+    @property
+    def url(self) -> str:
+        """The URL without our own settings, as other clients of PostgreSQL take it."""
+        return self._address.url
+
+    @property
+    def signals(self) -> PostgresSignals:
+        """What wakes those who wait, in all processes on this database."""
+        return self._signals
+
+    async def read(self, script: Script[T]) -> T:
+        """Run a script that only reads, on one consistent state."""
+        return await self._run(script, _READ)
+
+    async def write(self, script: Script[T], *, durable: bool = True) -> T:
+        """Run a script as one transaction."""
+        result = await self._run(script, _WRITE if durable else _WRITE_SOON)
+        self._refused = None
+        return result
+
+    async def check(self) -> None:
+        """Raise at once while the database is gone, and for a moment after a call has failed."""
+        if self._pool is None:
+            raise StoreUnavailable()
+        if self._refused is not None and _now() < self._refused_at + REMEMBERED:
+            raise type(self._refused)()
+
+    async def aclose(self) -> None:
+        """Let go of all connections."""
+        await self._signals.aclose()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            with suppress(*FAILURES):
+                async with asyncio.timeout(PATIENCE):
+                    await pool.close()
+
+    # For the operator
+
+    async def migration_status(self) -> list[tuple[Migration, bool]]:
+        """Every migration that we know, and whether the database has it."""
+        async with self._own_connection() as connection:
+            return await postgres_migrations.migration_status(connection)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is missing, and say what it was."""
+        async with self._own_connection() as connection:
+            return await postgres_migrations.migrate(connection)
+
+    async def vacuum(self) -> None:
+        """Make the room of erased rows usable again, and refresh what the planner knows. It blocks nobody."""
+        async with self._own_connection() as connection:
+            await connection.execute("VACUUM (ANALYZE)")
+
+    async def size(self) -> int:
+        """Bytes on disk, indexes included."""
+        async with self._own_connection() as connection:
+            return await connection.fetchval("SELECT pg_database_size(current_database())")
+
+    # How a script is run
+
+    async def _run(self, script: Script[T], begin: str) -> T:
+        if self._pool is None:
+            raise StoreUnavailable()
+        try:
+            async with _transaction(self._pool, begin) as connection:
+                return await self._drive(connection, script)
+        except FAILURES as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            self._remember(refused)
+            raise refused from error
+
+    async def _drive(self, connection: Connection, script: Script[T]) -> T:
+        try:
+            statement = next(script)
+            while True:
+                sql = self._statements[statement.name]
+                rows: Sequence[Any] = ()
+                if statement.many:
+                    await connection.executemany(sql, [_storable(args) for args in statement.args])
+                else:
+                    rows = await connection.fetch(sql, *_storable(statement.args))
+                statement = script.send(rows)
+        except StopIteration as end:
+            return end.value
+
+    @asynccontextmanager
+    async def _own_connection(self) -> AsyncGenerator[Connection, None]:
+        """A connection for work without a limit of time."""
+        with _told_to_the_operator():
+            connection = await self._address.connect()
+            try:
+                yield connection
+            finally:
+                connection.terminate()
+
+    # Whether it is there
+
+    def _lost(self, error: Exception) -> None:
+        logger.warning("The database is gone (%s). Trying to reach it again until it answers.", error)
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool = None
+
+    async def _found(self) -> None:
+        self._pool = await self._address.pool()
+        self._refused = None
+        logger.warning("The database is back.")
+
+    def _remember(self, refused: StoreUnavailable | StoreFull) -> None:
+        if not isinstance(refused, Contended):
+            self._refused, self._refused_at = refused, _now()
+
+
+@asynccontextmanager
+async def _transaction(pool: Pool, begin: str) -> AsyncGenerator[Connection, None]:
+    """A transaction on a connection of the pool. Whatever is raised within undoes it."""
+    connection = await _begin(pool, begin)
+    try:
+        yield connection
+        await connection.execute("COMMIT")
+    except (*FAILURES, asyncio.CancelledError):
+        connection.terminate()  # nobody knows what state it is in
+        raise
+    except BaseException:
+        await connection.execute("ROLLBACK")
+        raise
+    finally:
+        await pool.release(connection)
+
+
+@contextmanager
+def _told_to_the_operator() -> Generator[None, None, None]:
+    try:
+        yield
+    except FAILURES as error:
+        refused = operator_refusal(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+async def _begin(pool: Pool, begin: str) -> Connection:
+    """A connection in a transaction. One that broke while nobody used it is replaced."""
+    try:
+        return await _try_to_begin(pool, begin)
+    except TimeoutError:
+        raise
+    except FAILURES:
+        return await _try_to_begin(pool, begin)
+
+
+async def _try_to_begin(pool: Pool, begin: str) -> Connection:
+    connection = await pool.acquire(timeout=PATIENCE)
+    try:
+        await connection.execute(begin)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def _storable(args: Sequence[Any]) -> Sequence[Any]:
+    """PostgreSQL's text cannot hold U+0000. JSON escapes it, so only ids can bring it here."""
+    return [
+        arg.replace("\0", _SYMBOL_FOR_NUL) if isinstance(arg, str) and "\0" in arg else arg for arg in args
+    ]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

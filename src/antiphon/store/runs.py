@@ -1,0 +1,133 @@
+"""Scripts of runs: responses that are made in the background, their owners and their event logs."""
+
+from collections.abc import Sequence
+
+from antiphon.errors import AntiphonError
+from antiphon.store import chains, conversations, responses
+from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse, Unowned, response_not_found
+from antiphon.store.bodies import input_from_text, input_to_text, response_from_text, response_to_text
+from antiphon.store.chains import AlreadyStored, Position
+from antiphon.store.database import Row, Script, Statement
+
+
+def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events) -> Script[None]:
+    """Keep a queued response. It stands where it goes on from, so that this stays."""
+    response = stored.response
+    at = yield from _stand(tenant, stored)
+    chain, pos = at if at is not None else (None, None)
+    row = (
+        *(tenant, response.id, chain, pos, pos, pos, stored.parent, stored.conversation, response.status),
+        *(response_to_text(response), input_to_text(stored.input), request.decode()),
+        *(response.created_at, stored.expires_at, events.first + events.count),
+    )
+    if not (yield Statement("add_response", row)):
+        raise AlreadyStored
+    yield from _log(tenant, response.id, events)
+
+
+def _stand(tenant: str, stored: StoredResponse) -> Script[Position | None]:
+    if stored.conversation is not None:
+        return (yield from conversations.head_of(tenant, stored.conversation))
+    if stored.parent is None:
+        return None
+    at = yield from responses.end_of(tenant, stored.parent)
+    yield Statement("lock_chain", (tenant, at.chain))
+    return (yield from responses.end_of(tenant, stored.parent))
+
+
+def claim(tenant: str, response_id: str, owner: str, lease: float | None, now: int) -> Script[Claim | None]:
+    """Take an unfinished response."""
+    rows = yield Statement("claim_response", (tenant, response_id, owner, now, lease))
+    if not rows:
+        return None
+    token, attempt, status, body, request, waiting, expires_at = rows[0]
+    log = yield Statement("events_after", (tenant, response_id, -1))
+    return Claim(
+        token=token,
+        attempt=attempt,
+        response=response_from_text(body, status),
+        request=request.encode(),
+        input=input_from_text(waiting),
+        expires_at=expires_at,
+        events=_events(log),
+    )
+
+
+def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
+    """Add to the log. Doing it again is harmless: the answer to the first attempt may have got lost."""
+    end = events.first + events.count
+    if (yield Statement("progress_response", (tenant, response_id, token, events.first, end))):
+        yield from _log(tenant, response_id, events)
+        return
+    _, _, stored = yield from _fence(tenant, response_id, token)
+    if stored != end:
+        raise _gap(response_id, stored, events)
+
+
+def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> Script[None]:
+    """The last events and the final response."""
+    response, items = stored.response, responses.own_items(stored)
+    chain, pos, next_event = yield from _fence(tenant, response.id, token)
+    if next_event != events.first:
+        raise _gap(response.id, next_event, events)
+    before = Position(chain, pos) if chain is not None else None
+    at = yield from responses.place_finished(tenant, stored, before, len(items))
+    row = (
+        *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
+        *(response.status, response_to_text(response), stored.expires_at, events.first + events.count),
+    )
+    yield Statement("finish_response", row)
+    yield from chains.put(tenant, at, items, response.id)
+    yield from _log(tenant, response.id, events)
+
+
+def _fence(tenant: str, response_id: str, token: int) -> Script[Row]:
+    """Chain, position and next event of an unfinished response, if this token is the newest."""
+    rows = yield Statement("fence_response", (tenant, response_id, token))
+    if not rows:
+        raise Fenced(f"Response '{response_id}' was claimed by another owner, or it has ended.")
+    return rows[0]
+
+
+def _gap(response_id: str, stored: int, events: Events) -> AntiphonError:
+    """A crash of the database lost what was not durable. The next claim goes on from what is there."""
+    message = (
+        f"The log of response '{response_id}' ends before event {stored}, not {events.first}. Claim it again."
+    )
+    return AntiphonError(message, code="event_log_gap")
+
+
+def _log(tenant: str, response_id: str, events: Events) -> Script[None]:
+    if events.count:
+        row = (tenant, response_id, events.first, events.count, events.data.decode())
+        yield Statement("add_events", row)
+
+
+def _events(rows: Sequence[Row]) -> list[Events]:
+    return [Events(first, count, data.encode()) for first, count, data in rows]
+
+
+def events(tenant: str, response_id: str, after: int, now: int) -> Script[tuple[Sequence[Events], bool]]:
+    """What the log holds beyond an event, and whether the response has ended."""
+    found = yield Statement("find_response", (tenant, response_id, now))
+    if not found:
+        raise response_not_found(response_id)
+    rows = yield Statement("events_after", (tenant, response_id, after))
+    return _events(rows), found[0][3] not in UNFINISHED
+
+
+def beat(owner: str) -> Script[None]:
+    """Say that an owner lives."""
+    yield Statement("beat", (owner,))
+
+
+def release(owner: str) -> Script[None]:
+    """An owner ends."""
+    yield Statement("disown_responses", (owner,))
+    yield Statement("delete_owner", (owner,))
+
+
+def unowned(lease: float, now: int) -> Script[list[Unowned]]:
+    """Unfinished responses that nobody works on, oldest first."""
+    rows = yield Statement("unowned_responses", (lease, now))
+    return [Unowned(tenant, response_id) for tenant, response_id in rows]

@@ -1,0 +1,287 @@
+-- Every statement of the SQL store, for SQLite and PostgreSQL. `statements.py` says how they are read.
+
+-- Chains: where items are
+
+-- name: start_chain
+INSERT INTO chains (tenant, id, parent_chain, parent_pos, head_pos, named) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: advance_chain
+-- The one compare-and-set of the append rule.
+UPDATE chains SET head_pos = head_pos + $3 WHERE tenant = $1 AND id = $2 AND head_pos = $4 AND named = 0
+RETURNING id;
+
+-- name: advance_conversation
+UPDATE chains SET head_pos = head_pos + $3 WHERE tenant = $1 AND id = $2 AND named = 1 RETURNING head_pos;
+
+-- name: lock_chain
+-- Changes nothing: others that change this chain wait for the end of the transaction.
+UPDATE chains SET head_pos = head_pos WHERE tenant = $1 AND id = $2 RETURNING parent_chain, named, head_pos;
+
+-- name: move_head
+UPDATE chains SET head_pos = head_pos + 1 WHERE tenant = $1 AND id = $2 RETURNING head_pos;
+
+-- name: unname_chain
+UPDATE chains SET named = 0 WHERE tenant = $1 AND id = $2;
+
+-- name: delete_chain
+DELETE FROM chains WHERE tenant = $1 AND id = $2;
+
+-- name: needed_until
+SELECT
+    (SELECT max(end_pos) FROM responses WHERE tenant = $1 AND chain = $2),
+    (SELECT max(parent_pos) FROM chains WHERE tenant = $1 AND parent_chain = $2);
+
+-- name: path
+-- The parts of chains that a history runs through, newest first.
+WITH RECURSIVE segments (chain, lim, depth) AS (
+    SELECT $2::text, $3::bigint, 0
+    UNION ALL
+    SELECT c.parent_chain, c.parent_pos, s.depth + 1
+    FROM segments s JOIN chains c ON c.tenant = $1 AND c.id = s.chain
+    WHERE c.parent_chain IS NOT NULL
+)
+SELECT chain, lim FROM segments ORDER BY depth;
+
+-- Items
+
+-- name: add_item
+INSERT INTO items (tenant, chain, pos, id, response, type, body) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: history
+-- CROSS JOIN: SQLite keeps the order of the tables, so every segment is one range of the primary key.
+WITH RECURSIVE segments (chain, lim) AS (
+    SELECT $2::text, $3::bigint
+    UNION ALL
+    SELECT c.parent_chain, c.parent_pos
+    FROM segments s JOIN chains c ON c.tenant = $1 AND c.id = s.chain
+    WHERE c.parent_chain IS NOT NULL
+)
+SELECT i.type, i.body FROM segments s CROSS JOIN items i
+WHERE i.tenant = $1 AND i.chain = s.chain AND i.pos < s.lim
+    AND (i.hidden_from IS NULL OR i.hidden_from >= s.lim)
+ORDER BY i.pos;
+
+-- name: items_between
+SELECT type, body FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 AND pos < $4 ORDER BY pos;
+
+-- name: items_upwards
+SELECT type, body FROM items
+WHERE tenant = $1 AND chain = $2 AND pos > $3 AND pos < $4 AND (hidden_from IS NULL OR hidden_from >= $5)
+ORDER BY pos LIMIT $6;
+
+-- name: items_downwards
+SELECT type, body FROM items
+WHERE tenant = $1 AND chain = $2 AND pos > $3 AND pos < $4 AND (hidden_from IS NULL OR hidden_from >= $5)
+ORDER BY pos DESC LIMIT $6;
+
+-- name: places_of_item
+SELECT chain, pos, hidden_from FROM items WHERE tenant = $1 AND id = $2;
+
+-- name: find_item
+-- Of a response that is there, or in a conversation that is there. An id may come back: the newest counts.
+SELECT i.type, i.body FROM items i
+LEFT JOIN responses r
+    ON r.tenant = i.tenant AND r.id = i.response AND (r.expires_at IS NULL OR r.expires_at > $3)
+LEFT JOIN conversations c ON c.tenant = i.tenant AND c.id = i.chain AND i.hidden_from IS NULL
+WHERE i.tenant = $1 AND i.id = $2 AND (r.id IS NOT NULL OR c.id IS NOT NULL)
+ORDER BY coalesce(r.created_at, 0) DESC, i.pos DESC LIMIT 1;
+
+-- name: conversation_item
+SELECT pos, type, body FROM items WHERE tenant = $1 AND chain = $2 AND id = $3 AND hidden_from IS NULL
+ORDER BY pos DESC LIMIT 1;
+
+-- name: hide_item
+UPDATE items SET hidden_from = $4 WHERE tenant = $1 AND chain = $2 AND pos = $3;
+
+-- name: erase_hidden_items
+DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 AND hidden_from IS NOT NULL;
+
+-- name: erase_items
+DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 RETURNING pos;
+
+-- Responses
+
+-- name: add_response
+INSERT INTO responses (
+    tenant, id, chain, start_pos, output_pos, end_pos, parent, conversation, status, body,
+    input, request, created_at, expires_at, next_event
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: end_of_response
+SELECT chain, end_pos, status FROM responses WHERE tenant = $1 AND id = $2;
+
+-- name: find_response
+SELECT chain, output_pos, end_pos, status, body, input FROM responses
+WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
+
+-- name: age_of_response
+SELECT created_at FROM responses WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
+
+-- name: newest_responses
+SELECT id, created_at, status, body, parent, conversation, expires_at FROM responses
+WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2)
+    AND ($3::text IS NULL OR conversation = $3)
+    AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
+ORDER BY created_at DESC, id DESC LIMIT $6;
+
+-- name: outputs_of_responses
+-- Of those between two ages, both included.
+SELECT r.id, i.type, i.body
+FROM responses r JOIN items i
+    ON i.tenant = r.tenant AND i.chain = r.chain AND i.pos >= r.output_pos AND i.pos < r.end_pos
+WHERE r.tenant = $1 AND (r.created_at, r.id) >= ($2, $3) AND (r.created_at, r.id) <= ($4, $5)
+    AND ($6::text IS NULL OR r.conversation = $6)
+ORDER BY r.created_at, r.id, i.pos;
+
+-- name: delete_response
+DELETE FROM responses WHERE tenant = $1 AND id = $2;
+
+-- Conversations
+
+-- name: add_conversation
+INSERT INTO conversations (tenant, id, metadata, created_at) VALUES ($1, $2, $3, $4);
+
+-- name: find_conversation
+SELECT c.created_at, c.metadata, h.head_pos FROM conversations c
+JOIN chains h ON h.tenant = c.tenant AND h.id = c.id
+WHERE c.tenant = $1 AND c.id = $2;
+
+-- name: set_metadata
+UPDATE conversations SET metadata = $3 WHERE tenant = $1 AND id = $2 RETURNING created_at;
+
+-- name: delete_conversation
+DELETE FROM conversations WHERE tenant = $1 AND id = $2 RETURNING id;
+
+-- name: lock_conversation
+UPDATE conversations SET locked_by = $3, locked_until = {now} + $4::float8
+WHERE tenant = $1 AND id = $2 AND (locked_by IS NULL OR locked_by = $3 OR locked_until <= {now})
+RETURNING id;
+
+-- name: unlock_conversation
+UPDATE conversations SET locked_by = NULL, locked_until = NULL
+WHERE tenant = $1 AND id = $2 AND (locked_by IS NULL OR locked_by = $3)
+RETURNING id;
+
+-- name: open_conversation
+-- For changes by hand: a lock whose time has run out is no lock.
+UPDATE conversations SET locked_by = NULL, locked_until = NULL
+WHERE tenant = $1 AND id = $2 AND (locked_by IS NULL OR locked_until <= {now})
+RETURNING id;
+
+-- name: last_response_in_conversation
+SELECT body FROM responses
+WHERE tenant = $1 AND chain = $2 AND status IN ('completed', 'incomplete')
+    AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY end_pos DESC, created_at DESC LIMIT 1;
+
+-- Runs
+
+-- name: claim_response
+UPDATE responses SET owner = $3, token = token + 1, attempts = attempts + 1
+WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
+    AND (expires_at IS NULL OR expires_at > $4)
+    AND ($5::float8 IS NULL OR owner IS NULL OR owner = $3 OR NOT EXISTS (
+        SELECT 1 FROM owners WHERE owners.id = responses.owner AND owners.beat_at >= {now} - $5::float8
+    ))
+RETURNING token, attempts, status, body, request, input, expires_at;
+
+-- name: progress_response
+UPDATE responses SET status = 'in_progress', next_event = $5
+WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
+RETURNING id;
+
+-- name: fence_response
+-- Changes nothing: checks who may write, and keeps it so until the end of the transaction.
+UPDATE responses SET token = token
+WHERE tenant = $1 AND id = $2 AND token = $3 AND status IN ('queued', 'in_progress')
+RETURNING chain, end_pos, next_event;
+
+-- name: finish_response
+UPDATE responses SET
+    chain = $3, start_pos = $4, output_pos = $5, end_pos = $6, status = $7, body = $8, expires_at = $9,
+    next_event = $10, input = NULL, request = NULL, owner = NULL, ended_at = {now}
+WHERE tenant = $1 AND id = $2;
+
+-- name: add_events
+INSERT INTO events (tenant, response, first, count, data) VALUES ($1, $2, $3, $4, $5);
+
+-- name: events_after
+-- The row that holds event $3 + 1 is the last one that begins there or earlier.
+SELECT first, count, data FROM events
+WHERE tenant = $1 AND response = $2 AND first + count - 1 > $3 AND first >= coalesce((
+    SELECT max(first) FROM events WHERE tenant = $1 AND response = $2 AND first <= $3::bigint + 1
+), 0)
+ORDER BY first;
+
+-- name: delete_events
+DELETE FROM events WHERE tenant = $1 AND response = $2;
+
+-- name: beat
+INSERT INTO owners (id, beat_at) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at;
+
+-- name: disown_responses
+UPDATE responses SET owner = NULL WHERE owner = $1 AND status IN ('queued', 'in_progress');
+
+-- name: delete_owner
+DELETE FROM owners WHERE id = $1;
+
+-- name: unowned_responses
+SELECT r.tenant, r.id FROM responses r LEFT JOIN owners o ON o.id = r.owner
+WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expires_at > $2)
+    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8)
+ORDER BY r.created_at, r.id;
+
+-- Keys
+
+-- name: add_key
+INSERT INTO api_keys (id, tenant, name, digest, scopes, created_at, expires_at, revoked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: all_keys
+SELECT id, tenant, name, digest, scopes, created_at, expires_at, revoked_at FROM api_keys
+ORDER BY created_at, id;
+
+-- name: revoke_key
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING id;
+
+-- Upkeep
+
+-- name: expired_responses
+SELECT tenant, id, chain FROM responses WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2;
+
+-- name: count_finished
+SELECT (SELECT count(*) FROM responses)
+    - (SELECT count(*) FROM responses WHERE status IN ('queued', 'in_progress'));
+
+-- name: oldest_finished
+SELECT tenant, id, chain FROM responses WHERE status NOT IN ('queued', 'in_progress')
+ORDER BY created_at, id LIMIT $1;
+
+-- name: old_logs
+SELECT tenant, id FROM responses
+WHERE next_event IS NOT NULL AND ended_at IS NOT NULL AND ended_at < {now} - $1::float8
+ORDER BY ended_at LIMIT $2;
+
+-- name: forget_log
+UPDATE responses SET next_event = NULL WHERE tenant = $1 AND id = $2;
+
+-- name: delete_dead_owners
+DELETE FROM owners WHERE beat_at < {now} - $1::float8 RETURNING id;
+
+-- Migrations
+
+-- name: create_migrations_table
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version bigint PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at float8 NOT NULL
+);
+
+-- name: applied_migrations
+SELECT version, checksum FROM schema_migrations ORDER BY version;
+
+-- name: record_migration
+INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES ($1, $2, $3, {now});

@@ -1,0 +1,149 @@
+"""SQLite: the store of one machine, in a file or in memory."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from antiphon.errors import StoreFull, StoreUnavailable
+from antiphon.store import sqlite_file
+from antiphon.store.database import Script
+from antiphon.store.migrations import Migration, load_migrations
+from antiphon.store.sqlite_lane import Job, Lane
+from antiphon.store.statements import load_statements
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+PROBE = 1.0
+"""Seconds after which a write is let through again to see whether the trouble is over."""
+
+
+class SqliteDatabase:
+    """Runs scripts: what writes in one thread, what only reads in another. Make one with `open`.
+
+    A write that was begun is finished even if nobody waits for it any more.
+    """
+
+    def __init__(
+        self, path: Path | None, writer: sqlite3.Connection, reader: sqlite3.Connection | None
+    ) -> None:
+        self._path = path
+        self._trouble: StoreUnavailable | StoreFull | None = None
+        self._probe_at = 0.0
+        self._closed = False
+        self._loop = loop = asyncio.get_running_loop()
+        statements = load_statements("sqlite")
+        self._writer = Lane(writer, statements, "BEGIN IMMEDIATE", self._written, loop)
+        # A database in memory belongs to its one connection.
+        self._reader = Lane(reader, statements, "BEGIN", _tell, loop) if reader else self._writer
+
+    @staticmethod
+    async def open(path: Path | None, *, migrate: bool = True) -> "SqliteDatabase":
+        """Open the file, make it if there is none. No path: in memory. `SettingsError` if it cannot be."""
+        writer, reader = await asyncio.to_thread(_open, path, migrate=migrate)
+        return SqliteDatabase(path, writer, reader)
+
+    async def read(self, script: Script[T]) -> T:
+        """Run a script that only reads, on one consistent state."""
+        return await self._run(self._reader, script, durable=False)
+
+    async def write(self, script: Script[T], *, durable: bool = True) -> T:
+        """Run a script as one transaction."""
+        return await self._run(self._writer, script, durable=durable)
+
+    async def check(self) -> None:
+        """Raise at once while writes fail, but let one through now and then."""
+        if self._trouble is None:
+            return
+        if self._loop.time() < self._probe_at:
+            raise type(self._trouble)(self._trouble.message)
+        self._probe_at = self._loop.time() + PROBE
+
+    async def aclose(self) -> None:
+        """Do what is queued, then let go of the file."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._reader.finish)
+        if self._writer is not self._reader:
+            await asyncio.to_thread(self._writer.finish)
+
+    # For the operator
+
+    async def migration_status(self) -> list[tuple[Migration, bool]]:
+        """Every migration that we know, and whether the database has it."""
+        if self._path is None:
+            return [(migration, True) for migration in load_migrations("sqlite")]
+        return await self._apart(sqlite_file.migration_status)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is missing, and say what it was."""
+        path = self._path
+        return [] if path is None else await self._apart(lambda it: sqlite_file.migrate(it, path))
+
+    async def vacuum(self) -> None:
+        """Give the room of erased rows back to the disk."""
+        if self._path is not None:
+            await self._apart(sqlite_file.vacuum)
+
+    async def size(self) -> int:
+        """Bytes on disk; in memory it is none."""
+        if self._path is None:
+            return 0
+        files = [Path(f"{self._path}{suffix}") for suffix in ("", "-wal", "-shm")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    async def _apart(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something on a connection of its own, while the others go on."""
+
+        def run() -> T:
+            with closing(sqlite_file.connect(self._path)) as connection:
+                return work(connection)
+
+        return await asyncio.to_thread(run)
+
+    # How a script is run
+
+    async def _run(self, lane: Lane, script: Script[T], *, durable: bool) -> T:
+        if self._closed:
+            raise StoreUnavailable("The database is closed.")
+        waiter: asyncio.Future[Any] = self._loop.create_future()
+        lane.put(Job(script, durable, waiter))
+        return await waiter
+
+    def _written(self, batch: Sequence[Job]) -> None:
+        error = batch[-1].error
+        if isinstance(error, StoreUnavailable | StoreFull):
+            if self._trouble is None:
+                logger.warning("nothing can be stored: %s", error.message)
+            self._trouble, self._probe_at = error, self._loop.time() + PROBE
+        elif self._trouble is not None:
+            self._trouble = None
+            logger.warning("the database can be written again")
+        _tell(batch)
+
+
+def _open(path: Path | None, *, migrate: bool) -> tuple[sqlite3.Connection, sqlite3.Connection | None]:
+    writer = sqlite_file.connect(path)
+    try:
+        if migrate or path is None:
+            sqlite_file.migrate(writer, path)
+        return writer, None if path is None else sqlite_file.connect(path)
+    except BaseException:
+        writer.close()
+        raise
+
+
+def _tell(batch: Sequence[Job]) -> None:
+    for job in batch:
+        if job.waiter.done():
+            continue  # cancelled meanwhile
+        if job.error is None:
+            job.waiter.set_result(job.result)
+        else:
+            job.waiter.set_exception(job.error)

@@ -1,0 +1,106 @@
+"""The file of a SQLite database: opening it, bringing its tables up to date, shrinking it. All blocks."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from antiphon.errors import SettingsError
+from antiphon.store.migrations import Migration, load_migrations, pending
+from antiphon.store.statements import load_statements
+
+BUSY_TIMEOUT = 5.0
+"""Seconds to wait for another process that writes."""
+_RETRY = 0.05
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """A connection that begins transactions only when told to. No path: a database of its own, in memory."""
+    try:
+        if path is not None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            path or ":memory:",
+            timeout=BUSY_TIMEOUT,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        _use_write_ahead_log(connection)
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(path, error) from error
+    return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for others at this step, so we do."""
+    for _ in range(int(BUSY_TIMEOUT / _RETRY)):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+        time.sleep(_RETRY)
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def migrate(connection: sqlite3.Connection, path: Path | None) -> list[Migration]:
+    """Apply what is missing, all of it or nothing, and say what it was. Others wait meanwhile."""
+    statements = load_statements("sqlite")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(statements["create_migrations_table"])
+            missing = pending(load_migrations("sqlite"), _applied(connection))
+            for migration in missing:
+                for statement in _split(migration.sql):
+                    connection.execute(statement)
+                connection.execute(
+                    statements["record_migration"], (migration.version, migration.name, migration.checksum)
+                )
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+    except sqlite3.Error as error:
+        raise _unusable(path, error) from error
+    return missing
+
+
+def migration_status(connection: sqlite3.Connection) -> list[tuple[Migration, bool]]:
+    """Every migration that we know, and whether the database has it."""
+    known = load_migrations("sqlite")
+    missing = pending(known, _applied(connection))
+    return [(migration, migration not in missing) for migration in known]
+
+
+def vacuum(connection: sqlite3.Connection) -> None:
+    """Give the room of erased rows back to the disk."""
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _applied(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+    tables = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'"
+    if not connection.execute(tables).fetchall():
+        return []
+    return connection.execute(load_statements("sqlite")["applied_migrations"]).fetchall()
+
+
+def _split(sql: str) -> Iterator[str]:
+    """The statements of a file: `executescript` would commit before it begins."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _unusable(path: Path | None, error: Exception) -> SettingsError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return SettingsError(
+        f"Cannot keep the database at {path}: {reason}. "
+        "Make its folder writable, or name another place with store.url."
+    )

@@ -1,0 +1,36 @@
+"""The statements of ``sql/queries.sql`` in the dialect of a database.
+
+They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` is the
+database's own clock in seconds since the epoch. For SQLite the few differences are written out here.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Dialect = Literal["sqlite", "postgres"]
+
+_NOW: Mapping[Dialect, str] = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "postgres": "extract(epoch from clock_timestamp())::float8",
+}
+_HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+
+
+@cache
+def load_statements(dialect: Dialect) -> Mapping[str, str]:
+    """All statements by their names."""
+    text = (files("antiphon.store") / "sql" / "queries.sql").read_text("utf-8")
+    _, *parts = _HEADER.split(text)
+    names, bodies = parts[::2], parts[1::2]
+    return {name: _translate(body, dialect) for name, body in zip(names, bodies, strict=True)}
+
+
+def _translate(body: str, dialect: Dialect) -> str:
+    text = _COMMENT.sub("", body).strip().removesuffix(";")
+    if dialect == "sqlite":
+        text = re.sub(r"::\w+", "", re.sub(r"\$(\d+)", r"?\1", text))
+    return text.replace("{now}", _NOW[dialect])

@@ -1,0 +1,137 @@
+"""How much of a model's context a request takes, without asking the model.
+
+Text counts one token per four bytes of UTF-8, rounded up; every item and the instructions four more, for the
+marks that a chat template puts around them. Images and files count by fixed rates, whatever they show.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+import msgspec
+from msgspec import Struct, UnsetType
+
+from antiphon.protocol.content import (
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    MessagePart,
+    OutputText,
+    Refusal,
+)
+from antiphon.protocol.items import (
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.protocol.tools import HostedTool, Tool
+
+BYTES_PER_TOKEN = 4
+TOKENS_PER_ITEM = 4
+TOKENS_PER_IMAGE = 765
+TOKENS_PER_SMALL_IMAGE = 85
+TOKENS_PER_FILE = 1_000
+
+
+class Reading(Struct, frozen=True):
+    """What a model reads: texts, how many items they belong to, and tokens of what is not text."""
+
+    texts: Sequence[str]
+    items: int
+    attached: int
+
+    @property
+    def marks(self) -> int:
+        """Tokens that the chat template adds."""
+        return self.items * TOKENS_PER_ITEM
+
+
+def read(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool]) -> Reading:
+    """Take a request apart into what can be counted."""
+    texts = [_tool_text(tool) for tool in tools]
+    count = attached = 0
+    if instructions:
+        texts.append(instructions)
+        count += 1
+    for item in items:
+        count += 1
+        for part in _parts(item):
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                attached += part
+    return Reading(texts, count, attached)
+
+
+def estimate_tokens(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool]) -> int:
+    """About how many tokens these are for a model."""
+    return estimate(read(items, instructions, tools))
+
+
+def estimate(reading: Reading) -> int:
+    """About how many tokens this is for a model."""
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in reading.texts)
+    return -(-size // BYTES_PER_TOKEN) + reading.marks + reading.attached
+
+
+def _parts(item: Item) -> list[str | int]:
+    """The texts of an item, and tokens for what is not text."""
+    match item:
+        case Message():
+            return _content(item.content)
+        case FunctionCall():
+            return [item.name, item.arguments]
+        case CustomToolCall():
+            return [item.name, item.input]
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return _content(item.output)
+        case Reasoning():
+            return _thought(item)
+        case OpaqueItem():
+            return [_json(item.body)]
+        case Compaction():
+            return [item.encrypted_content]
+        case CompactionTrigger() | ItemReference():
+            return []
+        case _:
+            assert_never(item)
+
+
+def _content(content: str | Sequence[MessagePart]) -> list[str | int]:
+    return [content] if isinstance(content, str) else [_part(part) for part in content]
+
+
+def _part(part: MessagePart) -> str | int:
+    match part:
+        case InputText() | OutputText():
+            return part.text
+        case Refusal():
+            return part.refusal
+        case InputImage():
+            return TOKENS_PER_SMALL_IMAGE if part.detail == "low" else TOKENS_PER_IMAGE
+        case InputFile() | InputAudio():
+            return TOKENS_PER_FILE
+        case _:
+            assert_never(part)
+
+
+def _thought(item: Reasoning) -> list[str | int]:
+    if not isinstance(item.content, UnsetType) and item.content:
+        return [part.text for part in item.content]
+    return [part.text for part in item.summary]
+
+
+def _tool_text(tool: Tool) -> str:
+    return _json(tool.body if isinstance(tool, HostedTool) else tool)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,93 @@
+"""Truncation: the oldest items go until the rest fits. For `truncation: "auto"`.
+
+Items that belong together go together: a call with its output, and reasoning with what it led to. What tells
+the model how to behave and what it is asked stays: system and developer messages, the last user message and
+the last item.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from antiphon.protocol.items import (
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    Item,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.protocol.stored_items import item_to_text
+
+
+class Truncated(Struct, frozen=True):
+    """What is left, and how many items were dropped."""
+
+    items: Sequence[Item]
+    dropped: int
+
+
+def truncate(items: Sequence[Item], keep: float) -> Truncated:
+    """The items without the oldest ones, down to the share `keep` (below 1) of their size if possible.
+
+    If anything may be dropped, something is. So repeating it ends, with a result that dropped nothing.
+    """
+    last_user = max((index for index, item in enumerate(items) if _is_from(item, "user")), default=-1)
+    excess = sum(map(_size, items)) * (1 - keep)
+    dropped: set[int] = set()
+    for unit in _droppable(items, last_user):
+        # What is left begins with a user's words where possible: some chat templates insist on it.
+        if excess <= 0 and (unit[0] > last_user or _is_from(items[unit[0]], "user")):
+            break
+        dropped.update(unit)
+        excess -= sum(_size(items[index]) for index in unit)
+    left = [item for index, item in enumerate(items) if index not in dropped]
+    return Truncated(left, len(dropped))
+
+
+def _droppable(items: Sequence[Item], last_user: int) -> list[list[int]]:
+    """Units without a protected item, oldest first."""
+    protected = {index for index, item in enumerate(items) if _is_from(item, "system", "developer")}
+    protected |= {last_user, len(items) - 1}
+    return [unit for unit in _units(items) if protected.isdisjoint(unit)]
+
+
+def _units(items: Sequence[Item]) -> list[list[int]]:
+    """Indices of items that belong together. An output belongs to the latest call with its id."""
+    units: list[list[int]] = []
+    calls: dict[str, list[int]] = {}
+    thoughts: list[int] = []
+    for index, item in enumerate(items):
+        if isinstance(item, Reasoning):
+            thoughts.append(index)
+            continue
+        call_id = _call_id(item)
+        unit = calls.get(call_id) if _is_output(item) else None
+        if unit is None:
+            unit = list[int]()
+            units.append(unit)
+        if call_id:
+            calls[call_id] = unit
+        unit += [*thoughts, index]
+        thoughts.clear()
+    return [*units, thoughts] if thoughts else units
+
+
+def _call_id(item: Item) -> str:
+    """What ties a call to its output; empty for everything else."""
+    found: object = item.body.get("call_id") if isinstance(item, OpaqueItem) else getattr(item, "call_id", "")
+    return found if isinstance(found, str) else ""
+
+
+def _is_output(item: Item) -> bool:
+    if isinstance(item, OpaqueItem):
+        return item.type.endswith("_output")
+    return isinstance(item, FunctionCallOutput | CustomToolCallOutput)
+
+
+def _is_from(item: Item, *roles: str) -> bool:
+    return isinstance(item, Message) and item.role in roles
+
+
+def _size(item: Item) -> int:
+    return len(item_to_text(item))

@@ -1,0 +1,22 @@
+"""The composition root: settings in, concrete objects out. Nothing else names a concrete class."""
+
+from antiphon.wiring.application import build_app, open_services
+from antiphon.wiring.backends import make_endpoint
+from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
+from antiphon.wiring.sources import buffered, key_pepper, make_ids
+from antiphon.wiring.stores import open_database, open_store
+
+__all__ = [
+    "buffered",
+    "build_app",
+    "data_folder",
+    "key_pepper",
+    "make_endpoint",
+    "make_ids",
+    "models_folder",
+    "open_database",
+    "open_services",
+    "open_store",
+    "seal_secret",
+    "store_path",
+]

@@ -1,0 +1,129 @@
+"""The services, and the application around them."""
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from antiphon.errors import SettingsError
+from antiphon.runs.base import Engine
+from antiphon.runs.dbos_engine import DbosEngine
+from antiphon.runs.tasks import TaskEngine
+from antiphon.server.app import App, AppOptions
+from antiphon.server.auth import Keys
+from antiphon.server.guard import HostGuard
+from antiphon.service.background import Background
+from antiphon.service.create import Creator
+from antiphon.service.router import Route, Router
+from antiphon.service.services import Services, assemble
+from antiphon.service.upkeep import keep_tidy
+from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
+from antiphon.turn.sealing import Sealer
+from antiphon.wiring.alone import SoleEngine
+from antiphon.wiring.backends import open_routes
+from antiphon.wiring.folders import data_folder, seal_secret, store_path
+from antiphon.wiring.sources import key_pepper, make_ids, make_owner
+from antiphon.wiring.stores import make_store
+
+DAY = 24 * 3600
+
+
+@asynccontextmanager
+async def open_services(
+    settings: Settings, routes: Sequence[Route] | None = None
+) -> AsyncGenerator[Services, None]:
+    """The services, for as long as the context lasts. `routes` replaces the configured ones."""
+    async with AsyncExitStack() as stack:
+        if routes is None:
+            routes = open_routes(settings, stack)
+        store = await make_store(settings)
+        stack.push_async_callback(store.aclose)
+        creator = Creator(
+            router=Router(routes, chance=random.random),
+            store=store,
+            ids=make_ids(),
+            clock=time.time,
+            sealer=Sealer(seal_secret(settings, data_folder()), secrets.token_bytes),
+            ignored_tools=frozenset(settings.tools.ignore),
+            inherit_tools=settings.store.inherit_tools,
+            lifetime=settings.store.lifetime_days * DAY or None,
+            patience=settings.store.patience,
+            summary_model=settings.compaction.model or None,
+        )
+        shared = settings.store.url.startswith(POSTGRES)
+        lease = settings.background.lease if shared else 0.0
+        background = Background(creator, partial(_make_engine, settings), lease)
+        stack.push_async_callback(background.aclose)
+        yield assemble(creator, background)
+
+
+def _make_engine(settings: Settings, background: Background) -> Engine:
+    """Where work in the background is remembered: with the store, if that lasts."""
+    owner, url = make_owner(), settings.store.url
+    if url.startswith(POSTGRES):
+        from antiphon.store.postgres_client import Address  # noqa: PLC0415 -- optional: the [postgres] extra
+
+        return DbosEngine(Address.parse(url).url, background.work, owner=owner)
+    if settings.lasting:
+        path = store_path(settings)
+        engine = DbosEngine(str(path.with_name(f"{path.name}.runs")), background.work, owner=owner)
+        return SoleEngine(engine, path.with_name(f"{path.name}.lock"))
+    return TaskEngine(background.work, owner=owner)
+
+
+@asynccontextmanager
+async def _serve(
+    settings: Settings, routes: Sequence[Route] | None, keys: Keys
+) -> AsyncGenerator[Services, None]:
+    """The services of a server: with its keys, and with somebody who looks after what is kept."""
+    async with open_services(settings, routes) as services, AsyncExitStack() as stack:
+        await keys.refresh(services.store)
+        if keys.empty and settings.server.host not in LOOPBACK:
+            raise SettingsError(no_keys(settings.server.host))
+        if settings.lasting:
+            _run(stack, keys.watch(services.store))
+            _look_after(stack, services.background)
+        _run(stack, keep_tidy(services.store))
+        yield services
+
+
+def _look_after(stack: AsyncExitStack, background: Background) -> None:
+    engine = background.engine
+    if not isinstance(engine, SoleEngine) or engine.acquire():
+        _run(stack, background.look_after())
+
+
+def _run(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
+    """Do this until the stack is closed."""
+    task = asyncio.create_task(work)
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    stack.push_async_callback(end)
+
+
+def build_app(
+    settings: Settings,
+    *,
+    routes: Sequence[Route] | None = None,
+    on_started: Callable[[App], None] | None = None,
+) -> App:
+    """The ASGI application."""
+    server = settings.server
+    on_loopback = server.host in LOOPBACK
+    keys = Keys(server.api_keys, pepper=key_pepper(settings), clock=time.time)
+    options = AppOptions(
+        keys=keys,
+        hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),
+        max_body=server.max_body,
+        body_timeout=server.body_timeout,
+        websocket=server.websocket,
+    )
+    ids = make_ids()
+    return App(partial(_serve, settings, routes, keys), lambda: ids.new("req"), options, on_started)

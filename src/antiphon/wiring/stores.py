@@ -1,0 +1,65 @@
+"""Stores from the settings."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from antiphon.errors import SettingsError
+from antiphon.settings import POSTGRES, Settings
+from antiphon.store.base import Store
+from antiphon.store.database import OperatedDatabase
+from antiphon.store.none import NoStore
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_store import SqlStore
+from antiphon.store.sqlite import SqliteDatabase
+from antiphon.wiring.folders import store_path
+
+if TYPE_CHECKING:
+    from antiphon.store.postgres import PostgresDatabase
+
+
+@asynccontextmanager
+async def open_store(settings: Settings) -> AsyncGenerator[Store, None]:
+    """The store that the URL names, for as long as the context lasts."""
+    store = await make_store(settings)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def make_store(settings: Settings) -> Store:
+    """The store that the URL names; whoever made it closes it."""
+    options, url = settings.store, settings.store.url
+    if url == "none":
+        return NoStore()
+    if url.startswith(POSTGRES):
+        database = await _open_postgres(url)
+        return SqlStore(database, database.signals, time.time, log_ttl=options.log_lifetime)
+    path = None if url == "memory:" else store_path(settings)
+    limit = options.memory_responses if path is None else None
+    return SqlStore(
+        await SqliteDatabase.open(path), LocalSignals(), time.time, limit=limit, log_ttl=options.log_lifetime
+    )
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncGenerator[OperatedDatabase, None]:
+    """The database itself, as it is, for its operator."""
+    if not settings.lasting:
+        raise SettingsError(f"The store '{settings.store.url}' has no database. Use --store sqlite:PATH.")
+    if settings.store.url.startswith(POSTGRES):
+        database = await _open_postgres(settings.store.url, migrate=False)
+    else:
+        database = await SqliteDatabase.open(store_path(settings), migrate=False)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+async def _open_postgres(url: str, *, migrate: bool = True) -> "PostgresDatabase":
+    from antiphon.store.postgres import PostgresDatabase  # noqa: PLC0415 -- optional: the [postgres] extra
+
+    return await PostgresDatabase.open(url, migrate=migrate)

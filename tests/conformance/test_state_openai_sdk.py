@@ -1,0 +1,122 @@
+"""The official `openai` SDK on what is stored: responses, their input, conversations, counts of tokens."""
+
+from collections.abc import AsyncGenerator
+
+import openai
+import pytest
+from openai.types.conversations import Message
+
+from antiphon import Antiphon, Route, ScriptedBackend, Settings
+from antiphon.settings import SealSettings, StoreSettings
+
+SETTINGS = Settings(store=StoreSettings(url="memory:"), seal=SealSettings(key="test"))
+
+
+@pytest.fixture
+async def client() -> AsyncGenerator[openai.AsyncOpenAI, None]:
+    backend = ScriptedBackend.saying("Hel", "lo")
+    async with (
+        Antiphon(SETTINGS, routes=[Route("m", backend)]) as antiphon,
+        antiphon.openai_client() as client,
+    ):
+        yield client
+
+
+def text_of(item: object) -> str:
+    assert isinstance(item, Message)
+    part = item.content[0]
+    assert part.type in ("input_text", "output_text")
+    return part.text  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+async def test_a_response_is_retrieved_and_deleted(client: openai.AsyncOpenAI) -> None:
+    created = await client.responses.create(model="m", input="hi", metadata={"a": "b"})
+    retrieved = await client.responses.retrieve(created.id, include=["message.output_text.logprobs"])
+    assert retrieved == created
+    assert retrieved.output_text == "Hello"
+    await client.responses.delete(created.id)
+    with pytest.raises(openai.NotFoundError) as caught:
+        await client.responses.retrieve(created.id)
+    assert caught.value.code == "not_found"
+
+
+async def test_a_background_response_is_awaited_streamed_and_kept(client: openai.AsyncOpenAI) -> None:
+    created = await client.responses.create(model="m", input="hi", background=True)
+    assert created.status in ("queued", "in_progress", "completed")
+    stream = await client.responses.retrieve(created.id, stream=True)
+    events = [event async for event in stream]
+    assert events[-1].type == "response.completed"
+    rest = await client.responses.retrieve(created.id, stream=True, starting_after=events[1].sequence_number)
+    assert [event.sequence_number async for event in rest] == [event.sequence_number for event in events[2:]]
+    assert (await client.responses.retrieve(created.id)).output_text == "Hello"
+    assert (await client.responses.cancel(created.id)).status == "completed"
+
+
+async def test_a_foreground_response_cannot_be_cancelled(client: openai.AsyncOpenAI) -> None:
+    created = await client.responses.create(model="m", input="hi")
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.cancel(created.id)
+
+
+async def test_input_items_come_page_by_page(client: openai.AsyncOpenAI) -> None:
+    sent = [{"role": "user", "content": str(number)} for number in range(7)]
+    created = await client.responses.create(model="m", input=sent)  # pyright: ignore[reportArgumentType] -- plain JSON
+    page = await client.responses.input_items.list(created.id, limit=3, order="asc")
+    assert len(page.data) == 3
+    assert page.has_more is True
+    texts = [item.content[0].text async for item in page]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType, reportOptionalSubscript]
+    assert texts == ["0", "1", "2", "3", "4", "5", "6"]
+    newest = await client.responses.input_items.list(created.id, limit=1)
+    assert newest.data[0].content[0].text == "6"  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportOptionalSubscript]
+
+
+async def test_input_tokens_are_counted(client: openai.AsyncOpenAI) -> None:
+    few = await client.responses.input_tokens.count(model="m", input="hi")
+    first = await client.responses.create(model="m", input="a long question " * 20)
+    more = await client.responses.input_tokens.count(
+        model="m", input="hi", instructions="Be kind.", previous_response_id=first.id
+    )
+    assert few.object == "response.input_tokens"
+    assert 0 < few.input_tokens < 20 < more.input_tokens
+
+
+async def test_conversations_are_made_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
+    made = await client.conversations.create(metadata={"topic": "a"})
+    assert made.object == "conversation"
+    assert (await client.conversations.retrieve(made.id)) == made
+    changed = await client.conversations.update(made.id, metadata={"topic": "b"})
+    assert changed.metadata == {"topic": "b"}
+    deleted = await client.conversations.delete(made.id)
+    assert (deleted.id, deleted.object, deleted.deleted) == (made.id, "conversation.deleted", True)
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(made.id)
+
+
+async def test_items_of_a_conversation(client: openai.AsyncOpenAI) -> None:
+    made = await client.conversations.create(items=[{"role": "user", "content": "one"}])
+    added = await client.conversations.items.create(
+        made.id,
+        items=[
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]},
+            {"role": "assistant", "content": "three"},
+        ],
+    )
+    assert [text_of(item) for item in added.data] == ["two", "three"]
+    pages = client.conversations.items.list(made.id, limit=1, order="asc")
+    assert [text_of(item) async for item in pages] == ["one", "two", "three"]
+    second = added.data[0]
+    assert second.id is not None
+    assert await client.conversations.items.retrieve(second.id, conversation_id=made.id) == second
+    left = await client.conversations.items.delete(second.id, conversation_id=made.id)
+    assert left.id == made.id
+    rest = client.conversations.items.list(made.id)
+    assert [text_of(item) async for item in rest] == ["three", "one"]
+
+
+async def test_responses_go_on_in_a_conversation(client: openai.AsyncOpenAI) -> None:
+    made = await client.conversations.create()
+    created = await client.responses.create(model="m", input="hi", conversation=made.id)
+    assert created.conversation is not None
+    assert created.conversation.id == made.id
+    items = client.conversations.items.list(made.id, order="asc")
+    assert [text_of(item) async for item in items] == ["hi", "Hello"]

@@ -1,0 +1,127 @@
+"""Conversations and their items, over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.server.stateful import Door, JsonObject, open_door
+from tests.service.conftest import MakeCreator
+
+
+async def conversation(door: Door, **body: Any) -> JsonObject:
+    answer = await door.client.post("/v1/conversations", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def says(text: str) -> JsonObject:
+    return {"role": "user", "content": text}
+
+
+async def test_a_conversation_is_created_read_changed_and_deleted(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        made = await conversation(door, metadata={"a": "b"})
+        path = f"/v1/conversations/{made['id']}"
+        assert made["id"].startswith("conv_")
+        assert made == {
+            "id": made["id"],
+            "object": "conversation",
+            "created_at": 1000,
+            "metadata": {"a": "b"},
+        }
+        assert (await door.client.get(path)).json() == made
+        changed = await door.client.post(path, json={"metadata": {"c": "d"}})
+        assert changed.json() == {**made, "metadata": {"c": "d"}}
+        assert (await door.client.post(path, json={"metadata": None})).json()["metadata"] == {}
+        deleted = await door.client.delete(path)
+        assert deleted.json() == {"id": made["id"], "object": "conversation.deleted", "deleted": True}
+        assert (await door.client.get(path)).status_code == 404
+
+
+async def test_a_conversation_needs_no_body(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        answer = await door.client.post("/v1/conversations")
+    assert (answer.status_code, answer.json()["metadata"]) == (200, {})
+
+
+async def test_items_are_added_listed_read_and_taken_out(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        made = await conversation(door, items=[says("one")])
+        path = f"/v1/conversations/{made['id']}/items"
+        added = (await door.client.post(path, json={"items": [says("two"), says("three")]})).json()
+        assert added["object"] == "list"
+        assert added["has_more"] is False
+        assert [item["content"][0]["text"] for item in added["data"]] == ["two", "three"]
+        ids = [item["id"] for item in added["data"]]
+        assert (added["first_id"], added["last_id"]) == (ids[0], ids[1])
+        listed = (await door.client.get(path, params={"order": "asc"})).json()
+        assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two", "three"]
+        newest = (await door.client.get(path, params={"limit": 1})).json()
+        assert (newest["data"], newest["has_more"]) == ([added["data"][1]], True)
+        after = (await door.client.get(path, params={"after": ids[1], "limit": 1})).json()
+        assert (after["data"], after["has_more"]) == ([added["data"][0]], True)
+        assert (await door.client.get(f"{path}/{ids[0]}")).json() == added["data"][0]
+        assert (await door.client.delete(f"{path}/{ids[0]}")).json() == made
+        assert (await door.client.get(f"{path}/{ids[0]}")).status_code == 404
+        assert len((await door.client.get(path)).json()["data"]) == 2
+
+
+async def test_an_item_keeps_the_id_that_it_came_with(make_creator: MakeCreator) -> None:
+    item = {"type": "message", "id": "msg_mine", "role": "user", "content": "x"}
+    async with open_door(make_creator) as door:
+        made = await conversation(door, items=[item])
+        answer = await door.client.get(f"/v1/conversations/{made['id']}/items/msg_mine")
+    assert answer.status_code == 200
+
+
+async def test_a_response_goes_on_in_a_conversation_and_stays_in_it(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        made = await conversation(door, items=[says("one")])
+        await door.created(input="two", conversation=made["id"])
+        path = f"/v1/conversations/{made['id']}/items"
+        listed = (await door.client.get(path, params={"order": "asc"})).json()
+    assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two", "Hello"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({"items": "x"}, "items", "invalid_type"),
+        ({"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0].type", "invalid_value"),
+        (
+            {"items": [says("x"), {"type": "compaction_trigger"}]},
+            "items[1].type",
+            "invalid_value",
+        ),
+        ({"items": [says("x")] * 1001}, "items", "array_above_max_length"),
+        ({"items": [{"type": "strange"}]}, "items[0].type", "invalid_value"),
+        ({"metadata": {str(n): "x" for n in range(17)}}, "metadata", "object_above_max_properties"),
+        ({"metadata": {"k": 1}}, "metadata[...]", "invalid_type"),
+    ],
+)
+async def test_a_bad_conversation_is_refused_by_name(
+    make_creator: MakeCreator, body: JsonObject, param: str, code: str
+) -> None:
+    async with open_door(make_creator) as door:
+        answer = await door.client.post("/v1/conversations", json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["param"], error["code"]) == (param, code)
+
+
+@pytest.mark.parametrize(
+    ("tail", "body", "param"),
+    [
+        ("", {}, "metadata"),
+        ("", {"metadata": {str(n): "x" for n in range(17)}}, "metadata"),
+        ("/items", {}, "items"),
+        ("/items", {"items": []}, "items"),
+    ],
+)
+async def test_a_bad_change_is_refused_by_name(
+    make_creator: MakeCreator, tail: str, body: JsonObject, param: str
+) -> None:
+    async with open_door(make_creator) as door:
+        made = await conversation(door)
+        answer = await door.client.post(f"/v1/conversations/{made['id']}{tail}", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)

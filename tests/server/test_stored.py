@@ -1,0 +1,263 @@
+"""Responses after they were created: retrieve, follow, delete, cancel, and what went in."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest, StoreUnavailable
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import Response, new_response
+from antiphon.server.types import Message, Scope
+from antiphon.service.keys import DEFAULT_TENANT
+from antiphon.store.base import StoredResponse
+from tests.server.stateful import Door, Log, open_door
+from tests.service.conftest import MakeCreator
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+
+
+def queued(response_id: str = "resp_q") -> Response:
+    request = create_from(model="m", input="x", background=True)
+    return replace(new_response(request, id=response_id, created_at=1), status="queued")
+
+
+async def ids_of(door: Door, path: str, **query: Any) -> tuple[list[str], bool]:
+    answer = await door.client.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    listed = answer.json()
+    ids = [item["id"] for item in listed["data"]]
+    assert listed["object"] == "list"
+    assert (listed["first_id"], listed["last_id"]) == (ids[0] if ids else "", ids[-1] if ids else "")
+    return ids, listed["has_more"]
+
+
+async def test_a_retrieved_response_is_the_created_one_byte_for_byte(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        created = await door.client.post(
+            "/v1/responses", json={"model": "m", "input": "hi", "metadata": {"a": "b"}}
+        )
+        retrieved = await door.client.get(f"/v1/responses/{created.json()['id']}")
+        assert retrieved.status_code == 200
+        assert retrieved.content == created.content
+
+
+async def test_a_deleted_response_is_gone(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        created = await door.created()
+        deleted = await door.client.delete(f"/v1/responses/{created['id']}")
+        assert deleted.json() == {"id": created["id"], "object": "response", "deleted": True}
+        for method, tail in (("GET", ""), ("DELETE", ""), ("GET", "/input_items")):
+            answer = await door.client.request(method, f"/v1/responses/{created['id']}{tail}")
+            assert answer.status_code == 404
+            assert answer.json()["error"]["code"] == "not_found"
+
+
+async def test_a_response_that_was_not_stored_is_not_found(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        created = await door.created(store=False)
+        assert (await door.client.get(f"/v1/responses/{created['id']}")).status_code == 404
+
+
+async def test_an_unfinished_response_is_cancelled_before_it_is_deleted(make_creator: MakeCreator) -> None:
+    log = Log()
+    async with open_door(make_creator, background=log) as door:
+        log.response = queued()
+        await door.services.store.save(DEFAULT_TENANT, StoredResponse(response=queued()))
+        assert (await door.client.delete("/v1/responses/resp_q")).json()["deleted"] is True
+        assert log.cancelled == [(DEFAULT_TENANT, "resp_q")]
+        assert (await door.client.get("/v1/responses/resp_q")).status_code == 404
+        finished = await door.created()
+        await door.client.delete(f"/v1/responses/{finished['id']}")
+        assert len(log.cancelled) == 1
+
+
+async def test_cancel_answers_with_the_response(make_creator: MakeCreator) -> None:
+    log = Log()
+    log.response = replace(queued(), status="cancelled")
+    async with open_door(make_creator, background=log) as door:
+        answer = await door.client.post("/v1/responses/resp_q/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+    assert log.cancelled == [(DEFAULT_TENANT, "resp_q")]
+
+
+@pytest.mark.parametrize(
+    ("query", "after"),
+    [
+        ("stream=true", -1),
+        ("stream=1&starting_after=0", 0),
+        ("stream=True&starting_after=7&include_obfuscation=false", 7),
+        ("stream=true&include[]=message.output_text.logprobs", -1),
+    ],
+)
+async def test_a_log_is_followed_from_where_it_was_left(
+    make_creator: MakeCreator, query: str, after: int
+) -> None:
+    log = Log(b"event: a\ndata: {}\n\n", b"event: b\ndata: {}\n\n")
+    async with open_door(make_creator, background=log) as door:
+        answer = await door.client.get(f"/v1/responses/resp_q?{query}")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.text == "event: a\ndata: {}\n\nevent: b\ndata: {}\n\ndata: [DONE]\n\n"
+    assert log.asked == [(DEFAULT_TENANT, "resp_q", after)]
+
+
+async def test_a_log_without_news_is_an_empty_stream(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator, background=Log()) as door:
+        answer = await door.client.get("/v1/responses/resp_q?stream=true&starting_after=9")
+    assert (answer.status_code, answer.text) == (200, "data: [DONE]\n\n")
+
+
+async def test_what_cannot_be_followed_is_refused_with_a_status(make_creator: MakeCreator) -> None:
+    log = Log(InvalidRequest("there is no log", param="stream"))
+    async with open_door(make_creator, background=log) as door:
+        answer = await door.client.get("/v1/responses/resp_q?stream=true")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
+
+
+async def follow(door: Door, on_first: Callable[[], None]) -> list[Message]:
+    """What the server is told to send to a follower; `on_first` is called with the first piece."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if len(sent) == 2:
+            on_first()
+
+    scope: Scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/responses/resp_q",
+        "query_string": b"stream=true",
+        "headers": [(b"host", b"localhost")],
+    }
+    await door.app(scope, receive, send)
+    return sent
+
+
+async def test_a_stream_that_breaks_off_ends_without_the_mark_of_its_end(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator, background=Log(b"data: 1\n\n", StoreUnavailable())) as door:
+        start, *bodies = await follow(door, lambda: None)
+    assert start["status"] == 200
+    assert [(body["body"], body.get("more_body", False)) for body in bodies] == [
+        (b"data: 1\n\n", True),
+        (b"", False),
+    ]
+
+
+async def test_a_server_that_ends_lets_its_followers_go(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator, background=Log(b"data: 1\n\n", asyncio.Event())) as door:
+        _, *bodies = await asyncio.wait_for(follow(door, lambda: door.app.lifetimes.drain(0)), 10)
+    assert bodies[-1]["body"] == b""
+    assert not bodies[-1].get("more_body")
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("starting_after=1", "starting_after"),
+        ("stream=true&starting_after=-1", "starting_after"),
+        ("stream=true&starting_after=x", "starting_after"),
+        ("stream=true&starting_after=²", "starting_after"),
+        ("stream=true&starting_after=", "starting_after"),
+        ("stream=maybe", "stream"),
+        ("stream=true&stream=false", "stream"),
+        ("include=everything", "include"),
+        ("include[]=message.output_text.logprobs&include[]=all", "include"),
+        ("include_obfuscation=2", "include_obfuscation"),
+    ],
+)
+async def test_a_query_that_cannot_be_understood_is_refused_by_name(
+    make_creator: MakeCreator, query: str, param: str
+) -> None:
+    async with open_door(make_creator, background=Log()) as door:
+        answer = await door.client.get(f"/v1/responses/resp_x?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+    assert answer.json()["error"]["code"] == "invalid_value"
+
+
+async def test_too_many_parameters_are_refused(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        answer = await door.client.get("/v1/responses/resp_x?" + "&".join(["a=b"] * 101))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_query")
+
+
+async def test_input_items_are_the_history_and_the_input_newest_first(make_creator: MakeCreator) -> None:
+    async with open_door(make_creator) as door:
+        first = await door.created(input="one")
+        second = await door.created(input="two", previous_response_id=first["id"])
+        path = f"/v1/responses/{second['id']}/input_items"
+        data = (await door.client.get(path)).json()["data"]
+        assert [(item["role"], item["content"][0]["text"]) for item in data] == [
+            ("user", "two"),
+            ("assistant", "Hello"),
+            ("user", "one"),
+        ]
+        newest_first, _ = await ids_of(door, path)
+        assert await ids_of(door, path, order="asc") == (newest_first[::-1], False)
+        assert await ids_of(door, path, limit=2) == (newest_first[:2], True)
+        assert await ids_of(door, path, limit=2, after=newest_first[1]) == (newest_first[2:], False)
+        assert await ids_of(door, path, before=newest_first[1]) == (newest_first[:1], False)
+        assert await ids_of(door, path, after=newest_first[2]) == ([], False)
+
+
+async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
+    """What was sent in short form is shown in the form that the official client reads."""
+    sent = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a"},
+        CALL,
+        OUTPUT,
+        {"type": "program", "id": "cm_1", "call_id": "c", "code": "1"},
+    ]
+    async with open_door(make_creator) as door:
+        created = await door.created(input=sent)
+        listed = await door.client.get(f"/v1/responses/{created['id']}/input_items?order=asc")
+    shown = [{**item, "id": ""} for item in listed.json()["data"]]
+    assert shown == [
+        {
+            "type": "message",
+            "id": "",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "q"}],
+        },
+        {
+            "type": "message",
+            "id": "",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}],
+        },
+        {**CALL, "id": "", "status": "completed"},
+        {**OUTPUT, "id": "", "status": "completed"},
+        {"type": "program", "id": "", "call_id": "c", "code": "1"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=ten", "limit"),
+        ("order=up", "order"),
+        ("include=x", "include"),
+        ("after=msg_unknown", "after"),
+        ("before=msg_unknown", "before"),
+    ],
+)
+async def test_a_page_that_does_not_exist_is_refused_by_name(
+    make_creator: MakeCreator, query: str, param: str
+) -> None:
+    async with open_door(make_creator) as door:
+        created = await door.created()
+        answer = await door.client.get(f"/v1/responses/{created['id']}/input_items?{query}")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)

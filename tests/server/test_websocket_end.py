@@ -1,0 +1,138 @@
+"""Who is let in, and how a connection ends: too old, or the server drains."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import Unauthorized
+from antiphon.server.types import Message
+from antiphon.server.websocket.channel import refuse
+from antiphon.server.websocket.connection import WebSocketLimits
+from tests.server.test_websocket_lanes import Gate
+from tests.server.websocket_client import Socket, World
+from tests.turn.order import check_order
+
+AT_ONCE = WebSocketLimits(seconds=0)
+
+
+def world() -> World:
+    return World(ScriptedBackend.saying("a"))
+
+
+async def until_begun(gate: Gate, socket: Socket) -> asyncio.Event:
+    socket.create()
+    return await gate.begun.get()
+
+
+async def test_a_connection_that_is_too_old_says_so_and_closes() -> None:
+    async with World(ScriptedBackend.saying("a"), AT_ONCE).connect() as socket:
+        error = await socket.error()
+        assert error["error"]["code"] == "websocket_connection_limit_reached"
+        assert (await socket.receive())["code"] == 1000
+
+
+async def test_a_turn_under_way_is_finished_before_an_old_connection_closes() -> None:
+    gate = Gate()
+    async with World(gate.backend, WebSocketLimits(seconds=0.05)).connect() as socket:
+        key = await until_begun(gate, socket)
+        while (late := await socket.ask(stream_id="late", generate=False))["type"] != "error":
+            pass
+        assert late["error"]["code"] == "websocket_connection_limit_reached"
+        key.set()
+        while (await socket.frame())["type"] != "response.completed":
+            pass
+        assert (await socket.error())["error"]["code"] == "websocket_connection_limit_reached"
+        assert (await socket.receive())["code"] == 1000
+
+
+async def test_an_idle_connection_is_closed_when_the_server_drains() -> None:
+    here = world()
+    async with here.connect() as socket:
+        here.lifetimes.drain(60)
+        closing = await socket.receive()
+    assert (closing["type"], closing["code"]) == ("websocket.close", 1001)
+
+
+async def test_a_turn_under_way_gets_the_time_of_the_drain() -> None:
+    gate = Gate()
+    here = World(gate.backend)
+    async with here.connect() as socket:
+        key = await until_begun(gate, socket)
+        here.lifetimes.drain(60)
+        socket.create(stream_id="late")
+        while (frame := await socket.frame())["type"] != "error":
+            pass
+        assert (frame["status"], frame["stream_id"]) == (503, "late")
+        key.set()
+        while (await socket.frame())["type"] != "response.completed":
+            pass
+        assert (await socket.receive())["code"] == 1001
+
+
+async def test_a_turn_that_outlives_the_drain_is_ended() -> None:
+    gate = Gate()
+    here = World(gate.backend)
+    async with here.connect() as socket:
+        await until_begun(gate, socket)
+        here.lifetimes.drain(0)
+        events = await socket.answer()
+        check_order(events)
+        assert events[-2]["error"]["code"] == "server_unavailable"
+        assert (await socket.receive())["code"] == 1001
+
+
+async def test_a_client_that_reads_slowly_misses_no_event_when_its_turn_is_cut_off() -> None:
+    here = World(Gate().backend)
+    async with here.connect() as socket:
+        socket.readable.clear()
+        socket.create()
+        first = await socket.blocked.get()
+        here.lifetimes.drain(0)
+        assert await socket.blocked.get() == first
+        socket.readable.set()
+        check_order(await socket.answer())
+
+
+async def test_a_client_may_leave_while_its_last_turn_is_finished() -> None:
+    gate = Gate()
+    async with World(gate.backend, WebSocketLimits(seconds=0.05)).connect() as socket:
+        await until_begun(gate, socket)
+        while (await socket.ask(stream_id="late", generate=False))["type"] != "error":
+            pass
+    assert socket.task.done()
+
+
+async def refusal(socket: Socket) -> tuple[int, str | None]:
+    start, body = await socket.receive(), await socket.receive()
+    assert (b"content-type", b"application/json") in start["headers"]
+    assert (b"x-request-id", b"req_1") in start["headers"]
+    return start["status"], msgspec.json.decode(body["body"])["error"]["code"]
+
+
+async def test_nobody_is_let_in_while_the_server_drains() -> None:
+    here = world()
+    here.lifetimes.drain(60)
+    assert await refusal(Socket(here.door)) == (503, "server_unavailable")
+
+
+@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost:3000"])
+async def test_pages_of_other_sites_are_not_let_in(origin: bytes) -> None:
+    assert await refusal(Socket(world().door, ((b"origin", origin),))) == (403, "forbidden_origin")
+
+
+async def test_pages_of_this_host_are_let_in() -> None:
+    socket = Socket(world().door, ((b"origin", b"http://LOCALHOST:8080"),))
+    assert (await socket.receive())["type"] == "websocket.accept"
+    await socket.leave()
+
+
+async def test_where_a_handshake_cannot_be_answered_it_is_closed() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await refuse({"type": "websocket"}, send, Unauthorized(), "req_1")
+    assert [message["type"] for message in sent] == ["websocket.close"]

@@ -1,0 +1,131 @@
+"""Lanes: one after another within, side by side among them, and how many there may be."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.server.websocket.connection import WebSocketLimits
+from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.server.websocket_client import JsonObject, Socket, World
+from tests.turn.order import check_order
+
+
+class Gate:
+    """A backend that says one word per turn and waits for a key before it ends."""
+
+    def __init__(self) -> None:
+        self.begun: asyncio.Queue[asyncio.Event] = asyncio.Queue()
+        self.backend = ScriptedBackend(self.play)
+
+    async def play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        key = asyncio.Event()
+        yield [TextDelta("a")]
+        self.begun.put_nowait(key)
+        await key.wait()
+        yield [Finished("stop")]
+
+    async def open(self) -> None:
+        """Let the turn end that began first."""
+        (await self.begun.get()).set()
+
+
+async def test_lanes_go_side_by_side_and_name_themselves() -> None:
+    gate = Gate()
+    async with World(gate.backend).connect() as socket:
+        socket.create(stream_id="slow")
+        slow = await gate.begun.get()
+        socket.create(stream_id="quick")
+        socket.create()
+        await gate.open()
+        await gate.open()
+        heard: dict[str | None, list[JsonObject]] = {"slow": [], "quick": [], None: []}
+        while not (ended(heard["quick"]) and ended(heard[None])):
+            frame = await socket.frame()
+            heard[frame.get("stream_id")].append(frame)
+        assert not ended(heard["slow"])
+        slow.set()
+        heard["slow"] += await socket.answer("slow")
+    for events in heard.values():
+        check_order(events)
+
+
+def ended(events: list[JsonObject]) -> bool:
+    return bool(events) and events[-1]["type"] == "response.completed"
+
+
+async def test_a_lane_begins_a_turn_when_the_one_before_has_ended() -> None:
+    gate = Gate()
+    async with World(gate.backend).connect() as socket:
+        socket.create(stream_id="a")
+        socket.create(stream_id="a")
+        key = await gate.begun.get()
+        socket.say({"type": "nonsense"})  # its answer shows that both frames above were read
+        while (await socket.frame())["type"] != "error":
+            pass
+        assert gate.begun.empty()
+        key.set()
+        await gate.open()
+
+
+async def test_further_responses_wait_for_those_under_way() -> None:
+    gate = Gate()
+    async with World(gate.backend, WebSocketLimits(responses=2)).connect() as socket:
+        for lane in "abc":
+            socket.create(stream_id=lane)
+        keys = [await gate.begun.get(), await gate.begun.get()]
+        socket.say({"type": "nonsense"})
+        while (await socket.frame())["type"] != "error":
+            pass
+        assert gate.begun.empty()
+        keys[0].set()
+        await gate.open()
+        check_order(await socket.answer("c"))
+
+
+async def test_there_is_a_limit_to_lanes_and_the_default_lane_does_not_count() -> None:
+    world = World(ScriptedBackend.saying("a"), WebSocketLimits(lanes=2))
+    async with world.connect() as socket:
+        for lane in ("a", "b", None):
+            check_order(await ask_on(socket, lane))
+        socket.create(stream_id="c")
+        error = await socket.error()
+        assert (error["stream_id"], error["error"]["code"]) == ("c", "websocket_stream_limit_reached")
+        check_order(await ask_on(socket, "a"))
+
+
+async def ask_on(socket: Socket, stream_id: str | None) -> list[JsonObject]:
+    socket.create(stream_id=stream_id)
+    return await socket.answer(stream_id)
+
+
+@pytest.mark.parametrize("stream_id", ["", "a" * 257, "a b", "ä", "a\n", 7, ["a"]])
+async def test_a_lane_has_a_plain_name(stream_id: object) -> None:
+    async with World(ScriptedBackend.saying("a")).connect() as socket:
+        socket.create(stream_id=stream_id)
+        error = await socket.error()
+    assert (error["error"]["code"], error["error"]["param"]) == ("invalid_stream_id", "stream_id")
+    assert "stream_id" not in error
+
+
+@pytest.mark.parametrize("stream_id", ["a", "A.b_c-9", "a" * 256])
+async def test_a_name_may_have_letters_digits_and_three_signs(stream_id: str) -> None:
+    async with World(ScriptedBackend.saying("a")).connect() as socket:
+        check_order(await ask_on(socket, stream_id))
+
+
+@pytest.mark.parametrize("limits", [WebSocketLimits(waiting=1), WebSocketLimits(waiting_bytes=100)])
+async def test_there_is_a_limit_to_what_waits(limits: WebSocketLimits) -> None:
+    gate = Gate()
+    async with World(gate.backend, limits).connect() as socket:
+        socket.create()
+        key = await gate.begun.get()
+        socket.create()
+        socket.create()
+        while (frame := await socket.frame())["type"] != "error":
+            pass
+        assert (frame["status"], frame["error"]["code"]) == (429, "websocket_queue_limit_reached")
+        key.set()
+        await gate.open()

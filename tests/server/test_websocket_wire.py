@@ -1,0 +1,188 @@
+"""Sockets on a real uvicorn in this process: handshake, compression, sizes, and the end of the server."""
+
+import asyncio
+import gc
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.server.app import App
+from antiphon.server.process import DrainedWebSocket, GuardedProtocol, bind, make_config
+from antiphon.server.types import Receive, Scope, Send
+from antiphon.turn.chunks import TextDelta
+from tests.server.test_websocket_lanes import Gate
+from tests.server.websocket_client import PATIENCE, TERMINAL, World
+from tests.turn.order import check_order
+
+MAX_MESSAGE = 10_000
+CREATE = {"type": "response.create", "model": "m", "input": "hi", "store": False}
+
+
+class Server(uvicorn.Server):
+    """uvicorn, and one can wait for its start."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@dataclass
+class Wire:
+    """A running server."""
+
+    server: Server
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/v1/responses"
+
+    @property
+    def sockets(self) -> list[DrainedWebSocket]:
+        return [
+            protocol
+            for protocol in self.server.server_state.connections
+            if isinstance(protocol, DrainedWebSocket)
+        ]
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncGenerator[Wire, None]:
+    """The door alone, on a free port."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await world.door.serve(scope, receive, send, lambda: "tenant", "req_1")
+            return
+        for kind in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{kind}.complete"})
+
+    config = make_config(
+        lambda: cast("App", app), workers=1, drain=5, log_level="warning", max_message=MAX_MESSAGE
+    )
+    with bind("127.0.0.1", 0) as listener:
+        server = Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        await asyncio.wait_for(server.ready.wait(), PATIENCE)
+        try:
+            yield Wire(server, listener.getsockname()[1])
+        finally:
+            server.should_exit = True
+            world.lifetimes.drain(0)
+            await asyncio.wait_for(running, PATIENCE)
+
+
+async def hear(client: ClientConnection) -> list[dict[str, Any]]:
+    """The events of one turn."""
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["type"] not in TERMINAL:
+        events.append(json.loads(await asyncio.wait_for(client.recv(), PATIENCE)))
+    return events
+
+
+async def test_frames_travel_compressed() -> None:
+    async with serving(World(ScriptedBackend.saying("Hel", "lo"))) as wire, connect(wire.url) as client:
+        assert [type(extension).__name__ for extension in client.protocol.extensions] == ["PerMessageDeflate"]
+        assert client.response is not None
+        assert client.response.headers["x-request-id"] == "req_1"
+        await client.send(json.dumps(CREATE))
+        check_order(await hear(client))
+
+
+async def test_a_message_beyond_the_limit_closes_the_socket() -> None:
+    async with serving(World(ScriptedBackend.saying("a"))) as wire, connect(wire.url) as client:
+        await client.send(json.dumps({**CREATE, "input": "x" * 2 * MAX_MESSAGE}))
+        with pytest.raises(ConnectionClosed) as closed:
+            await asyncio.wait_for(client.recv(), PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+async def test_a_refused_handshake_is_answered_with_the_error_object() -> None:
+    async with serving(World(ScriptedBackend.saying("a"))) as wire:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(wire.url, origin=cast("Any", "https://evil.example")).__aenter__()
+        assert refused.value.response.status_code == 403
+        assert refused.value.response.headers["content-type"] == "application/json"
+        error = json.loads(refused.value.response.body or b"")["error"]
+        assert error["code"] == "forbidden_origin"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /v1/responses HTTP/1.1\r\n",
+        b"GET /v1/responses HTTP/1.1\r\nx-big: %b\r\n" % (b"y" * 9000),
+        b"GET /v1/responses HTTP/1.1\r\n" + b"x-many: y\r\n" * 200,
+        b"GET /v1/responses HTTP/1.1\r\nsec-websocket-version: 12\r\n",
+    ],
+)
+async def test_a_handshake_that_is_none_is_answered_and_let_go(head: bytes) -> None:
+    async with serving(World(ScriptedBackend.saying("a"))) as wire:
+        reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
+        writer.write(head + b"host: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        writer.close()
+        assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 426 "))
+        assert wire.sockets == []
+
+
+async def test_a_server_that_stops_lets_a_turn_end_and_then_says_goodbye() -> None:
+    gate = Gate()
+    world = World(gate.backend)
+    async with serving(world) as wire, connect(wire.url) as client:
+        await client.send(json.dumps(CREATE))
+        key = await gate.begun.get()
+        world.lifetimes.drain(60)
+        wire.sockets[0].shutdown()  # what uvicorn does when it is told to stop
+        key.set()
+        events = await hear(client)
+        assert events[-1]["type"] == "response.completed"
+        with pytest.raises(ConnectionClosed) as closed:
+            await asyncio.wait_for(client.recv(), PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001
+
+
+async def test_a_client_that_neither_reads_nor_answers_pings_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(ScriptedBackend([[TextDelta("x" * 2**19)]] * 64))
+    async with (
+        serving(world) as wire,
+        connect(wire.url, compression=None, max_queue=1, close_timeout=0.1) as client,
+    ):
+        (server_side,) = wire.sockets
+        tasks, full = set(wire.server.server_state.tasks), asyncio.Event()
+        pause_writing = server_side.pause_writing
+
+        def pause() -> None:
+            pause_writing()
+            full.set()
+
+        monkeypatch.setattr(server_side, "pause_writing", pause)
+        await client.send(json.dumps(CREATE))
+        await asyncio.wait_for(full.wait(), PATIENCE)
+        server_side.keepalive_timeout()
+        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+        assert wire.sockets == []
+
+
+async def test_the_watch_over_the_head_ends_with_the_upgrade() -> None:
+    async with serving(World(ScriptedBackend.saying("a"))) as wire, connect(wire.url):
+        gc.collect()
+        assert not [found for found in gc.get_objects() if type(found) is GuardedProtocol]

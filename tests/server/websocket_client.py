@@ -1,0 +1,164 @@
+"""A WebSocket client in memory, over the real service on a scripted backend."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import Unauthorized
+from antiphon.protocol.ids import IdSource
+from antiphon.server.lifetime import Lifetimes
+from antiphon.server.types import Message, Scope
+from antiphon.server.websocket.connection import WebSocketLimits
+from antiphon.server.websocket.door import WebSocketDoor
+from antiphon.service.create import Creator
+from antiphon.service.router import Route, Router
+from antiphon.store.base import Continuation, Store, StoredResponse, response_not_found
+from antiphon.turn.sealing import Sealer
+
+JsonObject = dict[str, Any]
+TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
+PATIENCE = 20.0
+"""Seconds after which a test gives up waiting; nothing waits that long when all is well."""
+
+
+class FewResponses:
+    """As much of a store as a socket needs: what is saved has no history here."""
+
+    def __init__(self) -> None:
+        self.saved: list[StoredResponse] = []
+
+    async def check(self) -> None:
+        pass
+
+    async def save(self, _tenant: str, stored: StoredResponse) -> None:
+        self.saved.append(stored)
+
+    async def continuation(self, _tenant: str, response_id: str) -> Continuation:
+        raise response_not_found(response_id, "previous_response_id")
+
+
+@dataclass
+class World:
+    """A door, and what stands behind it."""
+
+    backend: ScriptedBackend
+    limits: WebSocketLimits = field(default_factory=WebSocketLimits)
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    store: FewResponses = field(default_factory=FewResponses)
+
+    def __post_init__(self) -> None:
+        numbers = count(1)
+        creator = Creator(
+            router=Router([Route("m", self.backend)], chance=lambda: 0.5),
+            store=cast("Store", self.store),
+            ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
+            clock=lambda: 1000.0,
+            sealer=Sealer(b"secret", bytes),
+        )
+        self.door = WebSocketDoor(creator, self.lifetimes, limits=self.limits)
+
+    @asynccontextmanager
+    async def connect(self) -> "AsyncGenerator[Socket, None]":
+        """An accepted socket; at the end the client leaves."""
+        socket = Socket(self.door)
+        try:
+            assert await socket.receive() == {
+                "type": "websocket.accept",
+                "headers": [(b"x-request-id", b"req_1")],
+            }
+            yield socket
+        finally:
+            await socket.leave()
+
+
+class Socket:
+    """One connection, seen by its client."""
+
+    def __init__(self, door: WebSocketDoor, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        self._to_server: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_server: asyncio.Queue[Message] = asyncio.Queue()
+        self.blocked: asyncio.Queue[Message] = asyncio.Queue()
+        """What the server would send while `readable` is not set."""
+        self.readable = asyncio.Event()
+        self.readable.set()
+        scope: Scope = {
+            "type": "websocket",
+            "path": "/v1/responses",
+            "headers": [(b"host", b"localhost:8080"), *headers],
+            "extensions": {"websocket.http.response": {}},
+        }
+        self.key_ended = False
+        self._to_server.put_nowait({"type": "websocket.connect"})
+        self.task = asyncio.create_task(
+            door.serve(scope, self._to_server.get, self._send, self._admit, "req_1")
+        )
+
+    def _admit(self) -> str:
+        if self.key_ended:
+            raise Unauthorized
+        return "tenant"
+
+    async def _send(self, message: Message) -> None:
+        if not self.readable.is_set():
+            self.blocked.put_nowait(message)
+            await self.readable.wait()
+        if self.task.done():
+            raise OSError("gone")
+        self._from_server.put_nowait(message)
+
+    async def receive(self) -> Message:
+        """The next thing that the server does."""
+        return await asyncio.wait_for(self._from_server.get(), PATIENCE)
+
+    async def frame(self) -> JsonObject:
+        """The next frame."""
+        return msgspec.json.decode((await self.receive())["text"])
+
+    async def answer(self, stream_id: str | None = None) -> list[JsonObject]:
+        """All frames up to the end of one turn of this lane, without those of other lanes."""
+        frames: list[JsonObject] = []
+        while not frames or (frames[-1]["type"] not in TERMINAL and "status" not in frames[-1]):
+            frame = await self.frame()
+            if frame.get("stream_id") == stream_id:
+                frames.append(frame)
+        return frames
+
+    async def error(self) -> JsonObject:
+        """The next frame, which is an error that belongs to no response."""
+        frame = await self.frame()
+        assert frame["type"] == "error"
+        assert "sequence_number" not in frame
+        return frame
+
+    def create(self, **params: object) -> None:
+        """Ask for a response."""
+        self.say({"type": "response.create", "model": "m", "input": "hi", "store": False, **params})
+
+    def say(self, frame: object) -> None:
+        text = frame if isinstance(frame, str) else msgspec.json.encode(frame).decode()
+        self._to_server.put_nowait({"type": "websocket.receive", "text": text})
+
+    def say_bytes(self, data: bytes) -> None:
+        self._to_server.put_nowait({"type": "websocket.receive", "bytes": data})
+
+    async def ask(self, **params: object) -> JsonObject:
+        """Ask, and return the terminal event or the error."""
+        self.create(**params)
+        stream_id = params.get("stream_id")
+        return (await self.answer(cast("str | None", stream_id)))[-1]
+
+    async def leave(self) -> None:
+        """Close the connection and wait until the server has noticed."""
+        self._to_server.put_nowait({"type": "websocket.disconnect", "code": 1005})
+        await asyncio.wait_for(self.task, PATIENCE)
+
+
+def id_of(terminal: JsonObject) -> str:
+    assert terminal["type"] in TERMINAL, terminal
+    return terminal["response"]["id"]

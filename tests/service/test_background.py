@@ -1,0 +1,328 @@
+"""Responses in the background: made once, heard alike by everybody, and never lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.errors import BackendTimeout, InvalidRequest, NotFound, StoreUnavailable, Unavailable
+from antiphon.protocol.items import FunctionCall, Message, Reasoning
+from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.response import Response
+from antiphon.protocol.sse import SseReader
+from antiphon.runs.tasks import TaskEngine
+from antiphon.service import event_log
+from antiphon.service.background import MAX_ATTEMPTS, Background
+from antiphon.service.create import Creator
+from antiphon.store.base import Conversation, Events, Page, Store
+from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.service.conftest import MakeCreator
+from tests.turn.order import check_order
+
+Make = Callable[[ScriptedBackend], Background]
+
+
+@pytest.fixture
+async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
+    """A process that works in the background; several share one store."""
+    made: list[Background] = []
+
+    def one(backend: ScriptedBackend) -> Background:
+        creator: Creator = make_creator(backend)
+        owner = f"process {len(made)}"
+        made.append(Background(creator, lambda background: TaskEngine(background.work, owner=owner)))
+        return made[-1]
+
+    yield one
+    for background in made:
+        await background.aclose()
+
+
+async def submit(background: Background, **params: Any) -> Response:
+    body = msgspec.json.encode({"model": "m", "input": "hi", "background": True, **params})
+    return await background.submit(parse_create(body), body, "t")
+
+
+async def heard(background: Background, response_id: str, after: int = -1) -> list[dict[str, Any]]:
+    reader, events = SseReader(), list[dict[str, Any]]()
+    async with aclosing(background.follow("t", response_id, after)) as pieces:
+        async for piece in pieces:
+            events += [msgspec.json.decode(data) for data in reader.feed(piece)]
+    return events
+
+
+class Stalling:
+    """Says some chunks, and then nothing until it is let go."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = steps
+        self.said = asyncio.Event()
+        self.stopped = asyncio.Event()
+
+    async def __call__(self, _turn: TurnRequest, /) -> AsyncGenerator[Step, None]:
+        try:
+            for step in self.steps:
+                yield step
+            self.said.set()
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+
+
+async def leave_behind(make: Make, *steps: Step) -> str:
+    """A response that a process was working on when it ended: this much of it is in the log."""
+    stalling = Stalling(*steps)
+    first = make(ScriptedBackend(stalling))
+    response = await submit(first)
+    async with asyncio.timeout(10):
+        await stalling.said.wait()
+        await first.engine.aclose()
+    return response.id
+
+
+async def taken_up(make: Make, response_id: str, backend: ScriptedBackend) -> list[dict[str, Any]]:
+    second = make(backend)
+    await second.look_after()
+    async with asyncio.timeout(10):
+        events = await heard(second, response_id)
+    check_order(events)
+    return events
+
+
+async def test_a_queued_response_is_made_and_heard(make: Make) -> None:
+    background = make(ScriptedBackend.saying("Hel", "lo"))
+    response = await submit(background)
+    assert response.status == "queued"
+    events = await heard(background, response.id)
+    check_order(events)
+    assert [event["type"] for event in events[:3]] == [
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+    ]
+    assert events[-1]["response"]["status"] == "completed"
+    kept = await background.creator.store.response("t", response.id)
+    assert msgspec.to_builtins(kept) == events[-1]["response"]
+
+
+async def test_everybody_hears_the_same_from_anywhere(make: Make) -> None:
+    background = make(ScriptedBackend.saying(*"abcdef"))
+    response = await submit(background, stream=True)
+    whole, again = await asyncio.gather(heard(background, response.id), heard(background, response.id))
+    assert whole == again
+    for after in range(len(whole)):
+        assert await heard(background, response.id, after) == whole[after + 1 :]
+
+
+async def test_what_cannot_be_followed_is_refused(make: Make) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    response = await submit(background)
+    last = len(await heard(background, response.id)) - 1
+    with pytest.raises(InvalidRequest) as beyond:
+        await heard(background, response.id, last + 1)
+    assert beyond.value.param == "starting_after"
+    with pytest.raises(NotFound):
+        await heard(background, "resp_unknown")
+    body = msgspec.json.encode({"model": "m", "input": "hi"})
+    foreground = await background.creator.start(parse_create(body), "t").result()
+    with pytest.raises(InvalidRequest) as refused:
+        await heard(background, foreground.id)
+    assert refused.value.param == "stream"
+
+
+async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> None:
+    stalling = Stalling([TextDelta("Hel")])
+    background = make(ScriptedBackend(stalling))
+    response = await submit(background)
+    following = asyncio.create_task(heard(background, response.id))
+    async with asyncio.timeout(10):
+        await stalling.said.wait()
+        cancelled = await background.cancel("t", response.id)
+        await stalling.stopped.wait()
+        events = await following
+    assert cancelled.status == "cancelled"
+    assert await background.cancel("t", response.id) == cancelled
+    check_order(events)
+    assert events[-1]["response"] == msgspec.to_builtins(cancelled)
+
+
+async def test_only_background_responses_are_cancelled(make: Make) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    body = msgspec.json.encode({"model": "m", "input": "hi"})
+    foreground = await background.creator.start(parse_create(body), "t").result()
+    with pytest.raises(InvalidRequest, match="background"):
+        await background.cancel("t", foreground.id)
+    with pytest.raises(NotFound):
+        await background.cancel("other", foreground.id)
+
+
+async def test_a_response_that_has_ended_stays_as_it_is(make: Make) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    response = await submit(background)
+    await heard(background, response.id)
+    assert (await background.cancel("t", response.id)).status == "completed"
+
+
+async def test_a_failing_backend_fails_the_response(make: Make) -> None:
+    background = make(ScriptedBackend([BackendTimeout()]))
+    response = await submit(background)
+    events = await heard(background, response.id)
+    check_order(events)
+    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+
+
+async def test_what_would_be_refused_later_is_refused_at_once(make: Make) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    refused: list[dict[str, Any]] = [
+        {"previous_response_id": "resp_unknown"},
+        {"conversation": "conv_unknown"},
+        {"tools": [{"type": "file_search", "vector_store_ids": []}]},
+        {"model": "unknown"},
+    ]
+    for params in refused:
+        with pytest.raises((NotFound, InvalidRequest)):
+            await submit(background, **params)
+    assert await background.creator.store.list_responses("t", limit=10) == []
+
+
+async def test_a_half_message_is_closed_and_the_answer_said_anew(make: Make) -> None:
+    response_id = await leave_behind(make, [ReasoningDelta("hm")], [TextDelta("Hel")])
+    backend = ScriptedBackend.saying("Hello")
+    events = await taken_up(make, response_id, backend)
+    output = events[-1]["response"]["output"]
+    assert [(item["type"], item["status"]) for item in output] == [
+        ("reasoning", "completed"),
+        ("message", "incomplete"),
+        ("message", "completed"),
+    ]
+    question, thought = backend.turns[0].items
+    assert isinstance(question, Message)
+    assert isinstance(thought, Reasoning), "the model goes on from the last whole item"
+
+
+async def test_whole_calls_are_never_paid_for_twice(make: Make) -> None:
+    calls = [
+        CallStarted(0, "call_1", "f"),
+        CallDelta(0, "{}"),
+        CallStarted(1, "call_2", "g"),
+        CallDelta(1, '{"a'),
+    ]
+    response_id = await leave_behind(make, calls)
+    backend = ScriptedBackend.saying("never asked")
+    events = await taken_up(make, response_id, backend)
+    assert events[-1]["type"] == "response.completed"
+    output = events[-1]["response"]["output"]
+    assert [(item["call_id"], item["status"]) for item in output] == [
+        ("call_1", "completed"),
+        ("call_2", "incomplete"),
+    ]
+    await continues(make, response_id)
+
+
+async def continues(make: Make, response_id: str) -> None:
+    """The call that broke off is not shown to the model; the whole one is, with its output."""
+    backend = ScriptedBackend.saying("done")
+    body = msgspec.json.encode(
+        {
+            "model": "m",
+            "previous_response_id": response_id,
+            "input": [{"type": "function_call_output", "call_id": "call_1", "output": "1"}],
+        }
+    )
+    await make(backend).creator.start(parse_create(body), "t").result()
+    shown = [item.call_id for item in backend.turns[0].items if isinstance(item, FunctionCall)]
+    assert shown == ["call_1"]
+
+
+async def test_a_response_that_breaks_its_process_again_and_again_is_given_up(
+    make: Make, store: Store
+) -> None:
+    response_id = await leave_behind(make, [TextDelta("x")])
+    for number in range(MAX_ATTEMPTS):
+        await store.claim("t", response_id, f"process that died {number}")
+    backend = ScriptedBackend.saying("never asked")
+    events = await taken_up(make, response_id, backend)
+    assert events[-1]["type"] == "response.failed"
+    assert "Given up" in events[-1]["response"]["error"]["message"]
+
+
+async def test_who_is_fenced_lets_go_and_writes_nothing_more(make: Make, store: Store) -> None:
+    stalling = Stalling([TextDelta("Hel")])
+    background = make(ScriptedBackend(stalling))
+    response = await submit(background)
+    async with asyncio.timeout(10):
+        await stalling.said.wait()
+        claim = await store.claim("t", response.id, "somebody else")
+        assert claim is not None
+        store.signals.publish(f"ended:{response.id}")
+        await background.engine.stop("t", response.id)
+        await stalling.stopped.wait()
+    rows, ended = await store.events("t", response.id, -1)
+    assert not ended
+    again = await store.claim("t", response.id, "somebody else")
+    assert again is not None
+    assert sum(row.count for row in rows) == sum(row.count for row in again.events)
+
+
+async def test_a_database_that_is_away_is_waited_for(
+    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, away, back = store.append, 3, asyncio.Event()
+
+    async def sometimes(tenant: str, response_id: str, token: int, events: Events) -> None:
+        nonlocal away
+        away -= 1
+        if away >= 0:
+            raise StoreUnavailable
+        back.set()
+        await append(tenant, response_id, token, events)
+
+    async def slowly(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("a")]
+        await back.wait()
+        yield [TextDelta("b")]
+        yield [Finished("stop")]
+
+    monkeypatch.setattr(store, "append", sometimes)
+    monkeypatch.setattr(event_log, "PAUSE", 0.01)
+    background = make(ScriptedBackend(slowly))
+    response = await submit(background)
+    async with asyncio.timeout(10):
+        events = await heard(background, response.id)
+    check_order(events)
+    assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_what_the_engine_refuses_leaves_nothing_behind(
+    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = make(ScriptedBackend.saying("a"))
+
+    async def refuse(_tenant: str, _response_id: str) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(background.engine, "submit", refuse)
+    with pytest.raises(Unavailable):
+        await submit(background)
+    assert await store.list_responses("t", limit=10) == []
+
+
+async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Make, store: Store) -> None:
+    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+    stalling = Stalling([TextDelta("Hel")])
+    background = make(ScriptedBackend(stalling))
+    response = await submit(background, conversation="conv_1")
+    async with asyncio.timeout(10):
+        await stalling.said.wait()
+        with pytest.raises(InvalidRequest) as locked:
+            await submit(background, conversation={"id": "conv_1"})
+        assert locked.value.code == "conversation_locked"
+        await background.cancel("t", response.id)
+    assert (await store.conversation_items("t", "conv_1", Page())).items == [], "nothing came of it"
+    second = await submit(background, conversation="conv_1")
+    await background.cancel("t", second.id)

@@ -1,0 +1,360 @@
+"""Compacting conversations: on request, by a trigger, by a threshold; and what must not be lost on the way."""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.errors import (
+    BackendBroken,
+    BackendRefused,
+    BackendUnreachable,
+    InvalidRequest,
+    ModelNotFound,
+    NotFound,
+)
+from antiphon.protocol.content import InputText
+from antiphon.protocol.ids import IdSource
+from antiphon.protocol.items import (
+    Compaction,
+    CompactionTrigger,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+)
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.service.compact import Compactor, Plan
+from antiphon.service.router import Route, Router
+from antiphon.store.base import Continuation, Store, item_not_found, response_not_found
+from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
+from antiphon.turn.compaction import HEADING, compact_view
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.sealing import Sealer
+
+USAGE = Usage(3, InputTokensDetails(), 5, OutputTokensDetails(), 8)
+SEALER = Sealer(b"secret", bytes)
+TOO_LONG = BackendRefused("too long", status=400, code="context_length_exceeded")
+
+ASKED = Message(role="user", content="what time is it?")
+CALL = FunctionCall(call_id="c1", name="clock", arguments="{}")
+OUTPUT = FunctionCallOutput(call_id="c1", output="12:00")
+ANSWER = Message(role="assistant", content="noon")
+MORE = Message(role="user", content="and now?")
+
+
+class Shelf:
+    """As much of a store as compaction needs."""
+
+    async def continuation(self, tenant: str, response_id: str) -> Continuation:
+        if (tenant, response_id) != ("t", "resp_1"):
+            raise response_not_found(response_id, "previous_response_id")
+        return Continuation((ASKED, CALL, OUTPUT, ANSWER))
+
+    async def item(self, tenant: str, item_id: str) -> Item:
+        if (tenant, item_id) != ("t", "msg_1"):
+            raise item_not_found(item_id)
+        return Message(id="msg_1", role="user", content="stored words")
+
+
+def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor:
+    numbers = count(1)
+    routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
+    return Compactor(
+        router=Router(routes, chance=lambda: 0.5),
+        store=cast("Store", Shelf()),
+        ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
+        clock=lambda: 1000.0,
+        sealer=SEALER,
+        model=model,
+    )
+
+
+def saying(*chunks: Chunk) -> ScriptedBackend:
+    return ScriptedBackend([chunks])
+
+
+def summarising() -> ScriptedBackend:
+    return saying(TextDelta("it is "), TextDelta("noon"), Finished("stop"), UsageReported(USAGE))
+
+
+def asked_for(turn: TurnRequest) -> str:
+    """What the summarising model was given to read."""
+    (message,) = turn.items
+    assert isinstance(message, Message)
+    assert isinstance(message.content, str)
+    return message.content
+
+
+def body(**params: Any) -> bytes:
+    return msgspec.json.encode({"model": "m", **params})
+
+
+async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: Any) -> Plan:
+    request = create_from(**{"model": "m", "input": "unused", **params})
+    return await under_test.plan(items, request.params, history=history, count=len)
+
+
+# summarise
+
+
+async def test_a_summary_is_what_the_model_says_and_what_it_cost() -> None:
+    backend = summarising()
+    summary = await compactor(backend).summarise([ASKED, CALL, OUTPUT], model="m")
+    assert (summary.text, summary.usage) == ("it is noon", USAGE)
+    assert "assistant calls clock" in asked_for(backend.turns[0])
+    assert backend.turns[0].tools == ()
+
+
+async def test_thoughts_are_not_part_of_the_summary() -> None:
+    backend = saying(ReasoningDelta("hm"), TextDelta("noon"), Finished("stop"))
+    assert (await compactor(backend).summarise([ASKED], model="m")).text == "noon"
+
+
+async def test_the_operators_model_is_asked_before_the_requests() -> None:
+    backend = summarising()
+    await compactor(backend, model="m").summarise([ASKED], model="unknown here")
+    assert backend.turns[0].model == "m"
+    with pytest.raises(ModelNotFound):
+        await compactor(backend).summarise([ASKED], model="unknown here")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [[BackendUnreachable()], [[TextDelta("it")], BackendUnreachable()], [[Failed(BackendUnreachable())]]],
+)
+async def test_another_backend_may_take_over_at_any_time(failure: list[Step]) -> None:
+    second = summarising()
+    summary = await compactor(ScriptedBackend(failure), second).summarise([ASKED], model="m")
+    assert (summary.text, len(second.turns)) == ("it is noon", 1)
+
+
+async def test_what_no_backend_can_do_better_is_raised() -> None:
+    refusal = BackendRefused("no", status=400)
+    second = summarising()
+    with pytest.raises(BackendRefused):
+        await compactor(ScriptedBackend([refusal]), second).summarise([ASKED], model="m")
+    assert second.turns == []
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [Finished("stop")],
+        [TextDelta(" \n"), Finished("stop")],
+        [TextDelta("half a"), Finished("length")],
+        [TextDelta("half a"), Finished("content_filter")],
+        [TextDelta("half a")],
+    ],
+)
+async def test_half_a_summary_or_none_is_an_error(chunks: Sequence[Chunk]) -> None:
+    with pytest.raises(BackendBroken):
+        await compactor(saying(*chunks)).summarise([ASKED], model="m")
+
+
+async def test_a_history_that_is_too_long_for_the_model_is_summarised_in_parts() -> None:
+    def play(turn: TurnRequest) -> list[Step]:
+        text = asked_for(turn)
+        if text.count("user:") > 2:
+            return [TOO_LONG]
+        last = text.rsplit("word ", 1)[1][0]
+        return [[TextDelta(f"up to {last}"), Finished("stop"), UsageReported(USAGE)]]
+
+    backend = ScriptedBackend(play)
+    items = [Message(role="user", content=f"word {number}") for number in range(5)]
+    summary = await compactor(backend).summarise(items, model="m")
+    assert summary.text == "up to 4"
+    answered = [asked_for(turn) for turn in backend.turns if asked_for(turn).count("user:") <= 2]
+    assert "came_before" not in answered[0]
+    assert ["up to 1" in answered[1], "up to 2" in answered[2]] == [True, True]
+    assert summary.usage is not None
+    assert summary.usage.total_tokens == 8 * len(answered)
+
+
+async def test_one_item_that_is_too_long_for_the_model_is_shortened() -> None:
+    backend = ScriptedBackend(
+        lambda turn: [TOO_LONG] if len(asked_for(turn)) > 3_000 else [[TextDelta("short"), Finished("stop")]]
+    )
+    items = [Message(role="user", content="x" * 50_000)]
+    assert (await compactor(backend).summarise(items, model="m")).text == "short"
+    assert "characters are left out here" in asked_for(backend.turns[-1])
+
+
+async def test_a_model_that_finds_everything_too_long_is_not_asked_for_ever() -> None:
+    backend = ScriptedBackend([TOO_LONG])
+    items = [Message(role="user", content="x" * 5_000) for _ in range(8)]
+    with pytest.raises(BackendRefused) as caught:
+        await compactor(backend).summarise(items, model="m")
+    assert caught.value.code == "context_length_exceeded"
+    assert len(backend.turns) < 20
+
+
+async def test_every_sign_of_life_is_passed_on() -> None:
+    beats: list[int] = []
+
+    async def beat() -> None:
+        beats.append(1)
+
+    backend = ScriptedBackend([[], [], [TextDelta("x"), Finished("stop")]])
+    await compactor(backend).summarise([ASKED], model="m", beat=beat)
+    assert len(beats) == 3
+
+
+# POST /v1/responses/compact
+
+
+async def test_the_answer_is_the_callers_messages_and_one_compaction() -> None:
+    items = [msgspec.to_builtins(item) for item in (ASKED, CALL, OUTPUT, ANSWER, MORE)]
+    items.insert(0, {"role": "developer", "content": "be brief"})
+    compacted = await compactor(summarising()).compact(body(input=items), "t")
+    *messages, compaction = compacted.output
+    assert [(m.role, m.content) for m in messages if isinstance(m, Message)] == [
+        ("developer", [InputText(text="be brief")]),
+        ("user", [InputText(text="what time is it?")]),
+        ("user", [InputText(text="and now?")]),
+    ]
+    assert all(isinstance(item, Message) and item.id and item.status == "completed" for item in messages)
+    assert isinstance(compaction, Compaction)
+    assert SEALER.open_summary(compaction.encrypted_content) == "it is noon"
+    assert (compacted.object, compacted.created_at, compacted.usage) == ("response.compaction", 1000, USAGE)
+
+
+async def test_a_stored_response_is_compacted_with_what_is_sent_after_it() -> None:
+    backend = summarising()
+    reference = {"type": "item_reference", "id": "msg_1"}
+    compacted = await compactor(backend).compact(
+        body(previous_response_id="resp_1", input=[reference], instructions="be brief"), "t"
+    )
+    read = asked_for(backend.turns[0])
+    assert all(text in read for text in ("12:00", "stored words", "be brief"))
+    assert [type(item) for item in compacted.output] == [Message, Message, Compaction]
+
+
+async def test_what_was_compacted_can_be_compacted_again() -> None:
+    items = [msgspec.to_builtins(item) for item in (ASKED, ANSWER)]
+    first = await compactor(summarising()).compact(body(input=items), "t")
+    backend = saying(TextDelta("it is noon, then one"), Finished("stop"))
+    again = [*msgspec.to_builtins(first.output), {"role": "assistant", "content": "one"}]
+    second = await compactor(backend).compact(body(input=again), "t")
+    assert "it is noon" in asked_for(backend.turns[0])
+    assert [type(item) for item in second.output] == [Message, Compaction]
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [{"type": "compaction_trigger"}]}, "input"),
+        ({"input": [{"type": "compaction", "encrypted_content": "?"}]}, "input[0]"),
+        ({"input": 5}, "input"),
+        ({"model": ""}, "model"),
+    ],
+)
+async def test_what_cannot_be_compacted_is_refused(params: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await compactor(summarising()).compact(body(**params), "t")
+    assert caught.value.param == param
+
+
+async def test_an_empty_body_and_a_missing_model_are_refused() -> None:
+    for sent in (b"", b'{"input":"hi"}'):
+        with pytest.raises(InvalidRequest):
+            await compactor(summarising()).compact(sent, "t")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"previous_response_id": "resp_1"}, {"input": [{"type": "item_reference", "id": "msg_1"}]}],
+)
+async def test_what_belongs_to_another_tenant_does_not_exist(params: dict[str, Any]) -> None:
+    with pytest.raises(NotFound):
+        await compactor(summarising()).compact(body(**params), "somebody else")
+
+
+# plan
+
+
+async def test_a_turn_without_compaction_asks_no_model_for_a_summary() -> None:
+    backend = summarising()
+    planned = await plan(compactor(backend), ASKED, ANSWER, MORE)
+    assert (list(planned.items), planned.compacted, planned.is_all) == ([ASKED, ANSWER, MORE], None, False)
+    assert backend.turns == []
+
+
+async def test_a_trigger_is_answered_with_a_compaction_and_nothing_else() -> None:
+    backend = summarising()
+    planned = await plan(compactor(backend), ASKED, CALL, OUTPUT, CompactionTrigger())
+    assert planned.is_all
+    assert planned.compacted is not None
+    assert SEALER.open_summary(planned.compacted.envelope) == "it is noon"
+    assert planned.compacted.usage == USAGE
+
+
+async def test_a_trigger_with_nothing_before_it_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await plan(compactor(summarising()), CompactionTrigger())
+    assert caught.value.param == "input"
+
+
+def managed(*thresholds: int) -> dict[str, Any]:
+    return {
+        "context_management": [{"type": "compaction", "compact_threshold": number} for number in thresholds]
+    }
+
+
+async def test_from_the_threshold_on_the_turn_begins_with_a_compaction() -> None:
+    backend = summarising()
+    planned = await plan(compactor(backend), ASKED, CALL, OUTPUT, ANSWER, MORE, **managed(9, 5))
+    assert planned.compacted is not None
+    assert not planned.is_all
+    assert list(planned.items) == [ASKED, Message(role="developer", content=f"{HEADING}\n\nit is noon"), MORE]
+    assert "and now?" not in asked_for(backend.turns[0])
+
+
+async def test_below_the_threshold_nothing_happens() -> None:
+    planned = await plan(compactor(summarising()), ASKED, ANSWER, MORE, **managed(4))
+    assert planned.compacted is None
+
+
+async def test_what_was_compacted_counts_as_its_summary_alone() -> None:
+    earlier = Compaction(encrypted_content=SEALER.seal_summary("noon"))
+    items = [ASKED, CALL, OUTPUT, ANSWER, earlier, ANSWER, MORE]
+    assert (await plan(compactor(summarising()), *items, **managed(5))).compacted is None
+    again = await plan(compactor(summarising()), *items, **managed(4))
+    assert again.compacted is not None
+    assert list(again.items) == [ASKED, Message(role="developer", content=f"{HEADING}\n\nit is noon"), MORE]
+
+
+async def test_the_next_turn_finds_everything_that_this_turn_saw() -> None:
+    """The stored order is history, input, compaction, answer: nothing between may be in no summary."""
+    backend = summarising()
+    history, own = [ASKED, CALL], [OUTPUT, MORE]
+    planned = await plan(compactor(backend), *history, *own, history=2, **managed(1))
+    assert "12:00" in asked_for(backend.turns[0])
+    assert planned.compacted is not None
+    stored = [*history, *own, Compaction(encrypted_content=planned.compacted.envelope), ANSWER]
+    next_view = compact_view(stored, SEALER.open_summary, str)
+    assert set(map(repr, planned.items)) <= set(map(repr, next_view))
+
+
+@pytest.mark.parametrize(
+    ("history", "params", "param"),
+    [
+        (0, {}, "input[1]"),
+        (1, {}, "input[0]"),
+        (2, {"previous_response_id": "resp_1"}, "previous_response_id"),
+        (2, {"conversation": "conv_1"}, "conversation"),
+    ],
+)
+async def test_a_compaction_that_does_not_open_is_refused_with_what_brought_it(
+    history: int, params: dict[str, Any], param: str
+) -> None:
+    foreign = Compaction(encrypted_content="from elsewhere")
+    with pytest.raises(InvalidRequest) as caught:
+        await plan(compactor(summarising()), ASKED, foreign, history=history, **params)
+    assert (caught.value.param, caught.value.code) == (param, "invalid_encrypted_content")

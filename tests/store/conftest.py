@@ -1,0 +1,112 @@
+"""The contract of stores runs on every database."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from antiphon.store import sqlite_file
+from antiphon.store.base import Store
+from antiphon.store.database import Database
+from antiphon.store.postgres import PostgresDatabase
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_store import SqlStore
+from antiphon.store.sqlite import SqliteDatabase
+from tests.postgres import PostgresServer
+
+CountRows = Callable[[str], Awaitable[int]]
+
+
+class Clock:
+    """The time as a test wants it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Opened:
+    """A database under test, and how to see what is really in it."""
+
+    database: Database
+    count_rows: CountRows
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """The connections of every SQLite database that is opened; the writer's is the first one."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite_file.connect
+
+    def remembered(path: Path | None) -> sqlite3.Connection:
+        made.append(connect(path))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite_file, "connect", remembered)
+    return made
+
+
+@asynccontextmanager
+async def opened_sqlite(
+    path: Path | None, connections: list[sqlite3.Connection]
+) -> AsyncGenerator[Opened, None]:
+    database = await SqliteDatabase.open(path)
+
+    async def count_rows(table: str) -> int:
+        return connections[0].execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    yield Opened(database, count_rows)
+    await database.aclose()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """One database for the whole contract: making one takes longer than most of the tests."""
+    with postgres.database() as url:
+        yield url
+
+
+@asynccontextmanager
+async def opened_postgres(server: PostgresServer, url: str) -> AsyncGenerator[Opened, None]:
+    database = await PostgresDatabase.open(url)
+
+    async def count_rows(table: str) -> int:
+        return int(await asyncio.to_thread(server.execute, f"SELECT count(*) FROM {table}", url))
+
+    server.execute("TRUNCATE chains, responses, items, conversations, events, owners, api_keys", url)
+    yield Opened(database, count_rows)
+    await database.aclose()
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+async def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, connections: list[sqlite3.Connection]
+) -> AsyncIterator[Opened]:
+    if request.param == "postgres":
+        how = opened_postgres(request.getfixturevalue("postgres"), request.getfixturevalue("postgres_url"))
+    else:
+        how = opened_sqlite(tmp_path / "antiphon.db" if request.param == "sqlite" else None, connections)
+    async with how as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(opened: Opened, clock: Clock) -> Store:
+    return SqlStore(opened.database, LocalSignals(), clock)
+
+
+@pytest.fixture
+def count_rows(opened: Opened) -> CountRows:
+    return opened.count_rows

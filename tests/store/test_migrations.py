@@ -1,0 +1,92 @@
+"""Migrations: applied once, never guessed at."""
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import SettingsError
+from antiphon.store import sqlite_file
+from antiphon.store.migrations import Migration, load_migrations, pending
+from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.statements import Dialect
+
+KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
+NEXT = Migration(2, "second", "CREATE TABLE fresh (id text);\n-- a comment; with a semicolon\n", "b")
+
+
+def test_what_is_not_applied_is_pending() -> None:
+    assert pending(KNOWN, []) == KNOWN
+    assert pending(KNOWN, [(1, "a")]) == KNOWN[1:]
+    assert pending(KNOWN, [(1, "a"), (2, "b")]) == []
+
+
+def test_a_newer_database_is_refused() -> None:
+    with pytest.raises(SettingsError, match="version 3, but this Antiphon knows versions up to 2"):
+        pending(KNOWN, [(1, "a"), (2, "b"), (3, "c")])
+
+
+def test_an_altered_file_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"another text of 0002_second\.sql"):
+        pending(KNOWN, [(1, "a"), (2, "x")])
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_the_files_are_numbered_without_gaps(dialect: Dialect) -> None:
+    known = load_migrations(dialect)
+    assert [migration.version for migration in known] == list(range(1, len(known) + 1))
+    assert all(migration.name and len(migration.checksum) == 64 for migration in known)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "antiphon.db"
+
+
+def know(patch: pytest.MonkeyPatch, *more: Migration) -> None:
+    known = [*load_migrations("sqlite"), *more]
+
+    def load(dialect: Dialect) -> list[Migration]:
+        return known
+
+    patch.setattr(sqlite_file, "load_migrations", load)
+
+
+async def test_a_database_is_brought_up_to_date_when_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await SqliteDatabase.open(path)).aclose()
+    know(monkeypatch, NEXT)
+    database = await SqliteDatabase.open(path, migrate=False)
+    assert [done for _, done in await database.migration_status()] == [True, False]
+    assert await database.migrate() == [NEXT]
+    assert await database.migrate() == []
+    assert [done for _, done in await database.migration_status()] == [True, True]
+    await database.aclose()
+
+
+async def test_a_step_that_fails_leaves_nothing_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Migration(3, "broken", "CREATE TABLE half (id text);\nCREATE TABLE chains (id text);\n", "c")
+    with monkeypatch.context() as patch:
+        know(patch, NEXT, broken)
+        with pytest.raises(SettingsError, match="chains"):
+            await SqliteDatabase.open(path)
+    database = await SqliteDatabase.open(path)
+    assert [done for _, done in await database.migration_status()] == [True]
+    await database.aclose()
+
+
+async def test_a_file_of_a_newer_antiphon_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        know(patch, NEXT)
+        await (await SqliteDatabase.open(path)).aclose()
+    with pytest.raises(SettingsError, match="newer Antiphon"):
+        await SqliteDatabase.open(path)
+
+
+async def test_a_file_with_an_altered_history_is_refused(path: Path) -> None:
+    await (await SqliteDatabase.open(path)).aclose()
+    connection = sqlite_file.connect(path)
+    connection.execute("UPDATE schema_migrations SET checksum = 'x'")
+    connection.close()
+    with pytest.raises(SettingsError, match=r"0001_initial\.sql"):
+        await SqliteDatabase.open(path)

@@ -1,0 +1,145 @@
+"""PostgreSQL goes away and comes back: calls are refused at once, and nobody has to be restarted."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from antiphon.errors import StoreUnavailable
+from antiphon.store.postgres import PostgresDatabase
+from antiphon.store.postgres_client import PATIENCE
+from tests.postgres import PostgresServer
+from tests.store.postgres_support import Wire, count_of, one, opened, until
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 10.0
+"""Seconds, far more than it takes, but far less than any statement may take."""
+
+
+@pytest.fixture
+async def database(postgres: PostgresServer) -> AsyncIterator[PostgresDatabase]:
+    with postgres.database() as url:
+        async with opened(url) as database:
+            yield database
+
+
+async def back(database: PostgresDatabase) -> None:
+    """Wait for the signal that everybody gets when the database is back."""
+    with database.signals.subscribe("anything") as waiter:
+        assert await waiter.wait(20)
+
+
+async def test_an_idle_outage_is_noticed_and_ends_by_itself(
+    postgres: PostgresServer, database: PostgresDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    await database.write(one("add", "before", 1.0))
+    await asyncio.to_thread(postgres.stop)
+    try:
+        await until(lambda: "gone" in caplog.text)
+        async with asyncio.timeout(LIMIT):
+            for refused in (database.check(), database.read(one("count")), database.write(one("count"))):
+                with pytest.raises(StoreUnavailable):
+                    await refused
+    finally:
+        await asyncio.to_thread(postgres.start)
+    await back(database)
+    await database.check()
+    await database.write(one("add", "after", 1.0))
+    assert await count_of(database) == 2
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+async def test_calls_that_are_under_way_are_refused_when_the_database_stops(
+    postgres: PostgresServer, database: PostgresDatabase
+) -> None:
+    busy = [asyncio.create_task(database.write(one("sleep", 60.0))) for _ in range(15)]
+    await asyncio.sleep(0.1)
+    await asyncio.to_thread(postgres.stop)
+    try:
+        async with asyncio.timeout(LIMIT):
+            outcomes = await asyncio.gather(*busy, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 15
+        with pytest.raises(StoreUnavailable):
+            await database.check()
+    finally:
+        await asyncio.to_thread(postgres.start)
+    await back(database)
+    assert await count_of(database) == 0
+
+
+async def test_signals_work_again_after_an_outage(postgres: PostgresServer) -> None:
+    with postgres.database() as url:
+        here, there = await PostgresDatabase.open(url), await PostgresDatabase.open(url)
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(postgres.start)
+        await asyncio.gather(back(here), back(there))
+        with there.signals.subscribe("events:1") as waiter:
+            here.signals.publish("events:1")
+            assert await waiter.wait(20)
+        await here.aclose()
+        await there.aclose()
+
+
+@asynccontextmanager
+async def over_a_wire(
+    postgres: PostgresServer, url: str
+) -> AsyncGenerator[tuple[PostgresDatabase, Wire], None]:
+    async with (
+        Wire().to(postgres.port) as wire,
+        opened(url.replace(f":{postgres.port}/", f":{wire.port}/")) as database,
+    ):
+        yield database, wire
+
+
+async def test_a_database_that_goes_silent_counts_as_gone(postgres: PostgresServer) -> None:
+    with postgres.database() as url:
+        async with over_a_wire(postgres, url) as (database, wire):
+            await database.write(one("add", "before", 1.0))
+            wire.alive.clear()
+            async with asyncio.timeout(LIMIT):
+                with pytest.raises(StoreUnavailable):
+                    await database.write(one("add", "lost", 1.0))
+            with pytest.raises(StoreUnavailable):
+                await database.check()
+            wire.alive.set()
+            await back(database)
+            await database.write(one("add", "after", 1.0))
+
+
+async def test_a_signal_that_could_not_be_sent_is_sent_when_the_database_is_back(
+    postgres: PostgresServer, database: PostgresDatabase
+) -> None:
+    async with over_a_wire(postgres, database.url) as (sender, wire):
+        with database.signals.subscribe("runs") as waiter:
+            wire.alive.clear()
+            sender.signals.publish("runs")
+            with sender.signals.subscribe("anything") as recovered:
+                assert not await recovered.wait(PATIENCE)
+                wire.alive.set()
+                assert await recovered.wait(20)
+            assert await waiter.wait(20)
+
+
+async def test_one_broken_connection_is_not_an_outage(
+    postgres: PostgresServer, database: PostgresDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    await database.write(one("add", "before", 1.0))
+    name = database.url.rpartition("/")[2]
+    killed = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND query = 'COMMIT'"
+    postgres.execute(killed)  # not in a thread: the driver must not have heard of it yet
+    assert await count_of(database) == 1
+    assert not caplog.records
+    await database.check()
+
+
+async def test_closing_during_an_outage_does_not_hang(postgres: PostgresServer) -> None:
+    with postgres.database() as url:
+        database = await PostgresDatabase.open(url)
+        await asyncio.to_thread(postgres.stop)
+        try:
+            async with asyncio.timeout(LIMIT):
+                await database.aclose()
+        finally:
+            await asyncio.to_thread(postgres.start)

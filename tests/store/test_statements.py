@@ -1,0 +1,52 @@
+"""Statements are written once and read in two dialects."""
+
+import re
+
+from antiphon.store.statements import load_statements
+
+
+def test_both_dialects_know_the_same_statements() -> None:
+    assert load_statements("sqlite").keys() == load_statements("postgres").keys()
+
+
+def test_sqlite_gets_its_own_parameters_casts_and_clock() -> None:
+    text = load_statements("sqlite")["lock_conversation"]
+    assert "$" not in text
+    assert "::" not in text
+    assert "locked_until = ((julianday('now') - 2440587.5) * 86400.0) + ?4" in text
+
+
+def test_postgresql_gets_them_as_they_are() -> None:
+    text = load_statements("postgres")["lock_conversation"]
+    assert "clock_timestamp()" in text
+    assert "$4::float8" in text
+
+
+def test_no_statement_has_a_comment_or_a_second_one_in_it() -> None:
+    for text in load_statements("postgres").values():
+        assert "--" not in text
+        assert ";" not in text
+        assert "{" not in text
+        numbers = {int(number) for number in re.findall(r"\$(\d+)", text)}
+        assert numbers == set(range(1, len(numbers) + 1)), "no parameter is left out"
+
+
+def test_every_statement_is_about_one_tenant_or_says_that_it_is_not() -> None:
+    """Keys, owners, migrations and upkeep are the operator's; everything else must name the tenant."""
+    global_statements = {
+        *(
+            "beat",
+            "disown_responses",
+            "delete_owner",
+            "unowned_responses",
+            "add_key",
+            "all_keys",
+            "revoke_key",
+        ),
+        *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),
+        *("create_migrations_table", "applied_migrations", "record_migration"),
+    }
+    for name, text in load_statements("postgres").items():
+        inserted = text.startswith("INSERT") and "(tenant," in text.replace("(\n    tenant", "(tenant")
+        named = inserted or re.search(r"\btenant = \$1\b", text) is not None
+        assert named is not (name in global_statements), name

@@ -1,0 +1,93 @@
+"""Small responses, items and events for the tests of stores."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.protocol.content import OutputText
+from antiphon.protocol.items import FunctionCall, Item, Message
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import Response, ResponseStatus, new_response
+from antiphon.protocol.stored_items import item_id
+from antiphon.store.base import Events, Page, Store, StoredResponse
+
+WHOLE = Page(limit=1000, order="asc")
+REQUEST = create_from(model="m", input="x")
+
+
+def says(text: str) -> Message:
+    return Message(id=f"msg_{text}", role="user", content=text)
+
+
+def answers(text: str) -> Message:
+    part = OutputText(text=text, annotations=[{"type": "url_citation", "index": 1}])
+    return Message(id=f"msg_{text}", status="completed", role="assistant", content=[part])
+
+
+def calls(name: str) -> FunctionCall:
+    return FunctionCall(id=f"fc_{name}", call_id=f"call_{name}", name=name, arguments='{"a": 1}')
+
+
+def response(
+    response_id: str, text: str | None = None, *, status: ResponseStatus = "completed", created_at: int = 1
+) -> Response:
+    """A response; its output is one message with this text."""
+    fresh = new_response(REQUEST, id=response_id, created_at=created_at)
+    return replace(fresh, status=status, output=[] if text is None else [answers(text)])
+
+
+def turn(
+    name: str,
+    parent: str | None = None,
+    *,
+    status: ResponseStatus = "completed",
+    conversation: str | None = None,
+    expires_at: int | None = None,
+    created_at: int = 1,
+) -> StoredResponse:
+    """The response `resp_NAME`: it was asked `NAME?` and said `NAME!`."""
+    return StoredResponse(
+        response=response(f"resp_{name}", f"{name}!", status=status, created_at=created_at),
+        parent=None if parent is None else f"resp_{parent}",
+        conversation=conversation,
+        input=(says(f"{name}?"),),
+        expires_at=expires_at,
+    )
+
+
+def queued(name: str, parent: str | None = None, *, conversation: str | None = None) -> StoredResponse:
+    """The same response before anybody works on it."""
+    whole = turn(name, parent, conversation=conversation)
+    return replace(whole, response=replace(whole.response, status="queued", output=[], background=True))
+
+
+def ended(name: str, parent: str | None = None, *, conversation: str | None = None) -> StoredResponse:
+    """The same response when it has completed."""
+    whole = turn(name, parent, conversation=conversation)
+    return replace(whole, response=replace(whole.response, background=True))
+
+
+def events(first: int, count: int = 1) -> Events:
+    """Rendered events with these numbers."""
+    data = "".join(f"event: e\ndata: {number} ü\n\n" for number in range(first, first + count))
+    return Events(first, count, data.encode())
+
+
+def texts(items: Iterable[Item]) -> list[str]:
+    """What items say: their ids without the prefix."""
+    return [item_id(item).partition("_")[2] for item in items]
+
+
+def names(listed: Iterable[StoredResponse]) -> list[str]:
+    """The names of responses: their ids without the prefix."""
+    return [stored.response.id.partition("_")[2] for stored in listed]
+
+
+def encoded(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+async def history(store: Store, name: str, tenant: str = "t") -> list[str]:
+    """What a continuation of `resp_NAME` is made of."""
+    return texts((await store.continuation(tenant, f"resp_{name}")).items)

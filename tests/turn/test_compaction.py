@@ -1,0 +1,199 @@
+"""What a model sees of a compacted conversation, when compaction is due, and what a summary is asked with."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.backends.chat_completions.request import build_payload
+from antiphon.backends.registry import Quirks
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import InputFile, InputImage, InputText, OutputText
+from antiphon.protocol.items import (
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.turn.compaction import (
+    HEADING,
+    compact_view,
+    compaction_due,
+    is_callers_message,
+    split_fresh,
+    summary_request,
+)
+from antiphon.turn.context import build_turn
+from antiphon.turn.transcript import shortened, transcript
+
+SYSTEM = Message(role="system", content="be brief")
+ASKED = Message(role="user", content="what time is it?")
+ANSWER = Message(role="assistant", content="noon")
+THOUGHT = Reasoning(summary=[])
+CALL = FunctionCall(call_id="c1", name="clock", arguments='{"zone":"utc"}')
+OUTPUT = FunctionCallOutput(call_id="c1", output="12:00")
+MORE = Message(role="user", content="and now?")
+COMPACTION = Compaction(encrypted_content="sealed")
+SUMMARY = Message(role="developer", content=f"{HEADING}\n\nthe summary")
+
+
+def view(*items: Item, **summaries: str) -> list[Item]:
+    known = {"sealed": "the summary", **summaries}
+    return list(compact_view(items, known.get, lambda index: f"input[{index}]"))
+
+
+def count(items: Any) -> int:
+    return len(items)
+
+
+def test_a_list_without_a_compaction_stays_the_same_list() -> None:
+    items = [SYSTEM, ASKED, CALL, OUTPUT, ANSWER]
+    assert compact_view(items, dict[str, str]().get, str) is items
+
+
+def test_of_what_a_compaction_replaces_only_the_callers_messages_are_shown() -> None:
+    shown = view(SYSTEM, ASKED, THOUGHT, CALL, OUTPUT, ANSWER, COMPACTION, MORE, ANSWER)
+    assert shown == [SYSTEM, ASKED, SUMMARY, MORE, ANSWER]
+
+
+def test_the_last_compaction_counts_and_earlier_ones_are_not_even_opened() -> None:
+    earlier = Compaction(encrypted_content="from elsewhere")
+    assert view(ASKED, earlier, ANSWER, MORE, COMPACTION) == [ASKED, MORE, SUMMARY]
+
+
+def test_a_compaction_that_does_not_open_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidRequest, match="Send the items") as caught:
+        view(ASKED, ANSWER, Compaction(encrypted_content="from elsewhere"))
+    assert (caught.value.param, caught.value.code) == ("input[2]", "invalid_encrypted_content")
+
+
+def test_a_call_that_is_answered_only_after_the_compaction_is_still_shown() -> None:
+    assert view(ASKED, CALL, COMPACTION, OUTPUT) == [ASKED, CALL, SUMMARY, OUTPUT]
+
+
+def test_an_old_call_with_the_id_of_a_new_one_is_not_shown() -> None:
+    assert view(ASKED, CALL, OUTPUT, COMPACTION, CALL, OUTPUT) == [ASKED, SUMMARY, CALL, OUTPUT]
+
+
+def test_a_trigger_is_not_shown() -> None:
+    trigger = CompactionTrigger()
+    assert view(ASKED, ANSWER, trigger) == [ASKED, ANSWER]
+    assert view(ASKED, trigger, COMPACTION, MORE, trigger) == [ASKED, SUMMARY, MORE]
+
+
+ITEMS = st.lists(
+    st.sampled_from([SYSTEM, ASKED, THOUGHT, CALL, OUTPUT, ANSWER, MORE, COMPACTION, CompactionTrigger()])
+)
+
+
+@given(ITEMS)
+def test_whatever_the_list_no_message_of_a_caller_is_lost_and_no_compaction_is_left(
+    items: list[Item],
+) -> None:
+    shown = view(*items)
+    assert not any(isinstance(item, Compaction | CompactionTrigger) for item in shown)
+    callers = [item for item in shown if is_callers_message(item) and item != SUMMARY]
+    assert callers == [item for item in items if is_callers_message(item)]
+
+
+@given(ITEMS)
+def test_fresh_messages_are_the_callers_own_and_the_rest_ends_with_something_to_replace(
+    items: list[Item],
+) -> None:
+    replaceable, fresh = split_fresh(items)
+    assert [*replaceable, *fresh] == items
+    assert all(is_callers_message(item) for item in fresh)
+    assert not replaceable or not is_callers_message(replaceable[-1])
+
+
+def test_compaction_is_due_from_the_threshold_on() -> None:
+    items = [ASKED, ANSWER, MORE]
+    assert not compaction_due(items, 4, count)
+    assert compaction_due(items, 3, count)
+
+
+def test_compaction_is_not_due_where_a_summary_would_replace_nothing() -> None:
+    assert not compaction_due([SYSTEM, ASKED, MORE], 1, count)
+    assert not compaction_due(view(ASKED, ANSWER, COMPACTION, MORE), 1, count)
+
+
+def test_a_transcript_has_calls_and_outputs_in_words() -> None:
+    custom = CustomToolCall(call_id="c2", name="patch", input="+1")
+    patched = CustomToolCallOutput(call_id="c2", output=[InputText(text="done")])
+    words = Message(role="assistant", content=[OutputText(text="noon")])
+    assert transcript([ASKED, THOUGHT, CALL, OUTPUT, custom, patched, words]) == [
+        "user:\nwhat time is it?",
+        'assistant calls clock (c1):\n{"zone":"utc"}',
+        "output of c1:\n12:00",
+        "assistant calls patch (c2):\n+1",
+        "output of c2:\ndone",
+        "assistant:\nnoon",
+    ]
+
+
+def test_a_transcript_names_images_and_files_and_holds_none_of_their_data() -> None:
+    parts = [
+        InputImage(image_url="data:image/png;base64,AAAA"),
+        InputImage(image_url="https://example.org/a.png"),
+        InputFile(file_data="data:application/pdf;base64,BBBB", filename="report.pdf"),
+        InputFile(file_data="data:application/pdf;base64,BBBB"),
+    ]
+    (passage,) = transcript([Message(role="user", content=[*parts])])
+    assert passage == "user:\n[image]\n[image: https://example.org/a.png]\n[file: report.pdf]\n[file]"
+
+
+def test_a_transcript_holds_so_much_of_an_item_that_is_not_understood() -> None:
+    small = OpaqueItem("web_search_call", {"type": "web_search_call", "id": "ws_1"})
+    large = OpaqueItem("image_generation_call", {"result": "x" * 100_000})
+    first, second = transcript([small, large])
+    assert first == 'web_search_call:\n{"type":"web_search_call","id":"ws_1"}'
+    assert len(second) < 5_000
+    assert "[96013 characters are left out here]" in second
+
+
+@given(st.text(min_size=1_000, max_size=5_000))
+def test_a_shortened_passage_keeps_both_ends_and_says_what_is_missing(passage: str) -> None:
+    shorter = shortened(passage)
+    assert shorter is not None
+    assert shorter.startswith(passage[:250])
+    assert shorter.endswith(passage[-250:])
+    assert "characters are left out here" in shorter
+
+
+def test_shortening_comes_to_an_end() -> None:
+    passage: str | None = "x" * 1_000_000
+    steps = 0
+    while passage is not None:
+        passage = shortened(passage)
+        steps += 1
+    assert steps < 20
+
+
+def test_a_request_for_a_summary_is_plain_text_that_every_chat_backend_takes() -> None:
+    history: list[Item] = [
+        ASKED,
+        CALL,
+        OUTPUT,
+        Message(role="user", content=[InputImage(image_url="data:x")]),
+    ]
+    request = summary_request(transcript(history), model="m", earlier="before", instructions="be brief")
+    payload = build_payload(build_turn(request, model="m"), Quirks(images=None))
+    system, user = payload.body["messages"]
+    assert (system["role"], user["role"], payload.downgrades) == ("system", "user", ())
+    assert "tools" not in payload.body
+    for text in ("12:00", "<instructions>\nbe brief\n", "<summary_of_what_came_before>\nbefore\n"):
+        assert text in user["content"]
+
+
+def test_a_request_for_a_summary_has_no_empty_sections() -> None:
+    (question,) = summary_request(["user:\nhi"], model="m").items
+    assert isinstance(question, Message)
+    assert "instructions" not in question.content
+    assert "came_before" not in question.content

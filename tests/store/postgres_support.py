@@ -26,7 +26,7 @@ STATEMENTS = {
         INSERT INTO items (tenant, chain, pos, id, type, body)
         SELECT 't', chain, pos, pos, 'message', '' FROM generate_series(1, 5) chain, generate_series(1, 4000) pos
     """,
-    "explain_history": f"EXPLAIN {load_statements('postgres')['history']}",
+    "explain_history_part": f"EXPLAIN {load_statements('postgres')['history_part']}",
     "mistake": "SELECT nonsense FROM owners",
 }
 

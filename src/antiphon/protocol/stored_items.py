@@ -1,5 +1,7 @@
 """Items as text, for stores: what was written comes back the same."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from antiphon.protocol.items import Item, OpaqueItem, TypedItem
@@ -28,6 +30,12 @@ def item_from_text(kind: str, text: str) -> Item:
     if kind in TYPED_TAGS:
         return _typed.decode(text)
     return OpaqueItem(kind, msgspec.json.decode(text))
+
+
+def items_from_texts(texts: Iterable[Sequence[str]]) -> list[Item]:
+    """Items of these types and texts. There may be thousands, so no call more than necessary."""
+    decode = _typed.decode
+    return [decode(text) if kind in TYPED_TAGS else item_from_text(kind, text) for kind, text in texts]
 
 
 TYPED_TAGS = frozenset(str(member.__struct_config__.tag) for member in TypedItem.__args__)

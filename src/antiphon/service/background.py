@@ -19,7 +19,6 @@ from antiphon.protocol.response import Response, new_response
 from antiphon.runs.base import Engine
 from antiphon.service.create import Creator, Place, Prior, Run
 from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
-from antiphon.service.keeping import KeepNothing
 from antiphon.store.base import UNFINISHED, Claim, Fenced, StoredResponse
 from antiphon.turn.machine import Machine
 
@@ -50,7 +49,7 @@ class Background:
     async def submit(self, request: CreateResponse, body: bytes, tenant: str) -> Response:
         """A queued response. Whatever can be refused at once is refused here."""
         creator = self.creator
-        run = Run(creator, request, Place(tenant), KeepNothing())
+        run = Run(creator, request, Place(tenant), None)
         resolved = await run.check()
         response = new_response(resolved, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)

@@ -5,7 +5,6 @@
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
-from antiphon.service.keeping import Keeper, KeepNothing, StoreKeeper
+from antiphon.service.keeping import Keeper, StoreKeeper
 from antiphon.service.resolve import CONVERSATION_LEASE, Resolved, Resolver, Session, model_view
 from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
@@ -58,7 +57,7 @@ class Creator:
 
     def start(self, request: CreateResponse, tenant: str, session: Session | None = None) -> "Run":
         """A run of this request; nothing happens until its events are read."""
-        keeper = StoreKeeper(self.store, tenant, self.patience) if request.stored else KeepNothing()
+        keeper = StoreKeeper(self.store, tenant, self.patience) if request.stored else None
         return Run(self, request, Place(tenant, session), keeper)
 
     async def prepare(
@@ -88,14 +87,14 @@ class Prior(Struct, frozen=True):
 
 
 class Run:
-    """One response under way."""
+    """One response under way. Without a keeper it is kept nowhere."""
 
     def __init__(
         self,
         creator: Creator,
         request: CreateResponse,
         place: Place,
-        keeper: Keeper,
+        keeper: Keeper | None,
         prior: Prior | None = None,
     ) -> None:
         _refuse_unserved(request)
@@ -118,9 +117,12 @@ class Run:
         """
         try:
             plan = await self._plan(await self.resolve())
-            async with aclosing(self._attempts(plan)) as batches:
+            batches = self._attempts(plan)
+            try:
                 async for events in batches:
                     yield events
+            finally:
+                await batches.aclose()
         except BaseException:
             if self._machine is None:
                 await self._leave()
@@ -200,9 +202,7 @@ class Run:
     async def _plan(self, view: Sequence[Item]) -> Plan:
         """What the model sees of a conversation that is compacted, or is to be compacted now."""
         request = self._resolved.request
-        if not request.params.context_management and not any(
-            isinstance(item, Compaction | CompactionTrigger) for item in view
-        ):
+        if not request.params.context_management and not any(isinstance(item, _COMPACTING) for item in view):
             return Plan(view)
         plan = await self._creator.compactor.plan(
             view,
@@ -230,18 +230,20 @@ class Run:
                 if self._settled():
                     return
             said = False
+            batches = prepared.chunks()
             try:
-                async with aclosing(prepared.chunks()) as batches:
-                    async for chunks in batches:
-                        said = said or bool(chunks)
-                        yield self._machine_events(chunks, turn, prepared)
-                        if self._entered:
-                            await self._stay()
+                async for chunks in batches:
+                    said = said or bool(chunks)
+                    yield self._machine_events(chunks, turn, prepared)
+                    if self._entered:
+                        await self._stay()
                 return
             except BackendError as error:
                 attempt = None if said else attempt.after(error, self._resolved.request)
                 if attempt is None:
                     yield self._failed(error)
+            finally:
+                await batches.aclose()
 
     def _build(self, attempt: Attempt) -> TurnRequest:
         request = self._resolved.request
@@ -324,7 +326,8 @@ class Run:
         now = int(self._creator.clock())
         events = [*untold, *machine.end(now)]
         try:
-            await self._keeper.keep(self._record(machine.response), events)
+            if self._keeper is not None:
+                await self._keeper.keep(self._record(machine.response), events)
         except AntiphonError as error:
             logger.error("response %s could not be kept: %s", self.id, error.message)
             events = [*untold, *machine.end(now, unkept=error)]
@@ -348,6 +351,9 @@ class Run:
         if session is not None and not resolved.request.stored:
             items = (*resolved.history, *resolved.request.items, *response.output)
             session.remember(response, items, resolved.request.tools)
+
+
+_COMPACTING = (Compaction, CompactionTrigger)
 
 
 def _refuse_unserved(request: CreateResponse) -> None:

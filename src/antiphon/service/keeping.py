@@ -45,10 +45,3 @@ class StoreKeeper:
                 logger.warning("response %s waits for the database", stored.response.id)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-
-class KeepNothing:
-    """For responses that are stored nowhere."""
-
-    async def keep(self, stored: StoredResponse, events: Sequence[Event]) -> None:
-        """Nothing to do."""

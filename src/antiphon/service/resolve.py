@@ -42,6 +42,9 @@ CONVERSATION_LEASE = 60.0
 """Seconds for which a response holds its conversation without saying that it is still at work."""
 
 
+NOTHING = Continuation(())
+
+
 class Session(Protocol):
     """The memory of one connection: responses that are stored nowhere else."""
 
@@ -56,7 +59,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A request with what it stands on. `request.items` have ids and hold no references."""
+    """A request with what it stands on. Its items hold no references, and have ids if they are kept."""
 
     request: CreateResponse
     history: Sequence[Item] = ()
@@ -76,27 +79,35 @@ class Resolver:
 
     async def resolve(self, request: CreateResponse, response_id: str) -> Resolved:
         """Look everything up; a conversation is locked for this response."""
-        base, rooted = await self._base(request, response_id)
+        base, rooted = NOTHING, True
+        if request.params.previous_response_id is not None:
+            base, rooted = await self._continued(request.params.previous_response_id)
+        elif request.conversation_id is not None:
+            base = await self.store.enter(
+                self.tenant, request.conversation_id, response_id, CONVERSATION_LEASE
+            )
         if base.tools and self.inherit_tools and not request.tools:
             request = replace(request, tools=base.tools)
-        items = [with_id(await self._dereference(item), self.new_id) for item in request.items]
-        check_outputs(base.items, items)
-        return Resolved(replace(request, items=tuple(items)), base.items, rooted)
+        if any(isinstance(item, ItemReference) for item in request.items):
+            request = replace(request, items=await self._dereferenced(request.items))
+        check_outputs(base.items, request.items)
+        if request.stored or self.session is not None:
+            request = replace(request, items=tuple(with_id(item, self.new_id) for item in request.items))
+        return Resolved(request, base.items, rooted)
 
-    async def _base(self, request: CreateResponse, response_id: str) -> tuple[Continuation, bool]:
-        conversation, parent = request.conversation_id, request.params.previous_response_id
-        if conversation is not None:
-            entered = await self.store.enter(self.tenant, conversation, response_id, CONVERSATION_LEASE)
-            return entered, True
-        if parent is None:
-            return Continuation(()), True
+    async def _continued(self, parent: str) -> tuple[Continuation, bool]:
         recalled = self.session.recall(parent) if self.session is not None else None
         if recalled is not None:
             return recalled, False
         return await self.store.continuation(self.tenant, parent), True
 
-    async def _dereference(self, item: Item) -> Item:
-        return await self.store.item(self.tenant, item.id) if isinstance(item, ItemReference) else item
+    async def _dereferenced(self, items: Iterable[Item]) -> tuple[Item, ...]:
+        return tuple(
+            [
+                await self.store.item(self.tenant, item.id) if isinstance(item, ItemReference) else item
+                for item in items
+            ]
+        )
 
 
 def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
@@ -124,8 +135,13 @@ def with_id(item: Item, new_id: Callable[[str], str]) -> Item:
     return replace(item, id=new_id(prefix)) if isinstance(item.id, UnsetType) else item
 
 
+_CHANGED = (Reasoning, FunctionCall, CustomToolCall)
+
+
 def model_view(items: Sequence[Item], sealer: Sealer) -> list[Item]:
     """The items as the model sees them: envelopes opened, and no call that broke off and was not answered."""
+    if not any(isinstance(item, _CHANGED) for item in items):
+        return list(items)
     answered = {item.call_id for item in items if isinstance(item, FunctionCallOutput | CustomToolCallOutput)}
     return [_opened(item, sealer) for item in items if not _broken_off(item, answered)]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from antiphon.protocol.items import Item, OutputItem
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.response import Response, ResponseStatus
-from antiphon.protocol.stored_items import item_from_text, item_to_text, item_type
+from antiphon.protocol.stored_items import item_from_text, item_to_text, item_type, items_from_texts
 from antiphon.protocol.tools import Tool
 from antiphon.store.database import Row
 
@@ -53,4 +53,4 @@ def input_from_text(text: str) -> tuple[Item, ...]:
 
 def items_from_rows(rows: Sequence[Row]) -> list[Item]:
     """The items of rows that hold a type and a text."""
-    return [item_from_text(kind, body) for kind, body in rows]
+    return items_from_texts(rows)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type
-from antiphon.store.database import Script, Statement
+from antiphon.store.database import Row, Script, Statement
 
 
 class Position(NamedTuple):
@@ -41,6 +41,14 @@ def branch(tenant: str, at: Position, chain: str, length: int) -> Script[Positio
     if not (yield Statement("start_chain", (tenant, chain, at.chain, at.pos, at.pos + length, 0))):
         raise AlreadyStored
     return Position(chain, at.pos)
+
+
+def history(tenant: str, at: Position) -> Script[list[Row]]:
+    """Type and body of everything before a position, oldest first: one range of items per branch."""
+    rows: list[Row] = []
+    for chain, limit in reversed((yield Statement("path", (tenant, *at)))):
+        rows += yield Statement("history_part", (tenant, chain, limit))
+    return rows
 
 
 def put(tenant: str, at: Position, items: Sequence[Item], response_id: str | None) -> Script[None]:

@@ -109,7 +109,7 @@ def enter(
     if not (yield Statement("lock_conversation", (tenant, conversation_id, response_id, lease))):
         yield from _refuse(tenant, conversation_id)
     _, head = yield from _find(tenant, conversation_id, "conversation")
-    items = yield Statement("history", (tenant, conversation_id, head))
+    items = yield from chains.history(tenant, Position(conversation_id, head))
     last = yield Statement("last_response_in_conversation", (tenant, conversation_id, now))
     return Continuation(items_from_rows(items), tools_from_text(last[0][0]) if last else ())
 

@@ -111,7 +111,7 @@ def continuation(tenant: str, response_id: str, now: int) -> Script[Continuation
     chain, _, end, status, body, _ = yield from _find(tenant, response_id, now, "previous_response_id")
     if status in UNFINISHED:
         raise not_finished(response_id, status)
-    rows = yield Statement("history", (tenant, chain, end))
+    rows = yield from chains.history(tenant, Position(chain, end))
     return Continuation(items_from_rows(rows), tools_from_text(body))
 
 

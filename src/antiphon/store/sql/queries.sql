@@ -48,19 +48,11 @@ SELECT chain, lim FROM segments ORDER BY depth;
 -- name: add_item
 INSERT INTO items (tenant, chain, pos, id, response, type, body) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
--- name: history
--- CROSS JOIN: SQLite keeps the order of the tables, so every segment is one range of the primary key.
-WITH RECURSIVE segments (chain, lim) AS (
-    SELECT $2::text, $3::bigint
-    UNION ALL
-    SELECT c.parent_chain, c.parent_pos
-    FROM segments s JOIN chains c ON c.tenant = $1 AND c.id = s.chain
-    WHERE c.parent_chain IS NOT NULL
-)
-SELECT i.type, i.body FROM segments s CROSS JOIN items i
-WHERE i.tenant = $1 AND i.chain = s.chain AND i.pos < s.lim
-    AND (i.hidden_from IS NULL OR i.hidden_from >= s.lim)
-ORDER BY i.pos;
+-- name: history_part
+-- What of one chain belongs to a history that leaves the chain at $3.
+SELECT type, body FROM items
+WHERE tenant = $1 AND chain = $2 AND pos < $3 AND (hidden_from IS NULL OR hidden_from >= $3)
+ORDER BY pos;
 
 -- name: items_between
 SELECT type, body FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 AND pos < $4 ORDER BY pos;

@@ -1,5 +1,8 @@
 -- Chains hold items at positions; a branch begins at a position of its parent chain and counts on from there,
 -- so a history is read in order of position: one range of items per branch.
+--
+-- Tables of small rows are WITHOUT ROWID. Responses and items are not: a key tree moves every row of more than
+-- about 1,000 bytes to a page of its own.
 
 CREATE TABLE chains (
     tenant text NOT NULL,
@@ -36,7 +39,7 @@ CREATE TABLE responses (
     next_event integer,       -- NULL: there is no event log
     ended_at real,            -- when the event log got its last event
     PRIMARY KEY (tenant, id)
-) WITHOUT ROWID;
+);
 CREATE INDEX responses_by_chain ON responses (tenant, chain, end_pos);
 CREATE INDEX responses_by_age ON responses (tenant, created_at, id);
 CREATE INDEX responses_unfinished ON responses (status) WHERE status IN ('queued', 'in_progress');
@@ -53,7 +56,7 @@ CREATE TABLE items (
     body text NOT NULL,
     hidden_from integer,      -- taken out of its conversation: histories that end beyond are without it
     PRIMARY KEY (tenant, chain, pos)
-) WITHOUT ROWID;
+);
 CREATE INDEX items_by_id ON items (tenant, id);
 
 CREATE TABLE conversations (
@@ -95,12 +98,12 @@ CREATE TABLE api_keys (
 -- the primary key wherever a tenant is named, and would look for one item among all of them.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
-    ('responses', 'responses', '1000000 100000 1'),
+    ('responses', 'sqlite_autoindex_responses_1', '1000000 100000 1'),
     ('responses', 'responses_by_chain', '1000000 100000 10 1'),
     ('responses', 'responses_by_age', '1000000 100000 10 1'),
     ('responses', 'responses_unfinished', '1000 500'),
     ('responses', 'responses_by_expiry', '1000000 10'),
     ('responses', 'responses_with_log', '10000 1'),
-    ('items', 'items', '1000000 100000 40 1'),
+    ('items', 'sqlite_autoindex_items_1', '1000000 100000 40 1'),
     ('items', 'items_by_id', '1000000 100000 1');
 ANALYZE sqlite_schema;

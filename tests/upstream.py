@@ -20,6 +20,7 @@ class Upstream:
         self.requests: list[JsonObject] = []
         self.headers: list[dict[str, str]] = []
         self.cut_off = threading.Event()
+        self.gate = threading.Event()
         self.finished = 0
         self.url = ""
 
@@ -91,6 +92,20 @@ class Upstream:
         await _chunk(response, {"choices": [], "usage": USAGE})
         await response.write(b"data: [DONE]\n\n")
         self.finished += 1
+        return response
+
+    async def _gated(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
+        """Says one word, and two more when the gate is opened."""
+        response = await _begin(request)
+        for word in ("one ", "two ", "three"):
+            delta = {"content": word}
+            await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            while not self.gate.is_set():
+                await asyncio.sleep(0.01)
+                if request.transport is None or request.transport.is_closing():
+                    return response
+        await _chunk(response, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        await response.write(b"data: [DONE]\n\n")
         return response
 
     async def _breaks(self, request: web.Request, body: JsonObject) -> web.StreamResponse:

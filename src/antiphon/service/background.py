@@ -61,13 +61,19 @@ class Background:
             input=resolved.items,
             expires_at=creator.expires_at(),
         )
-        await creator.store.submit(tenant, stored, body, events)
         try:
+            await creator.store.submit(tenant, stored, body, events)
             await self.engine.submit(tenant, run.id)
         except AntiphonError:
-            await creator.store.delete(tenant, run.id)
+            await self._take_back(run, tenant)
             raise
         return machine.response
+
+    async def _take_back(self, run: Run, tenant: str) -> None:
+        """The client is told that there is no such response, so there must be none."""
+        with suppress(AntiphonError):
+            await run.leave()
+            await self.creator.store.delete(tenant, run.id)
 
     async def work(self, tenant: str, response_id: str) -> None:
         """Make a submitted response, or go on with it. Returns when it has ended or is somebody else's."""

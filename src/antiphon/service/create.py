@@ -5,13 +5,14 @@
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
-from antiphon.errors import AntiphonError, BackendBroken, BackendError, Unsupported
+from antiphon.errors import AntiphonError, BackendBroken, BackendError, RequestError, Unsupported
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Compaction, CompactionTrigger, CustomToolCall, FunctionCall, Item
@@ -125,7 +126,7 @@ class Run:
                 await batches.aclose()
         except BaseException:
             if self._machine is None:
-                await self._leave()
+                await self.leave()
             raise
         if self._machine is None:
             raise BackendBroken("The backend ended the turn without an answer.")
@@ -168,7 +169,7 @@ class Run:
             attempt = Attempt(self._routes, view)
             attempt.route.backend.prepare(self._build(attempt))
         except AntiphonError:
-            await self._leave()
+            await self.leave()
             raise
         return self._resolved.request
 
@@ -315,7 +316,8 @@ class Run:
             await self._creator.store.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
             self._entered = self._creator.clock()
 
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
+        """Nothing comes of this run: let go of its conversation."""
         conversation = self._resolved.request.conversation_id
         if self._entered and conversation is not None:
             await self._creator.store.leave(self._place.tenant, conversation, self.id)
@@ -331,10 +333,18 @@ class Run:
         except AntiphonError as error:
             logger.error("response %s could not be kept: %s", self.id, error.message)
             events = [*untold, *machine.end(now, unkept=error)]
+            await self._keep_failure(machine.response, events, error)
         else:
             self._remember(machine.response)
         self.ended = True
         return events
+
+    async def _keep_failure(self, response: Response, events: Sequence[Event], error: AntiphonError) -> None:
+        """A store that refuses a response where it belongs, because its conversation was lost to another one,
+        takes it as failed. A store that is away is not asked again."""
+        if isinstance(error, RequestError) and self._keeper is not None:
+            with suppress(AntiphonError):
+                await self._keeper.keep(self._record(response), events)
 
     def _record(self, response: Response) -> StoredResponse:
         resolved = self._resolved

@@ -14,7 +14,7 @@ from msgspec import Struct
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.protocol.events import EVENT_TYPES, Event
 from antiphon.protocol.sse import SseReader, SseRenderer
-from antiphon.store.base import Events, Fenced, Store, StoredResponse
+from antiphon.store.base import LOG_GAP, Events, Fenced, Store, StoredResponse
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def rest(row: Events, number: int) -> bytes:
 
 
 class Unkept(Exception):
-    """The end of a response could not be stored, and not because somebody else did it: start anew."""
+    """A crash of the database has lost events that were stored, but not durably: go on from what is there."""
 
 
 class EventLog:
@@ -110,7 +110,9 @@ class EventLog:
             try:
                 await _insist(lambda: self._store.finish(self._tenant, self._token, stored, last))
             except AntiphonError as error:
-                raise Unkept(error.message) from error
+                if error.code == LOG_GAP:
+                    raise Unkept(error.message) from error
+                raise
             self._waiting.clear()
         self._store.signals.publish(f"events:{self._id}")
 

@@ -16,6 +16,8 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
 from antiphon.store.signals import Signals
 
+LOG_GAP = "event_log_gap"
+"""The code of the error when events to be logged do not follow on those that are there."""
 UNFINISHED = frozenset({"queued", "in_progress"})
 
 

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
 from antiphon.store import chains, conversations, responses
-from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse, Unowned, response_not_found
+from antiphon.store.base import (
+    LOG_GAP,
+    UNFINISHED,
+    Claim,
+    Events,
+    Fenced,
+    StoredResponse,
+    Unowned,
+    response_not_found,
+)
 from antiphon.store.bodies import input_from_text, input_to_text, response_from_text, response_to_text
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
@@ -94,7 +103,7 @@ def _gap(response_id: str, stored: int, events: Events) -> AntiphonError:
     message = (
         f"The log of response '{response_id}' ends before event {stored}, not {events.first}. Claim it again."
     )
-    return AntiphonError(message, code="event_log_gap")
+    return AntiphonError(message, code=LOG_GAP)
 
 
 def _log(tenant: str, response_id: str, events: Events) -> Script[None]:

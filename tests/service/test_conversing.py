@@ -1,0 +1,117 @@
+"""Responses in a conversation: the lock that they hold, and what becomes of it."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.errors import BackendTimeout, InvalidRequest
+from antiphon.protocol.events import Event
+from antiphon.protocol.parse_create import create_from
+from antiphon.service import resolve
+from antiphon.service.create import Creator
+from antiphon.store.base import Conversation, Page, Store
+from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.service.conftest import MakeCreator
+from tests.turn.folding import to_wire
+from tests.turn.order import check_order
+
+
+@pytest.fixture(autouse=True)
+async def conversation(store: Store) -> None:
+    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+
+
+async def converse(creator: Creator, **params: Any) -> list[dict[str, Any]]:
+    asked = {"model": "m", "input": "hi", "stream": True, "conversation": "conv_1", **params}
+    run = creator.start(create_from(**asked), "t")
+    events: list[Event] = [event async for batch in run.events() for event in batch]
+    wire = [to_wire(event) for event in events]
+    check_order(wire)
+    return wire
+
+
+async def items(store: Store) -> int:
+    return len((await store.conversation_items("t", "conv_1", Page())).items)
+
+
+async def test_a_response_is_appended_and_says_where_it_belongs(
+    make_creator: MakeCreator, store: Store
+) -> None:
+    backend = ScriptedBackend.saying("a")
+    creator = make_creator(backend)
+    events = await converse(creator)
+    assert events[-1]["response"]["conversation"] == {"id": "conv_1"}
+    await converse(creator, conversation={"id": "conv_1"})
+    assert len(backend.turns[-1].items) == 3
+    assert await items(store) == 4
+
+
+async def test_a_second_response_at_the_same_time_is_refused(make_creator: MakeCreator) -> None:
+    async def reentrant(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("a")]
+        with pytest.raises(InvalidRequest) as locked:
+            await converse(creator)
+        assert (locked.value.code, locked.value.param) == ("conversation_locked", "conversation")
+        yield [Finished("stop")]
+
+    creator = make_creator(ScriptedBackend(reentrant))
+    assert (await converse(creator))[-1]["response"]["status"] == "completed"
+
+
+async def test_what_fails_at_once_lets_go_and_leaves_nothing(make_creator: MakeCreator, store: Store) -> None:
+    with pytest.raises(BackendTimeout):
+        await converse(make_creator(ScriptedBackend([BackendTimeout()])))
+    assert await items(store) == 0
+    assert (await converse(make_creator(ScriptedBackend.saying("a"))))[-1]["response"][
+        "status"
+    ] == "completed"
+
+
+async def test_what_fails_later_is_kept_outside_of_the_conversation(
+    make_creator: MakeCreator, store: Store
+) -> None:
+    events = await converse(make_creator(ScriptedBackend([[TextDelta("a")]])))
+    assert events[-1]["type"] == "response.failed"
+    assert (await store.response("t", events[-1]["response"]["id"])).status == "failed"
+    assert await items(store) == 0
+
+
+async def test_a_long_response_holds_its_conversation(
+    make_creator: MakeCreator, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, leases = 1000.0, list[float]()
+    enter = store.enter
+
+    async def noted(tenant: str, conversation_id: str, response_id: str, lease: float) -> Any:
+        leases.append(lease)
+        return await enter(tenant, conversation_id, response_id, lease)
+
+    async def long(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        nonlocal now
+        for _ in range(4):
+            now += resolve.CONVERSATION_LEASE / 2
+            yield []
+        yield [TextDelta("a"), Finished("stop")]
+
+    monkeypatch.setattr(store, "enter", noted)
+    await converse(make_creator(ScriptedBackend(long), clock=lambda: now))
+    assert leases == [resolve.CONVERSATION_LEASE] * 5
+
+
+async def test_who_has_lost_the_conversation_has_failed(
+    make_creator: MakeCreator, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def robbed(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("a")]
+        await store.enter("t", "conv_1", "resp_other", 60)
+        yield [Finished("stop")]
+
+    monkeypatch.setattr(resolve, "CONVERSATION_LEASE", 0.0)
+    monkeypatch.setattr("antiphon.service.create.CONVERSATION_LEASE", 1e9)
+    events = await converse(make_creator(ScriptedBackend(robbed)))
+    assert events[-1]["type"] == "response.failed"
+    assert (await store.response("t", events[-1]["response"]["id"])).status == "failed"
+    assert await items(store) == 0

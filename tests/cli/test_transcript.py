@@ -46,7 +46,7 @@ from antiphon.protocol.items import (
                 ],
             ),
             "user",
-            "Look:\n[image https://x/y.png]\n[file a.pdf]\n[audio]",
+            "Look:\n[image: https://x/y.png]\n[file: a.pdf]\n[sound]",
         ),
         (
             Message(role="assistant", content=[OutputText(text="Yes"), Refusal(refusal="No")]),

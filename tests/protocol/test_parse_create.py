@@ -398,3 +398,10 @@ def test_hosted_tools_and_formats_are_echoed_whole() -> None:
     echoed = echo(tools=[{"type": "web_search", "search_context_size": "low"}], text={"format": form})
     assert echoed["tools"] == [{"type": "web_search", "search_context_size": "low"}]
     assert echoed["text"]["format"] == form
+
+
+def test_an_id_that_no_index_could_hold_is_refused() -> None:
+    item = {"role": "user", "content": "x", "id": "m" * 257}
+    with pytest.raises(InvalidRequest) as caught:
+        create_from(model="m", input=[item])
+    assert (caught.value.param, caught.value.code) == ("input[0].id", "string_above_max_length")

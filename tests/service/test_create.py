@@ -385,3 +385,15 @@ async def test_items_without_an_id_get_one_when_they_are_stored(
     assert str(message.id).startswith("msg_0")
     assert isinstance(mine, Message)
     assert mine.id == "msg_mine"
+
+
+async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCreator) -> None:
+    calling = ScriptedBackend([[CallStarted(0, "call_1", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
+    creator = make_creator(calling)
+    first = await ask(creator, tools=[TOOL])
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
+    await ask(creator, input=[output], previous_response_id=first.id)
+    for sent, parent in (([output], None), ([output, {**output, "call_id": "call_2"}], first.id)):
+        with pytest.raises(InvalidRequest, match="No tool call found") as caught:
+            await ask(creator, input=sent, previous_response_id=parent)
+        assert caught.value.param == f"input[{len(sent) - 1}].call_id"

@@ -55,13 +55,13 @@ def shortened(passage: str) -> str | None:
 def _passage(item: Item) -> str:
     match item:
         case Message():
-            return f"{item.role}:\n{_text(item.content)}"
+            return f"{item.role}:\n{words(item.content)}"
         case FunctionCall():
             return f"assistant calls {item.name} ({item.call_id}):\n{item.arguments}"
         case CustomToolCall():
             return f"assistant calls {item.name} ({item.call_id}):\n{item.input}"
         case FunctionCallOutput() | CustomToolCallOutput():
-            return f"output of {item.call_id}:\n{_text(item.output)}"
+            return f"output of {item.call_id}:\n{words(item.output)}"
         case OpaqueItem():
             return f"{item.type}:\n{_opaque(item)}"
         case Reasoning() | Compaction() | CompactionTrigger() | ItemReference():
@@ -70,7 +70,8 @@ def _passage(item: Item) -> str:
             assert_never(item)
 
 
-def _text(content: str | Sequence[MessagePart]) -> str:
+def words(content: str | Sequence[MessagePart]) -> str:
+    """A content as text: images and files by their names only."""
     return content if isinstance(content, str) else "\n".join(_part(part) for part in content)
 
 

@@ -405,3 +405,9 @@ def test_an_id_that_no_index_could_hold_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         create_from(model="m", input=[item])
     assert (caught.value.param, caught.value.code) == ("input[0].id", "string_above_max_length")
+
+
+def test_what_is_said_in_a_conversation_is_stored() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        create_from(model="m", input="x", conversation="conv_1", store=False)
+    assert (caught.value.param, caught.value.code) == ("store", "mutually_exclusive_parameters")

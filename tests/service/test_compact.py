@@ -30,6 +30,7 @@ from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.router import Route, Router
+from antiphon.service.summarise import BROKEN_OFF
 from antiphon.store.base import Continuation, Store, item_not_found, response_not_found
 from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
@@ -146,7 +147,6 @@ async def test_what_no_backend_can_do_better_is_raised() -> None:
     [
         [Finished("stop")],
         [TextDelta(" \n"), Finished("stop")],
-        [TextDelta("half a"), Finished("length")],
         [TextDelta("half a"), Finished("content_filter")],
         [TextDelta("half a")],
     ],
@@ -154,6 +154,11 @@ async def test_what_no_backend_can_do_better_is_raised() -> None:
 async def test_half_a_summary_or_none_is_an_error(chunks: Sequence[Chunk]) -> None:
     with pytest.raises(BackendBroken):
         await compactor(saying(*chunks)).summarise([ASKED], model="m")
+
+
+async def test_a_summary_that_was_cut_off_says_so() -> None:
+    summary = await compactor(saying(TextDelta("half a"), Finished("length"))).summarise([ASKED], model="m")
+    assert summary.text == f"half a\n{BROKEN_OFF}"
 
 
 async def test_a_history_that_is_too_long_for_the_model_is_summarised_in_parts() -> None:

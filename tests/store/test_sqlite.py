@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import sqlite3
+import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -284,3 +285,12 @@ async def test_opening_at_the_same_time_migrates_once(path: Path) -> None:
     connection = sqlite_file.connect(path)
     assert connection.execute("SELECT count(*) FROM schema_migrations").fetchone() == (1,)
     connection.close()
+
+
+async def test_nobody_else_on_the_machine_may_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "antiphon.db"
+    database = await SqliteDatabase.open(path)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (path.parent, *path.parent.iterdir())}
+    await database.aclose()
+    assert modes.pop("new") == 0o700
+    assert set(modes.values()) == {0o600}

@@ -197,3 +197,13 @@ def test_a_request_for_a_summary_has_no_empty_sections() -> None:
     assert isinstance(question, Message)
     assert "instructions" not in question.content
     assert "came_before" not in question.content
+
+
+def test_a_summary_may_not_be_longer_than_what_it_replaces() -> None:
+    limits = [
+        summary_request(["word " * count], model="m").params.max_output_tokens
+        for count in (1, 1_000, 100_000)
+    ]
+    assert limits[0] == 256
+    assert 1_200 < (limits[1] or 0) < 1_400
+    assert limits[2] == 4_096

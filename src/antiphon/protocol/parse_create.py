@@ -47,6 +47,9 @@ def _check_state(raw: RawCreate) -> None:
     if raw.background and raw.store is False:
         message = "'background' needs a stored response: leave 'store' out or set it to true."
         raise InvalidRequest(message, param="background", code="mutually_exclusive_parameters")
+    if raw.conversation is not None and raw.store is False:
+        message = "What is said in a 'conversation' is stored: leave 'store' out or set it to true."
+        raise InvalidRequest(message, param="store", code="mutually_exclusive_parameters")
 
 
 def _check_input(raw: RawCreate) -> None:

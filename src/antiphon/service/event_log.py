@@ -32,7 +32,12 @@ class _Typed(Struct):
 
 def read_log(rows: Sequence[Events]) -> list[Event]:
     """The events of a log."""
-    return [_read(data) for row in rows for data in SseReader().feed(row.data)]
+    return [event for row in rows for event in read_events(row.data)]
+
+
+def read_events(data: bytes) -> list[Event]:
+    """Rendered events, read back."""
+    return [_read(payload) for payload in SseReader().feed(data)]
 
 
 def _read(data: bytes) -> Event:

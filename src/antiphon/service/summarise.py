@@ -23,6 +23,8 @@ from antiphon.turn.machine import Machine
 from antiphon.turn.transcript import shortened
 from antiphon.turn.usage import together
 
+BROKEN_OFF = "[The summary breaks off here; what came after this is not known any more.]"
+
 Beat = Callable[[], Awaitable[None]]
 """Called whenever the model gives a sign of life."""
 
@@ -94,10 +96,8 @@ class Summariser:
 
 
 def _summary(response: Response) -> Summary:
-    """What the model said. Half a summary is none: the rest would be forgotten in silence."""
-    if response.incomplete_details is not None:
-        reason = response.incomplete_details.reason
-        raise BackendBroken(f"The model did not finish its summary of the conversation ({reason}).")
+    """What the model said. Where it was cut off, that is said too: what is missing is not forgotten in
+    silence, and a long conversation can go on even with a model that does not know when to stop."""
     parts = [
         part.text
         for item in response.output
@@ -108,4 +108,9 @@ def _summary(response: Response) -> Summary:
     text = "\n".join(parts).strip()
     if not text:
         raise BackendBroken("The model gave no summary of the conversation. Compact with another model.")
+    cut = response.incomplete_details
+    if cut is not None and cut.reason != "max_output_tokens":
+        raise BackendBroken(f"The model did not finish its summary of the conversation ({cut.reason}).")
+    if cut is not None:
+        text += f"\n{BROKEN_OFF}"
     return Summary(text, response.usage)

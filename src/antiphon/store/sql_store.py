@@ -166,8 +166,8 @@ class SqlStore:
         return await self._db.write(runs.claim(tenant, response_id, owner, lease, self._now()))
 
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
-        """Add to the event log. The loss of its end by a power failure is made good by the next claim."""
-        await self._db.write(runs.append(tenant, response_id, token, events), durable=False)
+        """Add to the event log, durably: those who follow have heard what is in it."""
+        await self._db.write(runs.append(tenant, response_id, token, events))
 
     async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
         """The last events and the final response, at once."""

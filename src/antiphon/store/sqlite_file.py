@@ -22,6 +22,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     try:
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # it holds what people said; SQLite gives its log the same mode
         connection = sqlite3.connect(
             path or ":memory:",
             timeout=BUSY_TIMEOUT,

@@ -19,6 +19,7 @@ from antiphon.protocol.items import (
     Message,
 )
 from antiphon.protocol.requests import CreateBody, CreateResponse
+from antiphon.turn.token_estimate import estimate_tokens
 
 OpenSummary = Callable[[str], str | None]
 """The summary in an envelope, or None if there is none."""
@@ -30,6 +31,10 @@ HEADING = (
     "Summary of the conversation so far. The earlier turns are no longer shown, except for the messages "
     "above. This is a record, not a new instruction: go on from where it ends."
 )
+
+SHORTEST_LIMIT = 256
+LONGEST_LIMIT = 4_096
+"""Tokens that a summary may have: no more than what it replaces, and always with room for what follows it."""
 
 _SUMMARISER = """\
 You summarise a conversation between a user and an assistant, so that the assistant can continue it from \
@@ -96,7 +101,10 @@ def summary_request(
         "Write the summary of all of this now.",
     ]
     question = Message(role="user", content="\n\n".join(filter(None, sections)))
-    params = CreateBody(model=model, instructions=_SUMMARISER, store=False, stream=True)
+    limit = max(SHORTEST_LIMIT, min(LONGEST_LIMIT, estimate_tokens((question,), None, ())))
+    params = CreateBody(
+        model=model, instructions=_SUMMARISER, store=False, stream=True, max_output_tokens=limit
+    )
     return CreateResponse(params=params, items=(question,), tools=(), tool_choice="auto")
 
 

@@ -4,6 +4,7 @@ The lock is the kernel's: it goes with the process, however that ends. So whoeve
 left unfinished is nobody's.
 """
 
+import asyncio
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,9 @@ try:
     import fcntl
 except ImportError:  # Windows has no such lock; there, one server per file is the operator's promise.
     fcntl = None
+
+LOOK = 1.0
+"""Seconds between two looks whether the lock is free."""
 
 
 class SoleEngine:
@@ -42,6 +46,11 @@ class SoleEngine:
             return False
         self._lock = file
         return True
+
+    async def acquired(self) -> None:
+        """Return when this process is the one that works."""
+        while not self.acquire():  # noqa: ASYNC110 -- the kernel tells nobody when a lock is free
+            await asyncio.sleep(LOOK)
 
     async def submit(self, tenant: str, response_id: str) -> None:
         """Have a response made here."""

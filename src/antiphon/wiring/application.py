@@ -86,15 +86,17 @@ async def _serve(
             raise SettingsError(no_keys(settings.server.host))
         if settings.lasting:
             _run(stack, keys.watch(services.store))
-            _look_after(stack, services.background)
+            _run(stack, _look_after(services.background))
         _run(stack, keep_tidy(services.store))
         yield services
 
 
-def _look_after(stack: AsyncExitStack, background: Background) -> None:
+async def _look_after(background: Background) -> None:
+    """Take up what was left behind; on an SQLite file, once no other process works there."""
     engine = background.engine
-    if not isinstance(engine, SoleEngine) or engine.acquire():
-        _run(stack, background.look_after())
+    if isinstance(engine, SoleEngine):
+        await engine.acquired()
+    await background.look_after()
 
 
 def _run(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

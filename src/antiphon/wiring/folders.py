@@ -44,7 +44,7 @@ def seal_secret(settings: Settings, folder: Path) -> bytes:
 
 
 def _make_secret(path: Path) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.touch(mode=0o600)
     fresh.write_bytes(secrets.token_bytes(32))

@@ -115,3 +115,13 @@ async def test_who_has_lost_the_conversation_has_failed(
     assert events[-1]["type"] == "response.failed"
     assert (await store.response("t", events[-1]["response"]["id"])).status == "failed"
     assert await items(store) == 0
+
+
+async def test_a_request_that_is_refused_leaves_no_lock(make_creator: MakeCreator) -> None:
+    creator = make_creator(ScriptedBackend.saying("a"))
+    stray = [{"type": "function_call_output", "call_id": "call_unknown", "output": "1"}]
+    with pytest.raises(InvalidRequest, match="No tool call found"):
+        await converse(creator, input=stray)
+    with pytest.raises(InvalidRequest, match="not available"):
+        await converse(creator, tools=[{"type": "file_search", "vector_store_ids": []}])
+    assert (await converse(creator))[-1]["response"]["status"] == "completed"

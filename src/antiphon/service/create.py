@@ -186,12 +186,12 @@ class Run:
         creator, place = self._creator, self._place
         if self._resolved.request.stored:
             await creator.store.check()
+        if self._resolved.request.conversation_id is not None:
+            self._entered = creator.clock()
         resolver = Resolver(
             creator.store, creator.ids.new, creator.inherit_tools, place.tenant, place.session
         )
         resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
-        if resolved.request.conversation_id is not None:
-            self._entered = creator.clock()
         return model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
 
     def _whole(self) -> list[Item]:
@@ -320,7 +320,8 @@ class Run:
         """Nothing comes of this run: let go of its conversation."""
         conversation = self._resolved.request.conversation_id
         if self._entered and conversation is not None:
-            await self._creator.store.leave(self._place.tenant, conversation, self.id)
+            with suppress(AntiphonError):  # what went wrong before is told; the lock ends by itself
+                await self._creator.store.leave(self._place.tenant, conversation, self.id)
 
     async def _finish(self, machine: Machine, untold: Sequence[Event] = ()) -> list[Event]:
         """Commit, then tell: the events that are not told yet, and the last ones. What could not be kept

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from msgspec import to_builtins
 
 from antiphon import Antiphon, RequestError, Route, ScriptedBackend, Settings, SettingsError
 from antiphon.backends.scripted import Step
-from antiphon.settings import SealSettings, ServerSettings, UpstreamSettings
+from antiphon.errors import NotFound
+from antiphon.protocol.events import OutputTextDelta, ResponseCompleted, ResponseCreated
+from antiphon.protocol.response import Response
+from antiphon.settings import SealSettings, ServerSettings, StoreSettings, UpstreamSettings
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from antiphon.wiring import buffered, make_endpoint, seal_secret
@@ -19,22 +23,95 @@ from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 
 SETTINGS = Settings(seal=SealSettings(key="test"))
+IN_MEMORY = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
 
 
 def antiphon(backend: ScriptedBackend, settings: Settings = SETTINGS) -> Antiphon:
     return Antiphon(settings, routes=[Route("m", backend)])
 
 
+def halting_backend() -> ScriptedBackend:
+    """Says one word and then nothing."""
+
+    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("first")]
+        await asyncio.Event().wait()
+
+    return ScriptedBackend(play)
+
+
+def said(response: Response) -> str:
+    return to_builtins(response.output)[0]["content"][0]["text"]
+
+
 async def test_a_response_is_created() -> None:
     async with antiphon(ScriptedBackend.saying("Hel", "lo")) as service:
         response = await service.create(model="m", input="hi")
-        assert to_builtins(response.output)[0]["content"][0]["text"] == "Hello"
+        assert said(response) == "Hello"
         assert await service.models() == ["m"]
 
 
 async def test_a_response_is_streamed() -> None:
     async with antiphon(ScriptedBackend.saying("Hel", "lo")) as service:
         check_order([to_wire(event) async for event in service.stream(model="m", input="hi")])
+
+
+async def test_a_stream_that_is_left_is_kept_as_cancelled() -> None:
+    async with antiphon(halting_backend()) as service:
+        response_id = ""
+        async with aclosing(service.stream(model="m", input="hi")) as events:
+            async for event in events:
+                if isinstance(event, ResponseCreated):
+                    response_id = event.response.id
+                if isinstance(event, OutputTextDelta):
+                    break
+        kept = await service.retrieve(response_id)
+        assert (kept.status, said(kept)) == ("cancelled", "first")
+
+
+async def test_a_background_response_is_queued_followed_and_retrieved() -> None:
+    async with antiphon(ScriptedBackend.saying("Hel", "lo"), IN_MEMORY) as service:
+        queued = await service.create(model="m", input="hi", background=True)
+        assert queued.status == "queued"
+        events = [event async for event in service.follow(queued.id)]
+        check_order([to_wire(event) for event in events])
+        assert isinstance(events[-1], ResponseCompleted)
+        assert await service.retrieve(queued.id) == events[-1].response
+        assert [event async for event in service.follow(queued.id, after=4)] == events[5:]
+
+
+async def test_a_background_response_is_streamed_as_well() -> None:
+    async with antiphon(ScriptedBackend.saying("Hel", "lo"), IN_MEMORY) as service:
+        stream = service.stream(model="m", input="hi", background=True)
+        kinds = [to_wire(event)["type"] async for event in stream]
+        assert (kinds[1], kinds[-1]) == ("response.queued", "response.completed")
+
+
+async def test_a_background_response_is_cancelled() -> None:
+    async with antiphon(halting_backend(), IN_MEMORY) as service:
+        queued = await service.create(model="m", input="hi", background=True)
+        async for event in service.follow(queued.id):
+            if isinstance(event, OutputTextDelta):
+                break
+        cancelled = await service.cancel(queued.id)
+        assert (cancelled.status, said(cancelled)) == ("cancelled", "first")
+        assert await service.retrieve(queued.id) == cancelled
+
+
+async def test_a_deleted_response_is_gone() -> None:
+    async with antiphon(ScriptedBackend.saying("x"), IN_MEMORY) as service:
+        response = await service.create(model="m", input="hi")
+        await service.delete(response.id)
+        for gone in (service.retrieve(response.id), service.delete(response.id)):
+            with pytest.raises(NotFound):
+                await gone
+
+
+async def test_a_conversation_is_compacted() -> None:
+    async with antiphon(ScriptedBackend.saying("They said hi."), IN_MEMORY) as service:
+        response = await service.create(model="m", input="hi")
+        compacted = await service.compact(model="m", previous_response_id=response.id)
+        assert [item["type"] for item in to_builtins(compacted.output)] == ["message", "compaction"]
 
 
 async def test_a_bad_request_is_raised() -> None:

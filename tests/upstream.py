@@ -95,9 +95,9 @@ class Upstream:
         return response
 
     async def _gated(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
-        """Says one word, and two more when the gate is opened."""
+        """Says one word; and what it was asked when the gate is opened."""
         response = await _begin(request)
-        for word in ("one ", "two ", "three"):
+        for word in ("Well, ", _text(body["messages"][-1]["content"])):
             delta = {"content": word}
             await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
             while not self.gate.is_set():

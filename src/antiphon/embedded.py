@@ -4,6 +4,9 @@ async with Antiphon() as antiphon:
     response = await antiphon.create(model="local", input="Hello")
     async for event in antiphon.stream(model="local", input="Hello"):
         ...
+    queued = await antiphon.create(model="local", input="Hello", background=True)
+    async for event in antiphon.follow(queued.id):
+        ...
     client = antiphon.openai_client()   # the official SDK, bound to this object in memory
 """
 
@@ -12,10 +15,15 @@ from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from antiphon.errors import SettingsError
+from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
-from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.parse_create import create_from, parse_create
+from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
+from antiphon.service.event_log import read_events
 from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
 from antiphon.service.services import Services
@@ -46,16 +54,54 @@ class Antiphon:
         await self._stack.aclose()
 
     async def create(self, **params: Any) -> Response:
-        """One response, whole. Takes the parameters of ``POST /v1/responses``; a failure is raised."""
-        return await self._open().creator.start(create_from(**params), DEFAULT_TENANT).result()
+        """One response, whole; with `background=True`, queued. A failure is raised.
+
+        Takes the parameters of ``POST /v1/responses``.
+        """
+        services, body = self._open(), msgspec.json.encode(params)
+        request = parse_create(body)
+        if request.params.background:
+            return await services.background.submit(request, body, DEFAULT_TENANT)
+        return await services.creator.start(request, DEFAULT_TENANT).result()
 
     async def stream(self, **params: Any) -> AsyncGenerator[Event, None]:
-        """The events of one response as they come."""
-        run = self._open().creator.start(create_from(**{**params, "stream": True}), DEFAULT_TENANT)
-        async with aclosing(run.events()) as batches:
-            async for events in batches:
-                for event in events:
+        """The events of one response as they come. Who leaves early cancels it, unless it is made in the
+        background."""
+        if params.get("background"):
+            events = self.follow((await self.create(**params)).id)
+        else:
+            events = self._events(create_from(**{**params, "stream": True}))
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def retrieve(self, response_id: str) -> Response:
+        """A stored response; one that is still being made as far as it has come."""
+        return await self._open().stored.retrieve(DEFAULT_TENANT, response_id)
+
+    async def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
+        """The events of a background response with numbers above `after`: what was said, then as they come.
+
+        Who leaves early can come back; the response is made anyway.
+        """
+        pieces = self._open().background.follow(DEFAULT_TENANT, response_id, after)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                for event in read_events(piece):
                     yield event
+
+    async def cancel(self, response_id: str) -> Response:
+        """End a background response; the response as it is now."""
+        return await self._open().background.cancel(DEFAULT_TENANT, response_id)
+
+    async def delete(self, response_id: str) -> None:
+        """Forget a response; one that is still being made is cancelled first."""
+        await self._open().stored.delete(DEFAULT_TENANT, response_id)
+
+    async def compact(self, **params: Any) -> CompactedResponse:
+        """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
+        compactor = self._open().creator.compactor
+        return await compactor.compact(msgspec.json.encode(params), DEFAULT_TENANT)
 
     async def models(self) -> list[str]:
         """The names of the models that can be asked."""
@@ -77,6 +123,16 @@ class Antiphon:
             http_client=memory_client(app),
             max_retries=0,
         )
+
+    async def _events(self, request: CreateResponse) -> AsyncGenerator[Event, None]:
+        run = self._open().creator.start(request, DEFAULT_TENANT)
+        try:
+            async with aclosing(run.events()) as batches:
+                async for events in batches:
+                    for event in events:
+                        yield event
+        finally:
+            await run.abandon()  # which does nothing if it has ended
 
     def _open(self) -> Services:
         if self._services is None:

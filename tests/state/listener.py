@@ -3,10 +3,10 @@
 import json
 import threading
 import time
-from contextlib import closing
+import urllib.request
+from collections.abc import Iterable
 from typing import Any
 
-import httpx
 from openai import OpenAI
 
 from tests.serving import Served
@@ -28,17 +28,20 @@ def follow(served: Served, response_id: str) -> list[dict[str, Any]]:
 class Listener:
     """Hears a stream to its end, in a thread of its own. The official client would raise at an `error`."""
 
-    def __init__(self, served: Served, method: str, path: str, body: object = None) -> None:
-        self._request = httpx.Request(method, f"{served.base_url}{path}", json=body)
-        self._speaking = threading.Event()
+    def __init__(self, served: Served, path: str, body: object = None) -> None:
+        data = None if body is None else json.dumps(body).encode()
+        self._request = urllib.request.Request(
+            f"{served.base_url}{path}", data, {"content-type": "application/json"}
+        )
+        self._words = threading.Semaphore(0)
         self._heard: list[dict[str, Any]] = []
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def wait_for_a_word(self) -> None:
-        """Return when the model has begun to speak."""
-        assert self._speaking.wait(PATIENCE), "the model never spoke"
+        """Return when the model has spoken; the next time, when it has spoken again."""
+        assert self._words.acquire(timeout=PATIENCE), "the model is silent"
 
     def to_the_end(self) -> list[dict[str, Any]]:
         """Everything that was heard, up to `[DONE]`."""
@@ -50,31 +53,32 @@ class Listener:
 
     def _listen(self) -> None:
         try:
-            with httpx.Client(timeout=PATIENCE) as client, closing(client.send(self._request, stream=True)) as answer:
+            with urllib.request.urlopen(self._request, timeout=PATIENCE) as answer:
                 self._hear(answer)
         except Exception as error:  # noqa: BLE001 -- it belongs to whoever asks for the end
             self._broken = error
 
-    def _hear(self, answer: httpx.Response) -> None:
-        answer.raise_for_status()
-        data = (line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: "))
-        for piece in data:
-            if piece == "[DONE]":
+    def _hear(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            kind, _, data = line.rstrip().partition(b": ")
+            if kind != b"data":
+                continue
+            if data == b"[DONE]":
                 return
-            self._heard.append(json.loads(piece))
+            self._heard.append(json.loads(data))
             if self._heard[-1]["type"] == "response.output_text.delta":
-                self._speaking.set()
+                self._words.release()
         raise AssertionError("the stream broke off")
 
 
 def listen_to_new(served: Served, model: str, text: str = "x") -> Listener:
     """Ask for a stream and hear it."""
-    return Listener(served, "POST", "/responses", {"model": model, "input": text, "stream": True})
+    return Listener(served, "/responses", {"model": model, "input": text, "stream": True})
 
 
 def listen_to_background(served: Served, response_id: str) -> Listener:
     """Follow a background response."""
-    return Listener(served, "GET", f"/responses/{response_id}?stream=true")
+    return Listener(served, f"/responses/{response_id}?stream=true")
 
 
 def wait_for_log(served: Served, text: str) -> None:

@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.checks.base import Check
-from antiphon.cli.checks.configuration import check_address, check_configuration, check_store
+from antiphon.cli.checks.configuration import check_address, check_configuration
 from antiphon.cli.checks.installation import check_folder, check_packages, check_python, check_terminal
 from antiphon.cli.checks.local import check_engine, check_generation, check_weights
+from antiphon.cli.checks.store import check_store
 from antiphon.cli.checks.upstreams import check_upstream
 from antiphon.cli.failure import FAILED
 from antiphon.cli.log import configure_logging
@@ -80,7 +81,7 @@ def examine(options: SettingsOptions, encoding: str) -> list[Check]:
         checks.append(terminal)
     checks.append(check_folder("data folder", data_folder()))
     if settings is not None:
-        checks += [check_address(settings), check_store(settings)]
+        checks += [check_address(settings), asyncio.run(check_store(settings))]
         checks += asyncio.run(_ask_upstreams(settings))
         checks += _examine_local(settings) if settings.serves_local_model else []
     return checks

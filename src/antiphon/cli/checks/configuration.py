@@ -94,16 +94,6 @@ def check_address(settings: Settings) -> Check:
     return passed("address", found)
 
 
-def check_store(settings: Settings) -> Check:
-    """Where responses are kept."""
-    url = settings.store.url
-    if url == "memory:":
-        return passed(
-            "store", f"memory:, the newest {settings.store.memory_responses:,} responses of this process"
-        )
-    return passed("store", url)
-
-
 def name_of(upstream: UpstreamSettings) -> str:
     """How an upstream is called in the report."""
     return f"upstream {upstream.name or upstream.kind}"

@@ -14,7 +14,7 @@ from antiphon.cli.options import LOCAL_ALIAS
 from antiphon.cli.weights import ENGINE
 from antiphon.embedded import Antiphon
 from antiphon.errors import AntiphonError
-from antiphon.settings import Settings
+from antiphon.settings import Settings, StoreSettings
 from antiphon.wiring import models_folder
 
 PATIENCE = 120.0
@@ -56,7 +56,7 @@ def _check_digest(row: Weights, path: Path) -> Check:
 async def check_generation(settings: Settings) -> Check:
     """Load the model and have it say something."""
     local = msgspec.structs.replace(settings.local, enabled=True)
-    alone = msgspec.structs.replace(settings, upstreams=(), local=local)
+    alone = msgspec.structs.replace(settings, upstreams=(), local=local, store=StoreSettings(url="none"))
     began = time.perf_counter()
     try:
         async with asyncio.timeout(PATIENCE), Antiphon(alone) as antiphon:

@@ -1,0 +1,36 @@
+"""A server whose database has no room left while a file named SWITCH exists.
+
+python -m tests.state.filling_server SWITCH PORT STORE UPSTREAM
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from antiphon.cli import main
+from antiphon.store.database import Script
+from antiphon.store.sqlite import SqliteDatabase
+
+ROOM = 2**31 - 2
+"""The most pages that SQLite takes."""
+
+
+def fill_while(switch: Path) -> None:
+    """From now on, the switch is looked at before every write."""
+    write: Any = SqliteDatabase.write
+
+    def pages() -> int:
+        """A limit below what is there means: not one page more."""
+        return 1 if switch.exists() else ROOM
+
+    async def limited(self: Any, script: Script[Any], *, durable: bool = True) -> Any:
+        self._writer._connection.execute(f"PRAGMA max_page_count = {pages()}").fetchall()
+        return await write(self, script, durable=durable)
+
+    SqliteDatabase.write = limited
+
+
+if __name__ == "__main__":
+    switch, port, store, upstream = sys.argv[1:]
+    fill_while(Path(switch))
+    main(["serve", "--port", port, "--store", store, "--upstream", upstream])

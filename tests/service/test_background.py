@@ -16,7 +16,7 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.sse import SseReader
 from antiphon.runs.tasks import TaskEngine
 from antiphon.service import event_log
-from antiphon.service.background import MAX_ATTEMPTS, Background
+from antiphon.service.background import COMMENT, MAX_ATTEMPTS, Background
 from antiphon.service.create import Creator
 from antiphon.store.base import Conversation, Events, Page, Store
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
@@ -326,3 +326,17 @@ async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Mak
     assert (await store.conversation_items("t", "conv_1", Page())).items == [], "nothing came of it"
     second = await submit(background, conversation="conv_1")
     await background.cancel("t", second.id)
+
+
+async def test_a_follower_of_a_silent_response_is_sent_a_sign_of_life(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.service.background.HEARTBEAT", 0.0)
+    monkeypatch.setattr("antiphon.service.background.POLL", 0.01)
+    background = make(ScriptedBackend(Stalling([TextDelta("a")])))
+    response = await submit(background)
+    async with asyncio.timeout(10), aclosing(background.follow("t", response.id)) as pieces:
+        async for piece in pieces:
+            if piece == COMMENT:
+                break
+    assert SseReader().feed(COMMENT) == []

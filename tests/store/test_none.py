@@ -31,7 +31,7 @@ async def test_whoever_asks_for_state_is_told_to_send_the_history(nothing: Store
 
 async def test_nothing_is_made_in_the_background(nothing: Store) -> None:
     with pytest.raises(Unsupported, match="background"):
-        await nothing.submit("t", queued("1"), b"{}", events(0))
+        await nothing.submit("t", queued("1"), b"{}", events(0), "nobody")
     assert await nothing.claim("t", "resp_1", "o") is None
     assert await nothing.unowned(1.0) == ()
     for call in (nothing.append("t", "resp_1", 1, events(0)), nothing.finish("t", 1, ended("1"), events(0))):

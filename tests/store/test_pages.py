@@ -97,7 +97,7 @@ async def test_paging_ends_even_where_an_id_comes_twice(store: Store) -> None:
 async def test_the_input_of_an_unfinished_response_is_listed_behind_its_history(store: Store) -> None:
     await store.save("t", turn("1"))
     waiting = queued("4", "1")
-    await store.submit("t", waiting, b"{}", events(0))
+    await store.submit("t", waiting, b"{}", events(0), "nobody")
     expected = ["1?", "1!", "4?"]
     assert await page(store, limit=3, order="asc") == (expected, False)
     assert await page(store, limit=2) == (["4?", "1!"], True)

@@ -206,7 +206,11 @@ async def test_responses_are_listed_newest_first(store: Store) -> None:
     await store.save("t", turn("b", "a", created_at=2))
     await store.save("t", turn("d", conversation="conv_1", created_at=3, expires_at=5000))
     await store.submit(
-        "t", replace(queued("e"), response=replace(queued("e").response, created_at=4)), b"{}", events(0)
+        "t",
+        replace(queued("e"), response=replace(queued("e").response, created_at=4)),
+        b"{}",
+        events(0),
+        "nobody",
     )
     listed = await store.list_responses("t", limit=10)
     assert names(listed) == ["e", "d", "c", "b", "a"]

@@ -15,7 +15,7 @@ REQUEST = '{"model":"m","input":"ü"}'.encode()
 
 
 async def submit(store: Store, name: str = "1", parent: str | None = None) -> None:
-    await store.submit("t", queued(name, parent), REQUEST, events(0, 2))
+    await store.submit("t", queued(name, parent), REQUEST, events(0, 2), "nobody")
 
 
 async def claimed(store: Store, owner: str = "o1", name: str = "1") -> Claim:
@@ -32,7 +32,7 @@ async def numbers(store: Store, after: int = -1) -> list[tuple[int, int]]:
 async def test_a_submitted_response_waits_with_everything_it_needs(store: Store) -> None:
     opaque = OpaqueItem("program", {"type": "program", "id": "cm_1", "n": 1.0})
     waiting = replace(queued("1"), input=(says("a"), opaque), expires_at=5000)
-    await store.submit("t", waiting, REQUEST, events(0, 2))
+    await store.submit("t", waiting, REQUEST, events(0, 2), "nobody")
     assert encoded(await store.response("t", "resp_1")) == encoded(waiting.response)
     claim = await claimed(store)
     assert (claim.token, claim.attempt, claim.request, claim.expires_at) == (1, 1, REQUEST, 5000)
@@ -194,7 +194,7 @@ async def test_two_runs_after_one_response_are_two_branches(store: Store) -> Non
 
 async def test_a_run_in_a_conversation_adds_to_it_at_its_end(store: Store) -> None:
     await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
-    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2))
+    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
     await store.add_items("t", "conv_1", [says("b")])
     await store.enter("t", "conv_1", "resp_1", 1000.0)
     token = (await claimed(store)).token
@@ -205,7 +205,7 @@ async def test_a_run_in_a_conversation_adds_to_it_at_its_end(store: Store) -> No
 
 async def test_a_run_can_end_although_its_conversation_was_deleted(store: Store) -> None:
     await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
-    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2))
+    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
     await store.delete_conversation("t", "conv_1")
     token = (await claimed(store)).token
     await store.finish("t", token, ended("1", conversation="conv_1"), events(2))
@@ -224,7 +224,7 @@ async def test_a_deleted_run_is_gone(store: Store, count_rows: CountRows) -> Non
 
 
 async def test_an_expired_run_is_gone(store: Store, clock: Clock) -> None:
-    await store.submit("t", replace(queued("1"), expires_at=1010), REQUEST, events(0))
+    await store.submit("t", replace(queued("1"), expires_at=1010), REQUEST, events(0), "nobody")
     clock.now = 1010.0
     assert await store.claim("t", "resp_1", "o1") is None
     assert await store.unowned(1000.0) == []
@@ -242,3 +242,11 @@ async def test_ending_without_further_events_is_possible(store: Store) -> None:
     token = (await claimed(store)).token
     await store.finish("t", token, ended("1"), Events(2, 0, b""))
     assert await numbers(store) == [(0, 2)]
+
+
+async def test_a_submitted_response_is_left_to_a_submitter_that_lives(store: Store) -> None:
+    await store.beat("o1")
+    await store.submit("t", queued("1"), REQUEST, events(0, 2), "o1")
+    assert await store.unowned(60) == []
+    assert await store.claim("t", "resp_1", "o2", 60) is None
+    assert await store.claim("t", "resp_1", "o1", 60) is not None

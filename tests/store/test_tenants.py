@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "delete_item": lambda store, known: store.delete_item("b", f"conv_{known}", f"msg_{known}"),
     "enter": lambda store, known: store.enter("b", f"conv_{known}", "resp_new", 1000.0),
     "leave": lambda store, known: store.leave("b", f"conv_{known}", "resp_new"),
-    "submit_after": lambda store, known: store.submit("b", queued("new", known), b"{}", events(0)),
+    "submit_after": lambda store, known: store.submit("b", queued("new", known), b"{}", events(0), "nobody"),
     "claim": lambda store, known: store.claim("b", f"resp_run{known}", "o"),
     "append": lambda store, known: store.append("b", f"resp_run{known}", 1, events(1)),
     "finish": lambda store, known: store.finish("b", 1, ended(f"run{known}"), events(1)),
@@ -43,7 +43,7 @@ async def foreign(store: Store) -> Store:
     await store.save("a", turn("known"))
     await store.add_conversation("a", Conversation(id="conv_known", created_at=1), [says("known")])
     await store.enter("a", "conv_known", "resp_new", 1000.0)
-    await store.submit("a", queued("runknown"), b"{}", events(0))
+    await store.submit("a", queued("runknown"), b"{}", events(0), "nobody")
     await store.claim("a", "resp_runknown", "o")
     return store
 

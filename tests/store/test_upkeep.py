@@ -19,7 +19,7 @@ async def test_expired_responses_are_erased_as_if_deleted(
     await store.save("t", turn("2", "1", expires_at=1030))
     await store.save("u", turn("3", expires_at=1010))
     await store.save("t", turn("4"))
-    await store.submit("t", replace(queued("5"), expires_at=1010), b"{}", events(0))
+    await store.submit("t", replace(queued("5"), expires_at=1010), b"{}", events(0), "nobody")
     assert await store.sweep() == 0
     clock.now = 1010.0
     assert await store.sweep() == 3
@@ -61,7 +61,7 @@ async def test_event_logs_are_erased_some_time_after_the_end(
     patient = SqlStore(opened.database, LocalSignals(), clock)
     hasty = SqlStore(opened.database, LocalSignals(), clock, log_ttl=-1.0)
     for name in ("1", "2"):
-        await patient.submit("t", queued(name), b"{}", events(0))
+        await patient.submit("t", queued(name), b"{}", events(0), "nobody")
     claim = await patient.claim("t", "resp_1", "o")
     assert claim is not None
     await patient.finish("t", claim.token, ended("1"), events(1))
@@ -87,7 +87,7 @@ async def test_a_bounded_store_forgets_the_oldest_and_cuts_no_history(
     opened: Opened, clock: Clock, count_rows: CountRows
 ) -> None:
     store = SqlStore(opened.database, LocalSignals(), clock, limit=2)
-    await store.submit("t", queued("waiting"), b"{}", events(0))
+    await store.submit("t", queued("waiting"), b"{}", events(0), "nobody")
     await store.save("t", turn("1", created_at=1))
     await store.save("t", turn("2", "1", created_at=2))
     await store.save("t", turn("3", "2", created_at=3))

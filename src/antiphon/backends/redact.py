@@ -13,6 +13,7 @@ _KEY_SHAPES = re.compile(
     | \beyJ[\w-]{8,}\.[\w-]+\.[\w-]*                     # a JSON web token
     | (?<=key=)[^\s"'&,;<>]{6,}
     | (?<=token=)[^\s"'&,;<>]{6,}
+    | (?<=password=)[^\s"'&,;<>]+
     | (?<=://)[^\s/@"'<>]+(?=@)                          # user and password in a URL
     """
 )

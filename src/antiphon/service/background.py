@@ -28,6 +28,9 @@ MAX_ATTEMPTS = 4
 """Claims after which a response that brings down its process again and again is given up."""
 POLL = 0.5
 """Seconds after which a follower looks by itself: signals may get lost."""
+HEARTBEAT = 10.0
+"""Seconds of silence after which a follower is sent a comment, so that nothing on the way gives up."""
+COMMENT = b": still here\n\n"
 LOOK = 5.0
 """Seconds after which a worker looks by itself whether somebody has ended its response."""
 
@@ -62,7 +65,7 @@ class Background:
             expires_at=creator.expires_at(),
         )
         try:
-            await creator.store.submit(tenant, stored, body, events)
+            await creator.store.submit(tenant, stored, body, events, self.engine.owner)
             await self.engine.submit(tenant, run.id)
         except AntiphonError:
             await self._take_back(run, tenant)
@@ -156,6 +159,7 @@ class Background:
         """The events with higher numbers than `after`, as they are stored, until the last one."""
         store = self.creator.store
         await self._check_log(tenant, response_id, after)
+        silent_since = asyncio.get_running_loop().time()
         with store.signals.subscribe(f"events:{response_id}") as more:
             while True:
                 try:
@@ -167,6 +171,12 @@ class Background:
                     after = row.first + row.count - 1
                 if ended:
                     return
+                now = asyncio.get_running_loop().time()
+                if rows:
+                    silent_since = now
+                elif now - silent_since > HEARTBEAT:
+                    silent_since = now
+                    yield COMMENT
                 await more.wait(POLL)
 
     async def _check_log(self, tenant: str, response_id: str, after: int) -> None:

@@ -17,7 +17,8 @@ from antiphon.protocol.tools import Tool
 from antiphon.store.signals import Signals
 
 LOG_GAP = "event_log_gap"
-"""The code of the error when events to be logged do not follow on those that are there."""
+"""The code of the error when events to be logged do not follow on those that are there: the database has
+forgotten some, as one may that took over from another."""
 UNFINISHED = frozenset({"queued", "in_progress"})
 
 
@@ -215,8 +216,10 @@ class Store(Protocol):
 
     # Runs: responses that are made in the background
 
-    async def submit(self, tenant: str, stored: StoredResponse, request: bytes, events: Events) -> None:
-        """Keep a queued response with its first events. Nobody owns it yet. Repeating it changes nothing."""
+    async def submit(
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+    ) -> None:
+        """Keep a queued response with its first events. It is the submitter's, who will see to it."""
         ...
 
     async def claim(

@@ -113,7 +113,9 @@ class NoStore:
 
     # Runs
 
-    async def submit(self, tenant: str, stored: StoredResponse, request: bytes, events: Events) -> None:
+    async def submit(
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+    ) -> None:
         """What is made in the background could not be fetched."""
         message = "This server keeps no state, so it makes no responses in the background. Leave it out."
         raise Unsupported(message, param="background", code="unsupported_parameter")

@@ -37,7 +37,7 @@ def save(tenant: str, stored: StoredResponse) -> Script[None]:
     row = (
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(stored.parent, stored.conversation, response.status, response_to_text(response)),
-        *(None, None, response.created_at, stored.expires_at, None),
+        *(None, None, response.created_at, stored.expires_at, None, None),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored

@@ -19,7 +19,7 @@ from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
 
 
-def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events) -> Script[None]:
+def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str) -> Script[None]:
     """Keep a queued response. It stands where it goes on from, so that this stays."""
     response = stored.response
     at = yield from _stand(tenant, stored)
@@ -27,7 +27,7 @@ def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events) 
     row = (
         *(tenant, response.id, chain, pos, pos, pos, stored.parent, stored.conversation, response.status),
         *(response_to_text(response), input_to_text(stored.input), request.decode()),
-        *(response.created_at, stored.expires_at, events.first + events.count),
+        *(response.created_at, stored.expires_at, events.first + events.count, owner),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored

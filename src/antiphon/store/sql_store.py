@@ -154,10 +154,12 @@ class SqlStore:
 
     # Runs
 
-    async def submit(self, tenant: str, stored: StoredResponse, request: bytes, events: Events) -> None:
+    async def submit(
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+    ) -> None:
         """Keep a queued response. Submitting it again changes nothing."""
         with suppress(AlreadyStored):
-            await self._db.write(runs.submit(tenant, stored, request, events))
+            await self._db.write(runs.submit(tenant, stored, request, events, owner))
 
     async def claim(
         self, tenant: str, response_id: str, owner: str, lease: float | None = None

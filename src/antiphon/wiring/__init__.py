@@ -1,5 +1,6 @@
 """The composition root: settings in, concrete objects out. Nothing else names a concrete class."""
 
+from antiphon.wiring.alone import lock_path
 from antiphon.wiring.application import build_app, open_services
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
@@ -11,6 +12,7 @@ __all__ = [
     "build_app",
     "data_folder",
     "key_pepper",
+    "lock_path",
     "make_endpoint",
     "make_ids",
     "models_folder",

@@ -20,6 +20,11 @@ LOOK = 1.0
 """Seconds between two looks whether the lock is free."""
 
 
+def lock_path(store: Path) -> Path:
+    """The lock file of an SQLite store."""
+    return store.with_name(f"{store.name}.lock")
+
+
 class SoleEngine:
     """An engine that works only while this process holds the lock file."""
 

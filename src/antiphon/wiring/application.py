@@ -23,7 +23,7 @@ from antiphon.service.services import Services, assemble
 from antiphon.service.upkeep import keep_tidy
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
 from antiphon.turn.sealing import Sealer
-from antiphon.wiring.alone import SoleEngine
+from antiphon.wiring.alone import SoleEngine, lock_path
 from antiphon.wiring.backends import open_routes
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
@@ -71,7 +71,7 @@ def _make_engine(settings: Settings, background: Background) -> Engine:
     if settings.lasting:
         path = store_path(settings)
         engine = DbosEngine(str(path.with_name(f"{path.name}.runs")), background.work, owner=owner)
-        return SoleEngine(engine, path.with_name(f"{path.name}.lock"))
+        return SoleEngine(engine, lock_path(path))
     return TaskEngine(background.work, owner=owner)
 
 

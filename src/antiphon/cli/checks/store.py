@@ -10,7 +10,7 @@ from antiphon.cli.checks.installation import check_folder
 from antiphon.errors import AntiphonError
 from antiphon.settings import POSTGRES, Settings
 from antiphon.store.migrations import Migration
-from antiphon.wiring import open_database, store_path
+from antiphon.wiring import lock_path, open_database, store_path
 
 try:
     import fcntl
@@ -46,7 +46,7 @@ async def _check_file(settings: Settings, path: Path) -> Check:
     if not os.access(path, os.W_OK):
         return failed("store", f"sqlite:{path} cannot be written", ANOTHER_PLACE)
     check = await _check_database(settings, f"sqlite:{path}")
-    if check.status == "ok" and _is_locked(path.with_name(f"{path.name}.lock")):
+    if check.status == "ok" and _is_locked(lock_path(path)):
         advice = "If that is not antiphon's own server, end it: a second one refuses 'background' meanwhile."
         return doubtful("store", f"{check.found}, another process works in the background on it", advice)
     return check

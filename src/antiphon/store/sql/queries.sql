@@ -97,8 +97,8 @@ DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 RETURNING pos;
 -- name: add_response
 INSERT INTO responses (
     tenant, id, chain, start_pos, output_pos, end_pos, parent, conversation, status, body,
-    input, request, created_at, expires_at, next_event
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    input, request, created_at, expires_at, next_event, owner
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: end_of_response

@@ -52,7 +52,7 @@ cover: setup  ## Run the fast tests with branch coverage
 	$(BIN)/coverage run -m pytest -q -m "not slow"
 	$(BIN)/coverage report
 
-bench: setup  ## Measure against nginx and LiteLLM, and write the table into the README
+bench: setup  ## Measure against nginx, LiteLLM and agentic-api, and write the table into the README
 	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## Remove everything that can be made again

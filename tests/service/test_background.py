@@ -87,9 +87,10 @@ async def leave_behind(make: Make, *steps: Step) -> str:
 
 async def taken_up(make: Make, response_id: str, backend: ScriptedBackend) -> list[dict[str, Any]]:
     second = make(backend)
-    await second.look_after()
+    looking = asyncio.create_task(second.look_after())
     async with asyncio.timeout(10):
         events = await heard(second, response_id)
+    looking.cancel()
     check_order(events)
     return events
 

@@ -29,6 +29,16 @@ _NAMES = {
 }
 
 
+def check_text(body: bytes) -> None:
+    """Refuse what is not UTF-8, also in members that nobody reads: the body may be stored as it is."""
+    if body.isascii():
+        return
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("The request body is not valid UTF-8.", code="invalid_json") from None
+
+
 def decode(body: bytes, kind: type[T], what: str = "The request body") -> T:
     """Decode a JSON document into a typed value."""
     try:

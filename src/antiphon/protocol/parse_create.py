@@ -6,7 +6,7 @@ import msgspec
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import decode, missing
+from antiphon.protocol.parse import check_text, decode, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_tool_choice, parse_tools
 from antiphon.protocol.requests import CreateResponse, RawCreate, TextFormat
@@ -16,6 +16,7 @@ def parse_create(body: bytes) -> CreateResponse:
     """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    check_text(body)
     return check_create(decode(body, RawCreate))
 
 

@@ -60,9 +60,7 @@ def parse_item(value: object, path: str) -> Item:
     """One item."""
     body = as_object(value, path)
     kind = _kind(body, path)
-    if isinstance(body.get("id"), str) and len(body["id"]) > MAX_ID:
-        message = f"'{path}.id' is too long; at most {MAX_ID} characters are taken."
-        raise InvalidRequest(message, param=f"{path}.id", code="string_above_max_length")
+    body = _check_id(body, kind, path)
     if kind in TYPED_ITEMS:
         normal = _NORMALISE.get(kind, _as_it_is)(body, path)
         return convert({**normal, "type": kind}, _TYPES[kind], path)
@@ -70,6 +68,20 @@ def parse_item(value: object, path: str) -> Item:
         return OpaqueItem(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not an item type of the Responses API."
     raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+
+
+def _check_id(body: JsonObject, kind: str, path: str) -> JsonObject:
+    """An id names an item, so it is a string that an index can hold; an empty one is none."""
+    given = body.get("id")
+    if given is None:
+        return body
+    given = convert(given, str, f"{path}.id")
+    if len(given) > MAX_ID:
+        message = f"'{path}.id' is too long; at most {MAX_ID} characters are taken."
+        raise InvalidRequest(message, param=f"{path}.id", code="string_above_max_length")
+    if given or kind == "item_reference":
+        return body
+    return {name: value for name, value in body.items() if name != "id"}
 
 
 def _kind(body: JsonObject, path: str) -> str:

@@ -12,14 +12,23 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from antiphon.errors import AntiphonError, BackendBroken, InvalidRequest, NotFound, StoreUnavailable
+from antiphon.errors import (
+    AntiphonError,
+    BackendBroken,
+    InvalidRequest,
+    NotFound,
+    StoreFull,
+    StoreUnavailable,
+)
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.runs.base import Engine
 from antiphon.service.create import Creator, Place, Prior, Run
 from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
-from antiphon.store.base import UNFINISHED, Claim, Fenced, StoredResponse
+from antiphon.service.resolve import kept_items
+from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse
+from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
 
 logger = logging.getLogger(__name__)
@@ -45,6 +54,7 @@ class Background:
     """Seconds of silence after which the work of another process is taken over. 0: there is no other one,
     so whatever has another owner was left behind by a process that is gone."""
     engine: Engine = field(init=False)
+    _handing_over: set[asyncio.Future[None]] = field(init=False, default_factory=set[asyncio.Future[None]])
 
     def __post_init__(self) -> None:
         self.engine = self.make_engine(self)
@@ -64,13 +74,22 @@ class Background:
             input=resolved.items,
             expires_at=creator.expires_at(),
         )
+        # A client that leaves in the middle of this must not leave half of it behind.
+        hand_over = asyncio.ensure_future(self._hand_over(run, tenant, stored, body, events))
+        self._handing_over.add(hand_over)
+        hand_over.add_done_callback(self._handing_over.discard)
+        await asyncio.shield(hand_over)
+        return machine.response
+
+    async def _hand_over(
+        self, run: Run, tenant: str, stored: StoredResponse, body: bytes, events: Events
+    ) -> None:
         try:
-            await creator.store.submit(tenant, stored, body, events, self.engine.owner)
+            await self.creator.store.submit(tenant, stored, body, events, self.engine.owner)
             await self.engine.submit(tenant, run.id)
         except AntiphonError:
             await self._take_back(run, tenant)
             raise
-        return machine.response
 
     async def _take_back(self, run: Run, tenant: str) -> None:
         """The client is told that there is no such response, so there must be none."""
@@ -84,9 +103,16 @@ class Background:
         if claim is None:
             return
         log = EventLog(self.creator.store, tenant, response_id, claim.token)
-        run = self._resume(claim, tenant, log)
+        try:
+            if claim.attempt > MAX_ATTEMPTS:
+                raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
+            run = self._resume(claim, tenant, log)
+        except AntiphonError as error:
+            with suppress(Fenced):
+                await self._end(claim, tenant, error)
+            return
         tasks = [
-            asyncio.create_task(_make(run, claim, log)),
+            asyncio.create_task(_make(run, log)),
             asyncio.create_task(log.write()),
             asyncio.create_task(self._watch(tenant, response_id)),
         ]
@@ -135,22 +161,25 @@ class Background:
             claim = await store.claim(tenant, response_id, self.engine.owner)
             if claim is not None:
                 with suppress(Fenced):
-                    await self._call_off(claim, tenant)
+                    await self._end(claim, tenant)
             response = await store.response(tenant, response_id)
         store.signals.publish(f"ended:{response_id}")
         store.signals.publish(f"events:{response_id}")
         await self.engine.stop(tenant, response_id)
         return response
 
-    async def _call_off(self, claim: Claim, tenant: str) -> None:
+    async def _end(self, claim: Claim, tenant: str, error: AntiphonError | None = None) -> None:
+        """End a claimed response without asking the model: as failed, or as cancelled."""
         creator = self.creator
         machine = Machine(claim.response, new_id=creator.ids.new)
-        events = machine.resume(read_log(claim.events)) + machine.cancel() + machine.end(int(creator.clock()))
+        events = machine.resume(read_log(claim.events))
+        events += machine.cancel() if error is None else machine.feed([Failed(error)])
+        events += machine.end(int(creator.clock()))
         stored = StoredResponse(
             response=machine.response,
             parent=claim.response.previous_response_id,
             conversation=(claim.response.conversation or {}).get("id"),
-            input=claim.input,
+            input=kept_items(claim.input),
             expires_at=claim.expires_at,
         )
         await creator.store.finish(tenant, claim.token, stored, render(events))
@@ -194,24 +223,25 @@ class Background:
             raise InvalidRequest(message, param="starting_after", code="invalid_value")
 
     async def look_after(self) -> None:
-        """Take up what was left behind: once if nobody else shares the store, else until cancelled."""
+        """Take up what others have left behind, and what slipped from our own hands, until cancelled."""
         with self.creator.store.signals.subscribe("runs") as left_behind:
             while True:
                 try:
-                    await self._take_over()
-                    if not self.lease:
-                        return
+                    # The engine does nothing about what is under way here.
+                    for left in await self.creator.store.unowned(self.lease, self.engine.owner):
+                        await self.engine.submit(left.tenant, left.id)
                 except AntiphonError as error:
                     logger.warning("cannot look for unfinished responses: %s", error.message)
                 await left_behind.wait(self.lease / 5 or LOOK)
 
-    async def _take_over(self) -> None:
-        store = self.creator.store
-        if self.lease:
-            await store.beat(self.engine.owner)
-        for left in await store.unowned(self.lease):
-            logger.info("taking up response %s", left.id)
-            await self.engine.submit(left.tenant, left.id)
+    async def live(self) -> None:
+        """Say that this process lives, until cancelled, so that others leave its work alone."""
+        while True:
+            try:
+                await self.creator.store.beat(self.engine.owner)
+            except AntiphonError as error:
+                logger.warning("cannot say that this process lives: %s", error.message)
+            await asyncio.sleep(self.lease / 5)
 
     async def aclose(self) -> None:
         """Stop working; what is unfinished is nobody's now."""
@@ -223,21 +253,20 @@ class Background:
             logger.warning("unfinished responses are taken over after %g s: %s", self.lease, error.message)
 
 
-async def _make(run: Run, claim: Claim, log: EventLog) -> None:
-    """The loop of one attempt. Whatever goes wrong ends the response as failed."""
+async def _make(run: Run, log: EventLog) -> None:
+    """The loop of one attempt. Whatever goes wrong ends the response as failed, except that the database is
+    away: the engine tries again later."""
     try:
-        if claim.attempt > MAX_ATTEMPTS:
-            raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
         async with aclosing(run.events()) as batches:
             async for events in batches:
                 if run.over:
                     log.hold(events)  # they are stored together with the end
                 else:
                     log.add(events)
+    except (Fenced, Unkept, StoreUnavailable, StoreFull):
+        raise
     except AntiphonError as error:
         await run.abort(error)
-    except (Fenced, Unkept):
-        raise
     except Exception:
         logger.exception("response %s broke", run.id)
         await run.abort(AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error"))

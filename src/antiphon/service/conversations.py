@@ -1,12 +1,15 @@
 """Conversations: named lists of items that responses, and callers by hand, append to."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from antiphon.errors import NotFound
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_conversations import NewConversation
-from antiphon.service.resolve import with_id
+from antiphon.protocol.stored_items import item_id
+from antiphon.service.resolve import identified
 from antiphon.store.base import Conversation, Store
 
 
@@ -23,12 +26,12 @@ class Conversations:
         conversation = Conversation(
             id=self.ids.new("conv"), created_at=int(self.clock()), metadata=new.metadata
         )
-        await self.store.add_conversation(tenant, conversation, self._with_ids(new.items))
+        await self.store.add_conversation(tenant, conversation, identified(new.items, self.ids.new))
         return conversation
 
     async def add(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> Sequence[Item]:
         """Append items; they come back as they are kept."""
-        kept = self._with_ids(items)
+        kept = identified(items, self.ids.new, await self._known(tenant, conversation_id, items))
         await self.store.add_items(tenant, conversation_id, kept)
         return kept
 
@@ -37,5 +40,10 @@ class Conversations:
         await self.store.delete_item(tenant, conversation_id, item_id)
         return await self.store.conversation(tenant, conversation_id)
 
-    def _with_ids(self, items: Sequence[Item]) -> list[Item]:
-        return [with_id(item, self.ids.new) for item in items]
+    async def _known(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> list[Item]:
+        """Those of these items whose ids are taken in the conversation."""
+        known: list[Item] = []
+        for given in {item_id(item) for item in items} - {""}:
+            with suppress(NotFound):
+                known.append(await self.store.conversation_item(tenant, conversation_id, given))
+        return known

@@ -3,6 +3,7 @@
 `Run.events` is the one loop; a JSON answer is its last event's response.
 """
 
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
@@ -12,16 +13,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
-from antiphon.errors import AntiphonError, BackendBroken, BackendError, RequestError, Unsupported
+from antiphon.errors import (
+    AntiphonError,
+    BackendBroken,
+    BackendError,
+    NotFound,
+    RequestError,
+    StoreFull,
+    StoreUnavailable,
+    Unsupported,
+)
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Compaction, CompactionTrigger, CustomToolCall, FunctionCall, Item
+from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.keeping import Keeper, StoreKeeper
-from antiphon.service.resolve import CONVERSATION_LEASE, Resolved, Resolver, Session, model_view
+from antiphon.service.resolve import (
+    CONVERSATION_LEASE,
+    Resolved,
+    Resolver,
+    Session,
+    kept_items,
+    model_view,
+)
 from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
@@ -168,14 +186,18 @@ class Run:
             view = self._creator.compactor.view(view, request.params, history=len(view) - len(request.items))
             attempt = Attempt(self._routes, view)
             attempt.route.backend.prepare(self._build(attempt))
-        except AntiphonError:
+        except BaseException:
             await self.leave()
             raise
         return self._resolved.request
 
     async def prepare(self) -> list[Event]:
         """Keep the request without asking the model: a response with no output, to be continued."""
-        await self.resolve()
+        try:
+            await self.resolve()
+        except BaseException:
+            await self.leave()
+            raise
         events = self._begin(None, None)
         assert self._machine is not None
         self._machine.conclude()
@@ -188,11 +210,23 @@ class Run:
             await creator.store.check()
         if self._resolved.request.conversation_id is not None:
             self._entered = creator.clock()
-        resolver = Resolver(
-            creator.store, creator.ids.new, creator.inherit_tools, place.tenant, place.session
-        )
-        resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
+        if self._prior is not None:
+            resolved = self._resolved = await self._resolve_again(self._prior)
+        else:
+            resolver = Resolver(
+                creator.store, creator.ids.new, creator.inherit_tools, place.tenant, place.session
+            )
+            resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
         return model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
+
+    async def _resolve_again(self, prior: Prior) -> Resolved:
+        """What was resolved when the response was submitted; what it stands on may be deleted by now."""
+        store, tenant, request = self._creator.store, self._place.tenant, self._resolved.request
+        request = replace(request, tools=parse_tools(prior.response.tools))
+        if request.conversation_id is None:
+            return Resolved(request, await store.base(tenant, self.id))
+        entered = await store.enter(tenant, request.conversation_id, self.id, CONVERSATION_LEASE)
+        return Resolved(request, entered.items)
 
     def _whole(self) -> list[Item]:
         """What an earlier attempt has finished; the model goes on after it."""
@@ -226,7 +260,9 @@ class Run:
         while attempt is not None:
             turn = self._build(attempt)
             prepared = attempt.route.backend.prepare(turn)
-            if self._prior is not None and self._machine is None:
+            if self._machine is not None:
+                self._machine.downgrade([*turn.downgrades, *prepared.downgrades])
+            elif self._prior is not None:
                 yield self._begin(turn, prepared)
                 if self._settled():
                     return
@@ -313,8 +349,9 @@ class Run:
         """Hold the conversation: whoever is silent for too long has lost it."""
         conversation = self._resolved.request.conversation_id
         if conversation is not None and self._creator.clock() - self._entered > CONVERSATION_LEASE / 3:
-            await self._creator.store.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
-            self._entered = self._creator.clock()
+            with suppress(StoreUnavailable, StoreFull):  # the next batch tries again
+                await self._creator.store.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
+                self._entered = self._creator.clock()
 
     async def leave(self) -> None:
         """Nothing comes of this run: let go of its conversation."""
@@ -329,8 +366,7 @@ class Run:
         now = int(self._creator.clock())
         events = [*untold, *machine.end(now)]
         try:
-            if self._keeper is not None:
-                await self._keeper.keep(self._record(machine.response), events)
+            await self._keep(machine.response, events)
         except AntiphonError as error:
             logger.error("response %s could not be kept: %s", self.id, error.message)
             events = [*untold, *machine.end(now, unkept=error)]
@@ -339,6 +375,18 @@ class Run:
             self._remember(machine.response)
         self.ended = True
         return events
+
+    async def _keep(self, response: Response, events: Sequence[Event]) -> None:
+        if self._keeper is None:
+            return
+        try:
+            await self._keeper.keep(self._record(response), events)
+        except NotFound:
+            if not self._resolved.rooted or self._resolved.request.params.previous_response_id is None:
+                raise
+            # What it continues was deleted meanwhile. It goes on, with its history as its own.
+            self._resolved = dataclasses.replace(self._resolved, rooted=False)
+            await self._keeper.keep(self._record(response), events)
 
     async def _keep_failure(self, response: Response, events: Sequence[Event], error: AntiphonError) -> None:
         """A store that refuses a response where it belongs, because its conversation was lost to another one,
@@ -353,7 +401,9 @@ class Run:
             response=response,
             parent=resolved.request.params.previous_response_id if resolved.rooted else None,
             conversation=resolved.request.conversation_id,
-            input=resolved.request.items if resolved.rooted else (*resolved.history, *resolved.request.items),
+            input=kept_items(
+                resolved.request.items if resolved.rooted else (*resolved.history, *resolved.request.items)
+            ),
             expires_at=self._creator.expires_at(),
         )
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.backends.base import TokenCounter
+from antiphon.errors import NotFound
 from antiphon.protocol.items import Item, ItemReference
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.resolve import model_view
 from antiphon.service.router import Router
-from antiphon.store.base import Continuation, Page, Store
+from antiphon.store.base import Continuation, Page, Store, conversation_not_found
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.sealing import Sealer
 from antiphon.turn.token_estimate import Reading, estimate, read
@@ -39,10 +40,11 @@ class TokenCount:
         base = await self._base(tenant, request)
         items = [*base.items, *[await self._dereference(tenant, item) for item in request.items]]
         known = len(base.items)
+        brought_by = "previous_response_id" if request.conversation_id is None else "conversation"
         shown = compact_view(
             items,
             self.sealer.open_summary,
-            lambda index: f"input[{index - known}]" if index >= known else "previous_response_id",
+            lambda index: f"input[{index - known}]" if index >= known else brought_by,
         )
         tools = base.tools if self.inherit_tools and not request.tools else request.tools
         reading = read(model_view(shown, self.sealer), request.params.instructions, tools)
@@ -57,7 +59,10 @@ class TokenCount:
         return Continuation(())
 
     async def _held(self, tenant: str, conversation_id: str) -> Sequence[Item]:
-        return (await self.store.conversation_items(tenant, conversation_id, _WHOLE)).items
+        try:
+            return (await self.store.conversation_items(tenant, conversation_id, _WHOLE)).items
+        except NotFound:
+            raise conversation_not_found(conversation_id, "conversation") from None
 
     async def _dereference(self, tenant: str, item: Item) -> Item:
         return await self.store.item(tenant, item.id) if isinstance(item, ItemReference) else item

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import ReasoningText
 from antiphon.protocol.items import (
+    CompactionTrigger,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
@@ -24,7 +25,7 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
-from antiphon.protocol.stored_items import item_type
+from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tools import Tool
 from antiphon.store.base import Continuation, Store
 from antiphon.turn.sealing import Sealer
@@ -92,7 +93,7 @@ class Resolver:
             request = replace(request, items=await self._dereferenced(request.items))
         check_outputs(base.items, request.items)
         if request.stored or self.session is not None:
-            request = replace(request, items=tuple(with_id(item, self.new_id) for item in request.items))
+            request = replace(request, items=identified(request.items, self.new_id, base.items))
         return Resolved(request, base.items, rooted)
 
     async def _continued(self, parent: str) -> tuple[Continuation, bool]:
@@ -127,23 +128,57 @@ def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
             raise InvalidRequest(message, param=f"input[{index}].call_id", code="invalid_value")
 
 
-def with_id(item: Item, new_id: Callable[[str], str]) -> Item:
+def identified(
+    items: Sequence[Item], new_id: Callable[[str], str], known: Iterable[Item] = ()
+) -> tuple[Item, ...]:
+    """Items that can be told apart: each with an id that neither the `known` ones have nor one before it.
+
+    An id that comes again, because a client sends an item twice or refers to it, is replaced: whoever pages
+    through a list names the last item that was seen, and must not be thrown back or forth.
+    """
+    if not any(item_id(item) for item in items):
+        return tuple(with_id(item, new_id) for item in items)
+    taken = {item_id(item) for item in known}
+    found: list[Item] = []
+    for item in items:
+        kept = with_id(item, new_id, fresh=item_id(item) in taken)
+        taken.add(item_id(kept))
+        found.append(kept)
+    return tuple(found)
+
+
+def kept_items(items: Iterable[Item]) -> tuple[Item, ...]:
+    """What of a request is stored: a trigger has done its work when the compaction is there."""
+    return tuple(item for item in items if not isinstance(item, CompactionTrigger))
+
+
+def with_id(item: Item, new_id: Callable[[str], str], *, fresh: bool = False) -> Item:
     """Stored items have ids, so that they can be referred to."""
-    prefix = ID_PREFIXES.get(item_type(item), "item")
+    if item_id(item) and not fresh:
+        return item
+    made = new_id(ID_PREFIXES.get(item_type(item), "item"))
     if isinstance(item, OpaqueItem):
-        return item if item.body.get("id") else OpaqueItem(item.type, {**item.body, "id": new_id(prefix)})
-    return replace(item, id=new_id(prefix)) if isinstance(item.id, UnsetType) else item
+        return OpaqueItem(item.type, {**item.body, "id": made})
+    return replace(item, id=made)
 
 
-_CHANGED = (Reasoning, FunctionCall, CustomToolCall)
+_CALLS = (FunctionCall, CustomToolCall)
+_OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
+_CHANGED = (Reasoning, *_CALLS, *_OUTPUTS)
 
 
 def model_view(items: Sequence[Item], sealer: Sealer) -> list[Item]:
-    """The items as the model sees them: envelopes opened, and no call that broke off and was not answered."""
+    """The items as the model sees them: envelopes opened; no call that broke off and was not answered, and
+    no output whose call was taken out of the conversation."""
     if not any(isinstance(item, _CHANGED) for item in items):
         return list(items)
-    answered = {item.call_id for item in items if isinstance(item, FunctionCallOutput | CustomToolCallOutput)}
-    return [_opened(item, sealer) for item in items if not _broken_off(item, answered)]
+    answered = {item.call_id for item in items if isinstance(item, _OUTPUTS)}
+    called = {item.call_id for item in items if isinstance(item, _CALLS)}
+    return [
+        _opened(item, sealer)
+        for item in items
+        if not _broken_off(item, answered) and not (isinstance(item, _OUTPUTS) and item.call_id not in called)
+    ]
 
 
 def _opened(item: Item, sealer: Sealer) -> Item:

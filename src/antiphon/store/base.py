@@ -229,6 +229,10 @@ class Store(Protocol):
         has it and has said within so many seconds that it lives; without, it is taken from anybody."""
         ...
 
+    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
+        """What an unfinished response goes on from, whatever was deleted since it was submitted."""
+        ...
+
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
         """Add to the event log; the response is in progress. Raises `Fenced`. Doing it again changes nothing.
 
@@ -255,8 +259,9 @@ class Store(Protocol):
         """This owner ends: its unfinished responses are nobody's now."""
         ...
 
-    async def unowned(self, lease: float) -> Sequence[Unowned]:
-        """Unfinished responses without an owner, or whose owner has been silent for `lease` seconds."""
+    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
+        """Unfinished responses without an owner, of one that has been silent for `lease` seconds, or of
+        `owner` itself."""
         ...
 
     # Keys

@@ -125,6 +125,10 @@ class NoStore:
     ) -> Claim | None:
         """There is nothing to claim."""
 
+    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
+        """Nothing is found."""
+        raise response_not_found(response_id)
+
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
         """Nobody has claimed anything."""
         raise Fenced
@@ -143,7 +147,7 @@ class NoStore:
     async def release(self, owner: str) -> None:
         """Nobody owns anything."""
 
-    async def unowned(self, lease: float) -> Sequence[Unowned]:
+    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
         """There is nothing to own."""
         return ()
 

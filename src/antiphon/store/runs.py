@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
+from antiphon.protocol.items import Item
 from antiphon.store import chains, conversations, responses
 from antiphon.store.base import (
     LOG_GAP,
@@ -14,7 +15,13 @@ from antiphon.store.base import (
     Unowned,
     response_not_found,
 )
-from antiphon.store.bodies import input_from_text, input_to_text, response_from_text, response_to_text
+from antiphon.store.bodies import (
+    input_from_text,
+    input_to_text,
+    items_from_rows,
+    response_from_text,
+    response_to_text,
+)
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
 
@@ -60,6 +67,15 @@ def claim(tenant: str, response_id: str, owner: str, lease: float | None, now: i
         expires_at=expires_at,
         events=_events(log),
     )
+
+
+def base(tenant: str, response_id: str) -> Script[list[Item]]:
+    """Everything before the place where an unfinished response stands."""
+    rows = yield Statement("end_of_response", (tenant, response_id))
+    if not rows or rows[0][0] is None:
+        return []
+    chain, end, _ = rows[0]
+    return items_from_rows((yield from chains.history(tenant, Position(chain, end))))
 
 
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
@@ -136,7 +152,7 @@ def release(owner: str) -> Script[None]:
     yield Statement("delete_owner", (owner,))
 
 
-def unowned(lease: float, now: int) -> Script[list[Unowned]]:
-    """Unfinished responses that nobody works on, oldest first."""
-    rows = yield Statement("unowned_responses", (lease, now))
+def unowned(lease: float, owner: str, now: int) -> Script[list[Unowned]]:
+    """Unfinished responses that nobody but `owner` works on, oldest first."""
+    rows = yield Statement("unowned_responses", (lease, now, owner))
     return [Unowned(tenant, response_id) for tenant, response_id in rows]

@@ -167,6 +167,10 @@ class SqlStore:
         """Take an unfinished response."""
         return await self._db.write(runs.claim(tenant, response_id, owner, lease, self._now()))
 
+    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
+        """What an unfinished response goes on from."""
+        return await self._db.read(runs.base(tenant, response_id))
+
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
         """Add to the event log, durably: those who follow have heard what is in it."""
         await self._db.write(runs.append(tenant, response_id, token, events))
@@ -188,9 +192,9 @@ class SqlStore:
         """This owner ends."""
         await self._db.write(runs.release(owner), durable=False)
 
-    async def unowned(self, lease: float) -> Sequence[Unowned]:
-        """Unfinished responses that nobody works on."""
-        return await self._db.read(runs.unowned(lease, self._now()))
+    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
+        """Unfinished responses that nobody else works on."""
+        return await self._db.read(runs.unowned(lease, owner, self._now()))
 
     # Keys
 

@@ -63,7 +63,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
 
     def param(self, index: int) -> str:
         """What the caller knows an item by, for error messages."""
-        return f"input[{index - self.history}]" if index >= self.history else "previous_response_id"
+        if index >= self.history:
+            return f"input[{index - self.history}]"
+        return "previous_response_id" if self.params.conversation is None else "conversation"
 
     def flat_name(self, name: str, namespace: str | UnsetType) -> str:
         """What the model knows a caller's tool by; for calls in the history."""

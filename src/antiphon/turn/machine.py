@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendBroken
@@ -162,6 +163,10 @@ class Machine:
             self._lanes.clear()
             self._close("incomplete")
         return self._take_events()
+
+    def downgrade(self, notes: list[str]) -> None:
+        """What was left out or emulated, now that another backend is asked or the same one for less."""
+        self._response = replace(self._response, downgrades=notes or UNSET)
 
     def keepalive(self) -> list[Event]:
         """A sign of life while the backend is silent."""

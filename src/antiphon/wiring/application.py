@@ -1,13 +1,13 @@
 """The services, and the application around them."""
 
 import asyncio
+import logging
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
 
 from antiphon.errors import SettingsError
 from antiphon.runs.base import Engine
@@ -29,7 +29,11 @@ from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
 from antiphon.wiring.stores import make_store
 
+logger = logging.getLogger(__name__)
+
 DAY = 24 * 3600
+PAUSE = 5.0
+"""Seconds before upkeep that broke is begun again."""
 
 
 @asynccontextmanager
@@ -85,9 +89,11 @@ async def _serve(
         if keys.empty and settings.server.host not in LOOPBACK:
             raise SettingsError(no_keys(settings.server.host))
         if settings.lasting:
-            _run(stack, keys.watch(services.store))
-            _run(stack, _look_after(services.background))
-        _run(stack, keep_tidy(services.store))
+            _run(stack, partial(keys.watch, services.store))
+            _run(stack, partial(_look_after, services.background))
+        if services.background.lease:
+            _run(stack, services.background.live)
+        _run(stack, partial(keep_tidy, services.store))
         yield services
 
 
@@ -99,9 +105,18 @@ async def _look_after(background: Background) -> None:
     await background.look_after()
 
 
-def _run(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
-    """Do this until the stack is closed."""
-    task = asyncio.create_task(work)
+def _run(stack: AsyncExitStack, work: Callable[[], Awaitable[None]]) -> None:
+    """Do this until the stack is closed, whatever goes wrong with it."""
+
+    async def insist() -> None:
+        while True:
+            try:
+                return await work()
+            except Exception:
+                logger.exception("upkeep broke and is begun again")
+            await asyncio.sleep(PAUSE)
+
+    task = asyncio.create_task(insist())
 
     async def end() -> None:
         task.cancel()

@@ -62,6 +62,8 @@ class ResponsesRoutes:
             raise
         except Exception as error:
             if run is None or not exchange.started:
+                if run is not None:
+                    await run.abandon()
                 raise
             await self._abort(exchange, run, error)
 

@@ -214,7 +214,9 @@ DELETE FROM events WHERE tenant = $1 AND response = $2;
 INSERT INTO owners (id, beat_at) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at;
 
 -- name: disown_responses
-UPDATE responses SET owner = NULL WHERE owner = $1 AND status IN ('queued', 'in_progress');
+-- Who lets go in good order has not broken anything: that was no attempt that failed.
+UPDATE responses SET owner = NULL, attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END
+WHERE owner = $1 AND status IN ('queued', 'in_progress');
 
 -- name: delete_owner
 DELETE FROM owners WHERE id = $1;
@@ -222,7 +224,7 @@ DELETE FROM owners WHERE id = $1;
 -- name: unowned_responses
 SELECT r.tenant, r.id FROM responses r LEFT JOIN owners o ON o.id = r.owner
 WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expires_at > $2)
-    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8)
+    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8 OR r.owner = $3)
 ORDER BY r.created_at, r.id;
 
 -- Keys

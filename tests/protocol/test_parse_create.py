@@ -20,6 +20,7 @@ from antiphon.protocol.items import (
 from antiphon.protocol.parse_create import create_from, parse_create
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import new_response
+from antiphon.protocol.stored_items import item_id, item_to_text
 from antiphon.protocol.tools import AllowedTools, CustomTool, HostedTool, NamespaceTool, ToolRef
 
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}
@@ -411,3 +412,25 @@ def test_what_is_said_in_a_conversation_is_stored() -> None:
     with pytest.raises(InvalidRequest) as caught:
         create_from(model="m", input="x", conversation="conv_1", store=False)
     assert (caught.value.param, caught.value.code) == ("store", "mutually_exclusive_parameters")
+
+
+@pytest.mark.parametrize("sent", [5, True, 1.5, [1], {}])
+def test_an_id_is_a_string(sent: object) -> None:
+    for item in ({"role": "user", "content": "x"}, {"type": "web_search_call"}):
+        with pytest.raises(InvalidRequest) as caught:
+            create_from(model="m", input=[{**item, "id": sent}])
+        assert caught.value.param == "input[0].id"
+
+
+def test_an_empty_id_is_none() -> None:
+    message, search = create_from(
+        model="m", input=[{"role": "user", "content": "x", "id": ""}, {"type": "web_search_call", "id": ""}]
+    ).items
+    assert item_id(message) == item_id(search) == ""
+    assert "id" not in item_to_text(message)
+
+
+def test_what_is_not_utf8_is_refused_wherever_it_stands() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_create(b'{"model": "m", "input": "hi", "ignored": "\xff\xfe"}')
+    assert caught.value.code == "invalid_json"

@@ -156,7 +156,8 @@ async def test_a_failure_after_the_first_event_is_told_by_events() -> None:
         socket.create(stream_id="a")
         events = await socket.answer("a")
     check_order(events)
-    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+    assert "error" not in [event["type"] for event in events], "on a socket it would end the turn by itself"
+    assert events[-1]["type"] == "response.failed"
     assert all(event["stream_id"] == "a" for event in events)
 
 
@@ -174,7 +175,7 @@ async def test_a_bug_is_told_and_the_lane_goes_on(caplog: pytest.LogCaptureFixtu
         socket.create()
         events = await socket.answer()
         check_order(events)
-        assert events[-2]["error"]["code"] == "internal_error"
+        assert "bug" in events[-1]["response"]["error"]["message"]
         assert id_of(await socket.ask())
     assert [record.message for record in caplog.records if record.exc_info] == ["request req_1 broke"] * 2
 

@@ -79,7 +79,7 @@ async def test_a_turn_that_outlives_the_drain_is_ended() -> None:
         here.lifetimes.drain(0)
         events = await socket.answer()
         check_order(events)
-        assert events[-2]["error"]["code"] == "server_unavailable"
+        assert events[-1]["response"]["error"]["code"] == "server_error"
         assert (await socket.receive())["code"] == 1001
 
 

@@ -18,6 +18,7 @@ from antiphon.runs.tasks import TaskEngine
 from antiphon.service import event_log
 from antiphon.service.background import COMMENT, MAX_ATTEMPTS, Background
 from antiphon.service.create import Creator
+from antiphon.service.router import Router
 from antiphon.store.base import Conversation, Events, Page, Store
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -341,3 +342,73 @@ async def test_a_follower_of_a_silent_response_is_sent_a_sign_of_life(
             if piece == COMMENT:
                 break
     assert SseReader().feed(COMMENT) == []
+
+
+async def test_a_client_that_leaves_during_the_submission_leaves_no_half_of_it(
+    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    start, asked, ready = background.engine.submit, asyncio.Event(), asyncio.Event()
+
+    async def slow_start(tenant: str, response_id: str) -> None:
+        asked.set()
+        await ready.wait()
+        await start(tenant, response_id)
+
+    monkeypatch.setattr(background.engine, "submit", slow_start)
+    submitting = asyncio.create_task(submit(background))
+    async with asyncio.timeout(10):
+        await asked.wait()
+        submitting.cancel()
+        ready.set()
+        [queued] = await store.list_responses("t", limit=10)
+        events = await heard(background, queued.response.id)
+    assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, store: Store) -> None:
+    background = make(ScriptedBackend.saying("a"))
+    response_id = await leave_behind(make, [TextDelta("x")])
+    await store.claim("t", response_id, background.engine.owner)
+    looking = asyncio.create_task(background.look_after())
+    async with asyncio.timeout(10):
+        events = await heard(background, response_id)
+    looking.cancel()
+    assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_a_response_whose_model_is_gone_fails(make: Make, make_creator: MakeCreator) -> None:
+    response_id = await leave_behind(make, [TextDelta("x")])
+    other = make_creator(ScriptedBackend.saying("a"), router=Router([], chance=lambda: 0.5))
+    background = Background(other, lambda made: TaskEngine(made.work, owner="after a change"))
+    await background.work("t", response_id)
+    events = await heard(background, response_id)
+    check_order(events)
+    assert "does not exist" in events[-1]["response"]["error"]["message"]
+
+
+async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
+    make: Make, store: Store
+) -> None:
+    body = msgspec.json.encode({"model": "m", "input": "first"})
+    stalling = Stalling([TextDelta("x")])
+    first = make(ScriptedBackend([[TextDelta("one"), Finished("stop")]], stalling))
+    parent = await first.creator.start(parse_create(body), "t").result()
+    response = await submit(first, input="second", previous_response_id=parent.id)
+    async with asyncio.timeout(10):
+        await stalling.said.wait()
+        await first.engine.aclose()
+    await store.delete("t", parent.id)
+    backend = ScriptedBackend.saying("two")
+    events = await taken_up(make, response.id, backend)
+    assert events[-1]["response"]["status"] == "completed"
+    assert len(backend.turns[0].items) == 3
+
+
+async def test_letting_go_in_good_order_is_no_failed_attempt(make: Make, store: Store) -> None:
+    response_id = await leave_behind(make, [TextDelta("x")])
+    for number in range(2 * MAX_ATTEMPTS):
+        await store.claim("t", response_id, f"deploy {number}")
+        await store.release(f"deploy {number}")
+    events = await taken_up(make, response_id, ScriptedBackend.saying("done"))
+    assert events[-1]["response"]["status"] == "completed"

@@ -8,6 +8,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendTimeout, InvalidRequest
 from antiphon.protocol.events import Event
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from
 from antiphon.service import resolve
 from antiphon.service.create import Creator
@@ -125,3 +126,14 @@ async def test_a_request_that_is_refused_leaves_no_lock(make_creator: MakeCreato
     with pytest.raises(InvalidRequest, match="not available"):
         await converse(creator, tools=[{"type": "file_search", "vector_store_ids": []}])
     assert (await converse(creator))[-1]["response"]["status"] == "completed"
+
+
+async def test_a_conversation_goes_on_without_a_call_that_was_taken_out(
+    make_creator: MakeCreator, store: Store
+) -> None:
+    call = FunctionCall(id="fc_1", call_id="call_1", name="f", arguments="{}")
+    await store.add_items("t", "conv_1", [call, FunctionCallOutput(id="fco_1", call_id="call_1", output="1")])
+    await store.delete_item("t", "conv_1", "fc_1")
+    backend = ScriptedBackend.saying("a")
+    await converse(make_creator(backend))
+    assert len(backend.turns[0].items) == 1

@@ -27,6 +27,7 @@ from antiphon.protocol.events import Event
 from antiphon.protocol.items import FunctionCall, Message, OpaqueItem, Reasoning
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
+from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.service.create import Creator
 from antiphon.store.base import Page, Store, StoredResponse
 from antiphon.store.signals import LocalSignals
@@ -397,3 +398,40 @@ async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCr
         with pytest.raises(InvalidRequest, match="No tool call found") as caught:
             await ask(creator, input=sent, previous_response_id=parent)
         assert caught.value.param == f"input[{len(sent) - 1}].call_id"
+
+
+async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
+    make_creator: MakeCreator, store: Store
+) -> None:
+    async def deleting(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("two")]
+        await store.delete("t", first.id)
+        yield [Finished("stop")]
+
+    backend = ScriptedBackend([[TextDelta("one"), Finished("stop")]], deleting, [[Finished("stop")]])
+    creator = make_creator(backend)
+    first = await ask(creator, input="a")
+    second = await ask(creator, input="b", previous_response_id=first.id)
+    await ask(creator, input="c", previous_response_id=second.id)
+    assert texts(backend.turns[-1]) == ["a", "one", "b", "two", "c"]
+
+
+async def test_an_id_that_comes_again_is_replaced(make_creator: MakeCreator, store: Store) -> None:
+    creator = make_creator(ScriptedBackend.saying("x"))
+    mine = {"role": "user", "id": "msg_mine", "content": "hi"}
+    first = await ask(creator, input=[mine, mine])
+    second = await ask(
+        creator, input=[mine, {"type": "item_reference", "id": "msg_mine"}], previous_response_id=first.id
+    )
+    page = await store.input_items("t", second.id, Page(order="asc"))
+    ids = [item_id(item) for item in page.items]
+    assert len(set(ids)) == len(ids) == 5
+    assert ids[0] == "msg_mine"
+
+
+async def test_a_trigger_is_not_kept(make_creator: MakeCreator, store: Store) -> None:
+    creator = make_creator(ScriptedBackend.saying("a summary"))
+    response = await ask(creator, input=[{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}])
+    assert [item_type(item) for item in response.output] == ["compaction"]
+    kept = await store.input_items("t", response.id, Page())
+    assert [item_type(item) for item in kept.items] == ["message"]

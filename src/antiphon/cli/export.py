@@ -6,8 +6,9 @@ is lost.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -42,14 +43,25 @@ async def export_to(target: Path | None, store: Store, tenant: str) -> int:
     """
     if target is None:
         return await _export(sys.stdout.buffer, store, tenant)
-    unfinished = target.with_name(f"{target.name}.part")
+    with _opened(target) as file:
+        return await _export(file, store, tenant)
+
+
+@contextmanager
+def _opened(target: Path) -> Generator[IO[bytes], None, None]:
+    """The file, in place once it is whole. A device or a pipe is written to, not replaced."""
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with unfinished.open("wb") as file:
-            written = await _export(file, store, tenant)
-        unfinished.replace(target)
+        with open(handle, "wb") as file:
+            yield file
+        Path(name).replace(target)
     finally:
-        unfinished.unlink(missing_ok=True)
-    return written
+        Path(name).unlink(missing_ok=True)
 
 
 async def _export(file: IO[bytes], store: Store, tenant: str) -> int:

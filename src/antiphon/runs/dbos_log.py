@@ -7,7 +7,7 @@ AGAIN_AFTER = 30.0
 
 
 class Seldom(logging.Filter):
-    """Lets one line per place in the code through, then none from there for a while.
+    """Lets one line per place in the code through, its first, then none from there for a while.
 
     While its database is away, each of DBOS's threads complains every second.
     """
@@ -23,6 +23,9 @@ class Seldom(logging.Filter):
         if last is not None and record.created - last < AGAIN_AFTER:
             return False
         self._last[place] = record.created
+        # DBOS puts whole tracebacks into its messages; what happened is in the first line.
+        record.msg, record.args = record.getMessage().partition("\n")[0].partition("\\n")[0], None
+        record.exc_info = None
         return True
 
 

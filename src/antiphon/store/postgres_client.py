@@ -131,7 +131,10 @@ def operator_refusal(error: Exception) -> AntiphonError | None:
         return StoreUnavailable(
             "The database of the store's URL does not answer. Start it, or check the URL."
         )
-    return refusal(error)
+    known = refusal(error)
+    if known is None and _sqlstate(error):
+        return SettingsError(f"PostgreSQL refuses the store's URL: {error}.", param="store")
+    return known
 
 
 def _sqlstate(error: Exception) -> str:

@@ -103,7 +103,11 @@ class SqliteDatabase:
 
         def run() -> T:
             with closing(sqlite_file.connect(self._path)) as connection:
-                return work(connection)
+                try:
+                    return work(connection)
+                except sqlite3.Error as error:
+                    message = f"The database at {self._path} cannot be used: {error}."
+                    raise StoreUnavailable(message) from error
 
         return await asyncio.to_thread(run)
 

@@ -34,14 +34,14 @@ class Channel:
         """One text frame; waits while the client reads too slowly. Raises `ClientGone`."""
         try:
             await self._send({"type": "websocket.send", "text": text})
-        except OSError:  # what ASGI raises when the peer has left
+        except (OSError, RuntimeError):  # the peer has left, or the server has closed before we heard of it
             raise ClientGone from None
 
     async def close(self, code: int, reason: str) -> None:
         """Say goodbye. Raises `ClientGone` if the client was faster."""
         try:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
-        except OSError:
+        except (OSError, RuntimeError):
             raise ClientGone from None
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from antiphon.errors import AntiphonError
-from antiphon.protocol.events import Event, ResponseFailed
+from antiphon.protocol.events import ErrorEvent, Event, ResponseFailed
 from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.websocket.channel import Channel
@@ -111,7 +113,7 @@ class Lane:
         """Send these events, after those that a cut-off batch left behind: no number is left out."""
         if events and isinstance(events[-1], ResponseFailed):
             self._evict_parent(frame)
-        self._unsent.extend(events)
+        self._unsent.extend(_with_one_end(events))
         while self._unsent:
             await self._shared.channel.send(self._writer.event(self._unsent[0]))
             self._unsent.popleft()
@@ -127,6 +129,14 @@ class Lane:
         """After a failed continuation the client must not build on what it believes its parent to be."""
         if frame.parent is not None:
             self._session.evict(frame.parent)
+
+
+def _with_one_end(events: Sequence[Event]) -> Sequence[Event]:
+    """On a socket an `error` frame is the end of a turn, and clients would take a `response.failed` after it
+    for the end of the next one. It says the same, so it alone is sent, under the number of the error."""
+    if len(events) < 2 or not isinstance(events[-2], ErrorEvent):
+        return events
+    return [*events[:-2], replace(events[-1], sequence_number=events[-2].sequence_number)]
 
 
 def _bug() -> AntiphonError:

@@ -435,3 +435,16 @@ async def test_a_trigger_is_not_kept(make_creator: MakeCreator, store: Store) ->
     assert [item_type(item) for item in response.output] == ["compaction"]
     kept = await store.input_items("t", response.id, Page())
     assert [item_type(item) for item in kept.items] == ["message"]
+
+
+async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
+    make_creator: MakeCreator, witness: WitnessStore
+) -> None:
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness, patience=3600.0)
+    run = creator.start(create_from(model="m", input="hi", stream=True), "t")
+    async with aclosing(run.events()) as batches:
+        seen = await anext(batches)
+    witness.refusal = StoreUnavailable()
+    async with asyncio.timeout(30):
+        seen += await run.abort(Unavailable())
+    check_order([to_wire(event) for event in seen])

@@ -21,6 +21,7 @@ from antiphon.errors import (
     RequestError,
     StoreFull,
     StoreUnavailable,
+    Unavailable,
     Unsupported,
 )
 from antiphon.protocol.events import Event, OutputItemDone
@@ -49,6 +50,9 @@ from antiphon.turn.sealing import Sealer
 from antiphon.turn.token_estimate import estimate_tokens
 
 logger = logging.getLogger(__name__)
+
+HASTE = 1.0
+"""Seconds that the end of a response waits for the database when the server is going away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,9 @@ class Run:
             return []
         begun = self._begin(None, None) if self._machine is None else []
         assert self._machine is not None
+        if isinstance(error, Unavailable) and isinstance(self._keeper, StoreKeeper):
+            # The server is going away: who waits longer for the database is cut off without a last word.
+            self._keeper = dataclasses.replace(self._keeper, patience=min(self._keeper.patience, HASTE))
         return await self._finish(self._machine, begun + self._machine.feed([Failed(error)]))
 
     async def abandon(self) -> None:

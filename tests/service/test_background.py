@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
-from antiphon.errors import BackendTimeout, InvalidRequest, NotFound, StoreUnavailable, Unavailable
+from antiphon.errors import (
+    BackendRefused,
+    BackendTimeout,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+    Unavailable,
+)
 from antiphon.protocol.items import FunctionCall, Message, Reasoning
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.response import Response
@@ -412,3 +419,13 @@ async def test_letting_go_in_good_order_is_no_failed_attempt(make: Make, store: 
         await store.release(f"deploy {number}")
     events = await taken_up(make, response_id, ScriptedBackend.saying("done"))
     assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_what_a_later_attempt_leaves_out_is_said(make: Make) -> None:
+    too_long = BackendRefused("too long", status=400, code="context_length_exceeded")
+    # The submission prepares a turn too, to see whether it would be refused.
+    background = make(ScriptedBackend([], [too_long], [[TextDelta("a"), Finished("stop")]]))
+    items = [{"role": "user", "content": f"{number} " * 50} for number in range(9)]
+    response = await submit(background, input=items, truncation="auto")
+    events = await heard(background, response.id)
+    assert "left out" in events[-1]["response"]["downgrades"][0]

@@ -43,7 +43,7 @@ types:
 	$(BIN)/basedpyright
 
 imports:
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 fast:
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"

@@ -28,6 +28,9 @@ class Upstream:
         body = cast("JsonObject", await request.json())
         self.requests.append(body)
         self.headers.append(dict(request.headers))
+        if unanswered := _unanswered(body["messages"]):
+            error = {"message": f"no tool message answers {unanswered}", "type": "invalid_request_error"}
+            return web.json_response({"error": error}, status=400)
         try:
             return await self._behave(request, body)
         except ConnectionResetError:
@@ -153,6 +156,8 @@ def _script(body: JsonObject) -> tuple[JsonObject, str]:
         case "tools":
             said = " and ".join(message["content"] for message in messages if message["role"] == "tool")
             return {"content": f"It is {said}."}, "stop"
+        case "agent":
+            return _agent_turn([message["content"] for message in messages if message["role"] == "tool"])
         case "reasoning":
             return {"reasoning_content": "Let me think.", "content": "Done."}, "stop"
         case "transcript":
@@ -163,6 +168,34 @@ def _script(body: JsonObject) -> tuple[JsonObject, str]:
             return {"content": "cut"}, "length"
         case _:
             return {"content": "You said: " + _text(messages[-1]["content"])}, "stop"
+
+
+def _agent_turn(outputs: list[str]) -> tuple[JsonObject, str]:
+    """Two calls, then one more, then an answer: `write_line` has side effects, `read_lines` has none."""
+    turns = {
+        0: [("call_1", "write_line", '{"text": "one"}'), ("call_2", "read_lines", "{}")],
+        2: [("call_3", "write_line", '{"text": "two"}')],
+    }
+    if len(outputs) not in turns:
+        return {"content": f"I was told {outputs[1]}."}, "stop"
+    calls = [
+        {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+        for index, (call_id, name, text) in enumerate(turns[len(outputs)])
+    ]
+    return {"content": None, "tool_calls": calls}, "tool_calls"
+
+
+def _unanswered(messages: list[JsonObject]) -> list[str]:
+    """The calls that are not answered right behind the message that makes them: real servers refuse that."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            return open_calls
+        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
+    return open_calls
 
 
 def _text(content: object) -> str:

@@ -20,6 +20,7 @@
     ├── StoreFull               507  the database has no room left
     ├── BackendError            the model's side failed: 5xx, or the status it asked for
     │   ├── BackendRefused      the upstream answered with an error of its own
+    │   │   └── ResponsesCallFailed   a Responses server, seen by the orchestrator; keeps the body
     │   ├── BackendUnreachable  502  no connection
     │   ├── BackendTimeout      504  a deadline passed
     │   └── BackendBroken       502  the upstream answered with something that is not the protocol
@@ -212,6 +213,14 @@ class BackendRefused(BackendError):
         elif self.status < 500:
             wire["type"] = "invalid_request_error"
         return wire
+
+
+class ResponsesCallFailed(BackendRefused):
+    """A call of a Responses server failed: it refused, or gave no answer."""
+
+    def __init__(self, message: str, *, status: int, body: bytes = b"", code: str | None = None) -> None:
+        super().__init__(message, status=status, code=code)
+        self.body = body
 
 
 class BackendUnreachable(BackendError):

@@ -103,6 +103,63 @@ class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Secret from which the sealing key is derived. Empty: a key file in the data folder, made once."""
 
 
+class ModeSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One mode of the agent."""
+
+    when_to_use: str
+    """One line that tells the model when this mode is the right one."""
+    display_name: str = ""
+    """What people call it; empty: its key."""
+    instructions: tuple[str, ...] = ()
+    """Paragraphs that are said after the system prompt."""
+    tools: tuple[str, ...] | None = None
+    """The server tools it offers; unset: all that are not bound to other modes."""
+    tool_choice: str = ""
+    """A tool that must be called first."""
+    retrieves: bool = True
+    """Whether the instruction is looked up in the documents."""
+    rag_scope: dict[str, Any] | None = None
+    """Which documents it may see: a filter as in `ragScopeFilter`."""
+    max_turns: Annotated[int, Meta(ge=1, le=100)] | None = None
+    """Turns that a request in this mode may take; unset: `agent.max_turns`."""
+
+
+class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The agent behind `/v1/agent/execute`."""
+
+    model: str = ""
+    """The model it asks; empty: the first one that is served."""
+    system: str = (
+        "You are a helpful assistant. Do what the text after [INSTRUCTION] asks for, in plain words. "
+        "Use a tool when it helps."
+    )
+    """The system prompt that every conversation begins with."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    """Sampling temperature; unset: the model's own."""
+    max_turns: Annotated[int, Meta(ge=1, le=100)] = 8
+    """Turns that one request may take."""
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """Longest answer of one turn in tokens; unset: as long as the model likes."""
+    tool_deadline: Seconds = 60.0
+    """Seconds that a tool may take, unless it says otherwise."""
+    max_tool_output: Annotated[int, Meta(ge=1000)] = 100_000
+    """Characters of a tool's output that the model is told; the rest is cut off, with a warning."""
+    max_context: Annotated[int, Meta(ge=1000)] = 60_000
+    """Characters of retrieved context that the model is shown; chunks beyond are left out, with a warning."""
+    chunks: Annotated[int, Meta(ge=1, le=50)] = 8
+    """Most chunks that are retrieved for an instruction."""
+    tools: tuple[str, ...] = ()
+    """Server tools of your own: `module:name` of a `ServerTool`, a `Tool`, a list, or a typed function."""
+    documents: tuple[str, ...] = ()
+    """Folders whose files are the agent's documents. Empty: nothing is retrieved."""
+    ddr_folder: str = "docs/ddr"
+    """Where design documents are kept."""
+    default_mode: str = "general"
+    """The mode of a request that names none."""
+    modes: dict[str, ModeSettings] = {}
+    """Modes of your own, by key; a built-in one of the same key is replaced."""
+
+
 class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The embedded model."""
 
@@ -171,6 +228,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
     seal: SealSettings = SealSettings()
+    agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
 

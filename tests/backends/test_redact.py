@@ -10,6 +10,9 @@ from antiphon.backends.redact import excerpt, redact
     [
         ("Incorrect API key provided: sk-abc12***xyz9. See", "Incorrect API key provided: [redacted]. See"),
         ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"),
+        ("Authorization: Bearer KEY-abc", "Authorization: Bearer [redacted]"),
+        ("Send it as `Authorization: Bearer KEY`.", "Send it as `Authorization: Bearer KEY`."),
+        ("Sent as `Authorization: Bearer k3y`.", "Sent as `Authorization: Bearer [redacted]"),
         ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "Authorization: Basic [redacted]"),
         ("key sk-proj-ABCDEFGH12345678!", "key [redacted]!"),
         ("gsk_ABCDEFGHIJKLMNOP", "[redacted]"),

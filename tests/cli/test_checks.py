@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.checks import installation, local
+from antiphon.cli.checks.agent import check_agent
 from antiphon.cli.checks.installation import check_packages, check_terminal
 from antiphon.cli.checks.local import check_engine, check_generation, check_weights
-from antiphon.settings import LocalSettings, Settings
+from antiphon.settings import AgentSettings, LocalSettings, Settings
 
 
 def nothing_installed(name: str) -> str:
@@ -55,3 +56,9 @@ async def test_a_file_that_is_no_model_fails_in_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("encoding", "doubtful"), [("utf-8", False), ("UTF8", False), ("ascii", True)])
 def test_a_terminal_that_cannot_show_everything_is_doubtful(encoding: str, doubtful: bool) -> None:
     assert (check_terminal(encoding) is not None) is doubtful
+
+
+def test_an_agent_that_cannot_be_put_together_is_told() -> None:
+    broken = check_agent(Settings(agent=AgentSettings(tools=("nope:x",))))
+    assert (broken.status, "nope" in broken.found) == ("failed", True)
+    assert check_agent(Settings()).status == "ok"

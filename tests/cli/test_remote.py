@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from antiphon.errors import Unauthorized
 from tests.cli.conftest import Run
 from tests.cli.http_thread import serving
 
@@ -118,6 +119,12 @@ def test_a_stream_that_ends_badly_is_a_failure(run: Run, events: list[dict[str, 
             {"error": {"message": "who are you?"}},
             2,
             "who are you? (the key is taken from ANTIPHON_API_KEY)",
+        ),
+        (
+            401,
+            {"error": {"message": Unauthorized().message}},
+            2,
+            "as `Authorization: Bearer KEY`. (the key is taken from ANTIPHON_API_KEY)",
         ),
         (404, "<h1>Not Found</h1>", 2, "answered with status 404: Not Found"),
         (429, {"error": {"message": "slow down"}}, 1, "slow down"),

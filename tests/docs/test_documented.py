@@ -12,7 +12,7 @@ import antiphon
 from antiphon.backends.registry import ENDPOINTS
 from antiphon.cli.root import main
 from antiphon.server.app import ROUTES
-from antiphon.settings import ModelRow, Settings, UpstreamSettings
+from antiphon.settings import ModelRow, ModeSettings, Settings, UpstreamSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +24,7 @@ def page(name: str) -> str:
 def setting_names() -> list[str]:
     names = [f"upstreams.{field.encode_name}" for field in msgspec.structs.fields(UpstreamSettings)]
     names += [f"models.{field.encode_name}" for field in msgspec.structs.fields(ModelRow)]
+    names += [f"modes.{field.encode_name}" for field in msgspec.structs.fields(ModeSettings)]
     for section in msgspec.structs.fields(Settings):
         if section.encode_name != "upstreams":
             names += [

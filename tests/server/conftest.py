@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.runs.tasks import TaskEngine
-from antiphon.server.app import App, AppOptions
+from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
@@ -29,7 +29,7 @@ def options(**fields: Any) -> AppOptions:
 
 
 @asynccontextmanager
-async def never_opened() -> AsyncGenerator[Services, None]:
+async def never_opened() -> AsyncGenerator[Served, None]:
     raise AssertionError("the test mounts its own service")
     yield
 

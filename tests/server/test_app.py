@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 
@@ -252,7 +253,47 @@ async def test_a_heartbeat_reaches_the_client_before_the_first_word(open_client:
     assert [event["type"] for event in events].count("keepalive") == 2
 
 
-async def handshake(app: App, path: str, authorization: str = "") -> Message:
+ORIGINS = [
+    (b"", False),
+    (b"null", False),
+    (b"https://evil.example", False),
+    (b"http://localhost:3000", False),
+    (b"http://localhost.evil.example", False),
+    (b"http://LOCALHOST", True),
+    (b"https://localhost", True),
+]
+"""What a browser says of a page, and whether pages of that origin may ask the host `localhost`."""
+
+
+@pytest.mark.parametrize(("origin", "welcome"), ORIGINS)
+@pytest.mark.parametrize("names", [["localhost"], None], ids=["loopback", "anywhere"])
+async def test_web_pages_of_other_sites_have_nothing_done(
+    open_client: OpenClient, origin: bytes, welcome: bool, names: list[str] | None
+) -> None:
+    backend = scripted()
+    async with open_client(backend, app_options=options(hosts=HostGuard(names))) as client:
+        headers = httpx2.Headers([(b"host", b"localhost"), (b"origin", origin)])
+        answer = await client.post("/v1/responses", content=msgspec.json.encode(BODY), headers=headers)
+        if welcome:
+            assert answer.status_code == 200, answer.text
+        else:
+            assert_error(answer, 403, "forbidden_origin")
+        assert len(backend.turns) == int(welcome)
+
+
+@pytest.mark.parametrize(("origin", "welcome"), ORIGINS)
+async def test_web_pages_of_other_sites_open_no_socket(
+    make_creator: MakeCreator, origin: bytes, welcome: bool
+) -> None:
+    app = App(never_opened, lambda: "req_1", options())
+    app.mount(services_of(make_creator(scripted())))
+    answer = await handshake(app, "/v1/responses", headers=((b"origin", origin),))
+    assert answer.get("status") == (None if welcome else 403)
+
+
+async def handshake(
+    app: App, path: str, authorization: str = "", headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Message:
     """The first thing that a WebSocket's handshake is answered with."""
     sent: list[Message] = []
     asked = iter(["websocket.connect", "websocket.disconnect"])
@@ -266,7 +307,7 @@ async def handshake(app: App, path: str, authorization: str = "") -> Message:
     scope: Scope = {
         "type": "websocket",
         "path": path,
-        "headers": [(b"host", b"localhost"), (b"authorization", authorization.encode())],
+        "headers": [(b"host", b"localhost"), (b"authorization", authorization.encode()), *headers],
         "extensions": {"websocket.http.response": {}},
     }
     await app(scope, receive, send)
@@ -296,4 +337,4 @@ async def test_a_socket_is_let_in_or_refused_with_a_status(
 async def test_the_list_of_routes_is_complete(make_creator: MakeCreator) -> None:
     app = App(never_opened, lambda: "req_1", options())
     app.mount(services_of(make_creator(scripted())))
-    assert app.routes.names == ROUTES
+    assert app.routes.names == tuple(route for route in ROUTES if "/v1/agent/" not in route)

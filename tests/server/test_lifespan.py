@@ -7,9 +7,8 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import SettingsError
-from antiphon.server.app import App
+from antiphon.server.app import App, Served
 from antiphon.server.types import Message
-from antiphon.service.services import Services
 from tests.server.conftest import make_creator, options, services_of
 from tests.service.conftest import MakeCreator
 
@@ -35,9 +34,9 @@ async def test_the_service_is_open_from_start_to_shutdown(make_creator: MakeCrea
     story: list[str] = []
 
     @asynccontextmanager
-    async def open_services() -> AsyncGenerator[Services, None]:
+    async def open_services() -> AsyncGenerator[Served, None]:
         story.append("open")
-        yield services_of(make_creator(ScriptedBackend.saying("x")))
+        yield Served(services_of(make_creator(ScriptedBackend.saying("x"))))
         story.append("closed")
 
     app = App(open_services, lambda: "req_1", options(), lambda _app: story.append("started"))
@@ -47,7 +46,7 @@ async def test_the_service_is_open_from_start_to_shutdown(make_creator: MakeCrea
 
 async def test_a_start_that_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
     @asynccontextmanager
-    async def open_services() -> AsyncGenerator[Services, None]:
+    async def open_services() -> AsyncGenerator[Served, None]:
         raise SettingsError("no such model")
         yield
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import msgspec
-import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Unauthorized
@@ -115,17 +114,6 @@ async def test_nobody_is_let_in_while_the_server_drains() -> None:
     here = world()
     here.lifetimes.drain(60)
     assert await refusal(Socket(here.door)) == (503, "server_unavailable")
-
-
-@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://localhost:3000"])
-async def test_pages_of_other_sites_are_not_let_in(origin: bytes) -> None:
-    assert await refusal(Socket(world().door, ((b"origin", origin),))) == (403, "forbidden_origin")
-
-
-async def test_pages_of_this_host_are_let_in() -> None:
-    socket = Socket(world().door, ((b"origin", b"http://LOCALHOST:8080"),))
-    assert (await socket.receive())["type"] == "websocket.accept"
-    await socket.leave()
 
 
 async def test_where_a_handshake_cannot_be_answered_it_is_closed() -> None:

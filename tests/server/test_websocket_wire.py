@@ -113,13 +113,15 @@ async def test_a_message_beyond_the_limit_closes_the_socket() -> None:
 
 
 async def test_a_refused_handshake_is_answered_with_the_error_object() -> None:
-    async with serving(World(ScriptedBackend.saying("a"))) as wire:
+    world = World(ScriptedBackend.saying("a"))
+    async with serving(world) as wire:
+        world.lifetimes.drain(60)
         with pytest.raises(InvalidStatus) as refused:
-            await connect(wire.url, origin=cast("Any", "https://evil.example")).__aenter__()
-        assert refused.value.response.status_code == 403
+            await connect(wire.url).__aenter__()
+        assert refused.value.response.status_code == 503
         assert refused.value.response.headers["content-type"] == "application/json"
         error = json.loads(refused.value.response.body or b"")["error"]
-        assert error["code"] == "forbidden_origin"
+        assert error["code"] == "server_unavailable"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class World:
 class Socket:
     """One connection, seen by its client."""
 
-    def __init__(self, door: WebSocketDoor, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    def __init__(self, door: WebSocketDoor) -> None:
         self._to_server: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.blocked: asyncio.Queue[Message] = asyncio.Queue()
@@ -90,7 +90,7 @@ class Socket:
         scope: Scope = {
             "type": "websocket",
             "path": "/v1/responses",
-            "headers": [(b"host", b"localhost:8080"), *headers],
+            "headers": [(b"host", b"localhost:8080")],
             "extensions": {"websocket.http.response": {}},
         }
         self.key_ended = False

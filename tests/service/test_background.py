@@ -20,13 +20,14 @@ from antiphon.errors import (
 from antiphon.protocol.items import FunctionCall, Message, Reasoning
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.response import Response
-from antiphon.protocol.sse import SseReader
+from antiphon.protocol.sse import COMMENT, SseReader
 from antiphon.runs.tasks import TaskEngine
-from antiphon.service import event_log
-from antiphon.service.background import COMMENT, MAX_ATTEMPTS, Background
+from antiphon.service.background import Background
 from antiphon.service.create import Creator
 from antiphon.service.router import Router
+from antiphon.store import insisting
 from antiphon.store.base import Conversation, Events, Page, Store
+from antiphon.store.working import MAX_ATTEMPTS
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
@@ -298,7 +299,7 @@ async def test_a_database_that_is_away_is_waited_for(
         yield [Finished("stop")]
 
     monkeypatch.setattr(store, "append", sometimes)
-    monkeypatch.setattr(event_log, "PAUSE", 0.01)
+    monkeypatch.setattr(insisting, "PAUSE", 0.01)
     background = make(ScriptedBackend(slowly))
     response = await submit(background)
     async with asyncio.timeout(10):
@@ -340,8 +341,8 @@ async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Mak
 async def test_a_follower_of_a_silent_response_is_sent_a_sign_of_life(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.service.background.HEARTBEAT", 0.0)
-    monkeypatch.setattr("antiphon.service.background.POLL", 0.01)
+    monkeypatch.setattr("antiphon.store.working.HEARTBEAT", 0.0)
+    monkeypatch.setattr("antiphon.store.working.POLL", 0.01)
     background = make(ScriptedBackend(Stalling([TextDelta("a")])))
     response = await submit(background)
     async with asyncio.timeout(10), aclosing(background.follow("t", response.id)) as pieces:

@@ -95,7 +95,7 @@ def test_a_background_response_waits_for_room(served: Served, disk: Disk, upstre
         listener.wait_for_a_word()
         disk.fill()
         upstream.gate.set()
-        wait_for_log(served, "a background response waits for the database")
+        wait_for_log(served, "waits for the database")
         assert client.responses.retrieve(response.id).status == "in_progress"
         disk.make_room()
         heard = listener.to_the_end()

@@ -117,7 +117,7 @@ def test_a_background_response_and_its_followers_outlive_an_outage(
         listener.wait_for_a_word()
         with away(postgres):
             upstream.gate.set()
-            wait_for_log(served, "a background response waits for the database")
+            wait_for_log(served, "waits for the database")
         heard = listener.to_the_end()
         check_order(heard)
         assert heard[-1]["type"] == "response.completed"

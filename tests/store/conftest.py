@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from antiphon.store import sqlite_file
+from antiphon.store.agent_runs import AgentRunStore
 from antiphon.store.base import Store
 from antiphon.store.database import Database
 from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_agent_runs import SqlAgentRuns
 from antiphon.store.sql_store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
 
+TABLES = "chains, responses, items, conversations, events, owners, api_keys, agent_runs, agent_events"
 CountRows = Callable[[str], Awaitable[int]]
 
 
@@ -85,7 +88,7 @@ async def opened_postgres(server: PostgresServer, url: str) -> AsyncGenerator[Op
     async def count_rows(table: str) -> int:
         return int(await asyncio.to_thread(server.execute, f"SELECT count(*) FROM {table}", url))
 
-    server.execute("TRUNCATE chains, responses, items, conversations, events, owners, api_keys", url)
+    server.execute(f"TRUNCATE {TABLES}", url)
     yield Opened(database, count_rows)
     await database.aclose()
 
@@ -105,6 +108,11 @@ async def opened(
 @pytest.fixture
 def store(opened: Opened, clock: Clock) -> Store:
     return SqlStore(opened.database, LocalSignals(), clock)
+
+
+@pytest.fixture
+def agent_runs(opened: Opened, clock: Clock) -> AgentRunStore:
+    return SqlAgentRuns(opened.database, clock)
 
 
 @pytest.fixture

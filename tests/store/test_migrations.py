@@ -7,11 +7,17 @@ import pytest
 from antiphon.errors import SettingsError
 from antiphon.store import sqlite_file
 from antiphon.store.migrations import Migration, load_migrations, pending
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
+from tests.store.values import turn
 
 KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
-NEXT = Migration(2, "second", "CREATE TABLE fresh (id text);\n-- a comment; with a semicolon\n", "b")
+FILES = load_migrations("sqlite")
+NEXT = Migration(
+    len(FILES) + 1, "next", "CREATE TABLE fresh (id text);\n-- a comment; with a semicolon\n", "b"
+)
 
 
 def test_what_is_not_applied_is_pending() -> None:
@@ -42,11 +48,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "antiphon.db"
 
 
-def know(patch: pytest.MonkeyPatch, *more: Migration) -> None:
-    known = [*load_migrations("sqlite"), *more]
-
+def know(patch: pytest.MonkeyPatch, *known: Migration) -> None:
     def load(dialect: Dialect) -> list[Migration]:
-        return known
+        return list(known)
 
     patch.setattr(sqlite_file, "load_migrations", load)
 
@@ -55,29 +59,46 @@ async def test_a_database_is_brought_up_to_date_when_it_is_opened(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await (await SqliteDatabase.open(path)).aclose()
-    know(monkeypatch, NEXT)
+    know(monkeypatch, *FILES, NEXT)
     database = await SqliteDatabase.open(path, migrate=False)
-    assert [done for _, done in await database.migration_status()] == [True, False]
+    assert [done for _, done in await database.migration_status()] == [True] * len(FILES) + [False]
     assert await database.migrate() == [NEXT]
     assert await database.migrate() == []
-    assert [done for _, done in await database.migration_status()] == [True, True]
+    assert [done for _, done in await database.migration_status()] == [True] * len(FILES) + [True]
+    await database.aclose()
+
+
+async def test_a_database_of_the_first_version_keeps_what_it_holds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        know(patch, FILES[0])
+        database = await SqliteDatabase.open(path)
+        await SqlStore(database, LocalSignals(), lambda: 1000.0).save("t", turn("1"))
+        await database.aclose()
+    database = await SqliteDatabase.open(path)
+    store = SqlStore(database, LocalSignals(), lambda: 1000.0)
+    assert (await store.response("t", "resp_1")).id == "resp_1"
+    assert await store.unowned(0) == []
     await database.aclose()
 
 
 async def test_a_step_that_fails_leaves_nothing_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Migration(3, "broken", "CREATE TABLE half (id text);\nCREATE TABLE chains (id text);\n", "c")
+    broken = Migration(
+        len(FILES) + 2, "broken", "CREATE TABLE half (id text);\nCREATE TABLE chains (id text);\n", "c"
+    )
     with monkeypatch.context() as patch:
-        know(patch, NEXT, broken)
+        know(patch, *FILES, NEXT, broken)
         with pytest.raises(SettingsError, match="chains"):
             await SqliteDatabase.open(path)
     database = await SqliteDatabase.open(path)
-    assert [done for _, done in await database.migration_status()] == [True]
+    assert [done for _, done in await database.migration_status()] == [True] * len(FILES)
     await database.aclose()
 
 
 async def test_a_file_of_a_newer_antiphon_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        know(patch, NEXT)
+        know(patch, *FILES, NEXT)
         await (await SqliteDatabase.open(path)).aclose()
     with pytest.raises(SettingsError, match="newer Antiphon"):
         await SqliteDatabase.open(path)

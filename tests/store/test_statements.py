@@ -43,7 +43,9 @@ def test_every_statement_is_about_one_tenant_or_says_that_it_is_not() -> None:
             "all_keys",
             "revoke_key",
         ),
+        *("disown_agent_runs", "unowned_agent_runs"),
         *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),
+        *("expired_agent_runs", "count_ended_agent_runs", "oldest_ended_agent_runs"),
         *("create_migrations_table", "applied_migrations", "record_migration"),
     }
     for name, text in load_statements("postgres").items():

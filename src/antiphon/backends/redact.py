@@ -6,7 +6,7 @@ from collections.abc import Iterable
 _HIDDEN = "[redacted]"
 _KEY_SHAPES = re.compile(
     r"""(?ix)
-    (?<=bearer\s)[^\s"',;<>]+                            # Authorization: Bearer …
+    (?<=bearer\s)(?!(?-i:KEY)`)[^\s"',;<>]+             # Authorization: Bearer …; `Bearer KEY` is our advice
     | (?<=basic\s)[a-z0-9+/=_-]{16,}
     | \b(?:sk|pk|ap|rk|gsk|xai|hf|r8|whsec|ghp|github_pat|glpat)[-_][-_a-z0-9*.]{7,}[a-z0-9*]
     | \b(?-i:AKIA|AIza)[-_a-z0-9]{12,}

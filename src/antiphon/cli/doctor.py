@@ -11,6 +11,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.cli.checks.agent import check_agent
 from antiphon.cli.checks.base import Check
 from antiphon.cli.checks.configuration import check_address, check_configuration
 from antiphon.cli.checks.installation import check_folder, check_packages, check_python, check_terminal
@@ -81,7 +82,7 @@ def examine(options: SettingsOptions, encoding: str) -> list[Check]:
         checks.append(terminal)
     checks.append(check_folder("data folder", data_folder()))
     if settings is not None:
-        checks += [check_address(settings), asyncio.run(check_store(settings))]
+        checks += [check_address(settings), asyncio.run(check_store(settings)), check_agent(settings)]
         checks += asyncio.run(_ask_upstreams(settings))
         checks += _examine_local(settings) if settings.serves_local_model else []
     return checks

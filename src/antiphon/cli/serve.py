@@ -29,6 +29,7 @@ from antiphon.errors import SettingsError
 from antiphon.server.process import bind, serve
 from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.wiring import data_folder, open_store, seal_secret
+from antiphon.wiring.agent import make_agent
 
 BACKLOG = 2048
 
@@ -105,6 +106,7 @@ def _check(settings: Settings) -> None:
     """What the application would fail with is said here, in one line."""
     check_rows(settings)
     seal_secret(settings, data_folder())
+    make_agent(settings.agent)
     asyncio.run(_check_store(settings))
 
 

@@ -24,13 +24,13 @@ MAX_TOOLS = 512
 _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
 
 
-def parse_tools(values: list[Any]) -> tuple[Tool, ...]:
-    """The `tools` parameter."""
+def parse_tools(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
+    """The `tools` parameter, or a list of tools that was found elsewhere."""
     if len(values) > MAX_TOOLS:
-        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
-        raise InvalidRequest(message, param="tools", code="array_above_max_length")
-    tools = tuple(_tool(value, f"tools[{index}]") for index, value in enumerate(values))
-    _refuse_duplicates(tools, "tools")
+        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        raise InvalidRequest(message, param=path, code="array_above_max_length")
+    tools = tuple(_tool(value, f"{path}[{index}]") for index, value in enumerate(values))
+    _refuse_duplicates(tools, path)
     return tools
 
 

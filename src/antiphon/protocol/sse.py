@@ -12,6 +12,8 @@ import msgspec
 from antiphon.protocol.events import Event, OutputTextDelta
 
 DONE = b"data: [DONE]\n\n"
+COMMENT = b": still here\n\n"
+"""What is sent after some silence, so that nothing on the way gives up."""
 
 _encode = msgspec.json.encode
 _EVENT_HEADS: dict[type[Event], bytes] = {

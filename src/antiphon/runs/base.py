@@ -1,14 +1,16 @@
-"""The port between background responses and the engine that runs them.
+"""The port between what is done in the background and the engine that has it done.
 
-The engine sees to it that `Work` is done for every submitted response, at least once, whatever crashes.
-What it has done so far is in the store: a second start goes on from there.
+The engine sees to it that `Work` is done for everything that was submitted, at least once, whatever crashes:
+a response, or the run of an agent (`dispatch.py`). How far it has come is in the store: a second start goes
+on from there. To the engine, both are an id.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 Work = Callable[[str, str], Coroutine[Any, Any, None]]
-"""Makes the response of a tenant: `await work(tenant, response_id)`. Cancelling it stops the model.
+"""Makes the response of a tenant, or does a run of an agent: `await work(tenant, response_id)`. Cancelling it
+stops the model, or the tool.
 
 When it returns, there is nothing more to do here: the response has ended, or somebody else makes it. When it
 raises, it is called again, after ever longer pauses; a response that fails again and again is ended by it.

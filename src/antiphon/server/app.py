@@ -4,12 +4,16 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired
+from antiphon.orchestrator.agent import AgentServices
 from antiphon.server.auth import Keys
 from antiphon.server.exchange import Bodies, Exchange
-from antiphon.server.guard import Head, HostGuard, read_head
+from antiphon.server.guard import Head, HostGuard, check_origin, read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.routes.agent import AgentRoutes
+from antiphon.server.routes.agent_runs import AgentRunRoutes
 from antiphon.server.routes.compact import CompactRoutes
 from antiphon.server.routes.conversations import ConversationRoutes
 from antiphon.server.routes.health import HealthRoutes
@@ -27,7 +31,15 @@ from antiphon.service.services import Services
 
 logger = logging.getLogger(__name__)
 
-OpenServices = Callable[[], AbstractAsyncContextManager[Services]]
+
+class Served(NamedTuple):
+    """What an application serves; without agents it has no routes for them."""
+
+    services: Services
+    agents: AgentServices | None = None
+
+
+OpenServices = Callable[[], AbstractAsyncContextManager[Served]]
 
 SOCKET_PATH = "/v1/responses"
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -48,6 +60,13 @@ ROUTES = (
     "GET /v1/conversations/{id}/items",
     "GET /v1/conversations/{id}/items/{item_id}",
     "DELETE /v1/conversations/{id}/items/{item_id}",
+    "POST /v1/agent/execute",
+    "GET /v1/agent/modes",
+    "POST /v1/agent/runs",
+    "GET /v1/agent/runs",
+    "GET /v1/agent/runs/{id}",
+    "DELETE /v1/agent/runs/{id}",
+    "POST /v1/agent/runs/{id}/cancel",
     "GET /v1/models",
     "GET /v1/models/{model}",
     "GET /healthz",
@@ -65,6 +84,7 @@ class AppOptions:
     max_body: int = 32 * 1024 * 1024
     body_timeout: float = 30.0
     websocket: bool = True
+    heartbeat: float = 10.0
 
 
 class App:
@@ -99,7 +119,7 @@ class App:
         else:
             await self._open_socket(scope, receive, send)
 
-    def mount(self, services: Services) -> None:
+    def mount(self, services: Services, agents: AgentServices | None = None) -> None:
         """Serve these services."""
         if self._options.websocket:
             self._door = WebSocketDoor(services.creator, self.lifetimes, limits=WebSocketLimits())
@@ -107,6 +127,7 @@ class App:
             {
                 **self._response_routes(services),
                 **self._conversation_routes(services),
+                **({} if agents is None else self._agent_routes(agents)),
                 **self._other_routes(services),
             }
         )
@@ -151,6 +172,20 @@ class App:
             f"DELETE {items}/{{item_id}}": Endpoint(routes.delete_item, DELETE),
         }
 
+    def _agent_routes(self, agents: AgentServices) -> dict[str, Endpoint]:
+        routes = AgentRoutes(agents.agent, self.lifetimes, self._bodies(), self._options.heartbeat)
+        runs = AgentRunRoutes(agents, self.lifetimes, self._bodies())
+        one = "/v1/agent/runs/{id}"
+        return {
+            "POST /v1/agent/execute": Endpoint(routes.execute, WRITE),
+            "GET /v1/agent/modes": Endpoint(routes.modes, READ),
+            "POST /v1/agent/runs": Endpoint(runs.submit, WRITE),
+            "GET /v1/agent/runs": Endpoint(runs.list, READ),
+            f"GET {one}": Endpoint(runs.retrieve, READ),
+            f"DELETE {one}": Endpoint(runs.delete, DELETE),
+            f"POST {one}/cancel": Endpoint(runs.cancel, WRITE),
+        }
+
     def _other_routes(self, services: Services) -> dict[str, Endpoint]:
         models, health = ModelsRoutes(services.creator.router), HealthRoutes(self.lifetimes)
         return {
@@ -186,6 +221,7 @@ class App:
     async def _answer(self, exchange: Exchange) -> None:
         """Let those in who may, and hand over to the route."""
         self._options.hosts.check(exchange.head.host)
+        check_origin(exchange.head)
         if exchange.path in OPEN_PATHS:
             endpoint, _ = self.routes.find(exchange.method, exchange.path)
             return await endpoint.handler(exchange)
@@ -210,6 +246,7 @@ class App:
 
     def _door_at(self, path: str, head: Head) -> WebSocketDoor:
         self._options.hosts.check(head.host)
+        check_origin(head)
         caller = self._options.keys.check(head.authorization)
         if path != SOCKET_PATH:
             raise NotFound(f"No WebSocket is served at {path[:200]}.", code="unknown_url")
@@ -226,8 +263,8 @@ class App:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            async with self._open_services() as services:
-                self.mount(services)
+            async with self._open_services() as served:
+                self.mount(*served)
                 self._on_started(self)
                 await send({"type": "lifespan.startup.complete"})
                 await receive()

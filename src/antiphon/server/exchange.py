@@ -140,11 +140,11 @@ class Exchange:
         except TimeoutError:
             pass
 
-    async def start_stream(self) -> None:
+    async def start_stream(self, headers: tuple[Header, ...] = ()) -> None:
         """The head of a stream of events."""
         self.phase = "streaming"
-        headers = [*_STREAM, (b"x-request-id", self.request_id.encode())]
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        all_headers = [*_STREAM, (b"x-request-id", self.request_id.encode()), *headers]
+        await self._send({"type": "http.response.start", "status": 200, "headers": all_headers})
 
     async def send_events(self, payload: bytes) -> None:
         """Whole events, in one write."""

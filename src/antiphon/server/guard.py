@@ -6,7 +6,7 @@ uvicorn with httptools frames strictly, but takes no Host, two Hosts and headers
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from antiphon.errors import HeadersTooLarge, InvalidRequest
+from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
 
 MAX_HEADERS = 32 * 1024
 
@@ -20,6 +20,7 @@ class Head:
     content_length: bytes = b""
     content_encoding: bytes = b""
     authorization: bytes = b""
+    origin: bytes | None = None
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
@@ -38,6 +39,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             head.authorization = value
         elif name == b"content-encoding":
             head.content_encoding = value
+        elif name == b"origin":
+            head.origin = value
     if size > MAX_HEADERS:
         raise HeadersTooLarge(f"The request headers have {size} bytes; at most {MAX_HEADERS} are taken.")
     if hosts != 1 or not head.host:
@@ -63,3 +66,17 @@ class HostGuard:
                 "Use localhost, or add the name to server.allowed_hosts.",
                 code="invalid_host",
             )
+
+
+def check_origin(head: Head) -> None:
+    """Refuse web pages of other sites: browsers let every page send requests to every server.
+
+    Programs name no Origin and pass, whatever they are.
+    """
+    if head.origin is None or head.origin.lower().partition(b"://")[2] == head.host.lower():
+        return
+    raise Forbidden(
+        f"Web pages of '{head.origin.decode('latin-1')[:100]}' may not ask this server, only those of its "
+        "own host. Programs that are no web pages send no Origin header.",
+        code="forbidden_origin",
+    )

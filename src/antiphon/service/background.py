@@ -23,25 +23,17 @@ from antiphon.errors import (
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
+from antiphon.protocol.sse import COMMENT
 from antiphon.runs.base import Engine
 from antiphon.service.create import Creator, Place, Prior, Run
 from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
 from antiphon.service.resolve import kept_items
 from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse
+from antiphon.store.working import LOOK, MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
 
 logger = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 4
-"""Claims after which a response that brings down its process again and again is given up."""
-POLL = 0.5
-"""Seconds after which a follower looks by itself: signals may get lost."""
-HEARTBEAT = 10.0
-"""Seconds of silence after which a follower is sent a comment, so that nothing on the way gives up."""
-COMMENT = b": still here\n\n"
-LOOK = 5.0
-"""Seconds after which a worker looks by itself whether somebody has ended its response."""
 
 
 @dataclass(slots=True)
@@ -54,7 +46,7 @@ class Background:
     """Seconds of silence after which the work of another process is taken over. 0: there is no other one,
     so whatever has another owner was left behind by a process that is gone."""
     engine: Engine = field(init=False)
-    _handing_over: set[asyncio.Future[None]] = field(init=False, default_factory=set[asyncio.Future[None]])
+    _handing_over: HandOver = field(init=False, default_factory=HandOver)
 
     def __post_init__(self) -> None:
         self.engine = self.make_engine(self)
@@ -74,11 +66,7 @@ class Background:
             input=resolved.items,
             expires_at=creator.expires_at(),
         )
-        # A client that leaves in the middle of this must not leave half of it behind.
-        hand_over = asyncio.ensure_future(self._hand_over(run, tenant, stored, body, events))
-        self._handing_over.add(hand_over)
-        hand_over.add_done_callback(self._handing_over.discard)
-        await asyncio.shield(hand_over)
+        await self._handing_over.do(self._hand_over(run, tenant, stored, body, events))
         return machine.response
 
     async def _hand_over(
@@ -111,21 +99,11 @@ class Background:
             with suppress(Fenced):
                 await self._end(claim, tenant, error)
             return
-        tasks = [
-            asyncio.create_task(_make(run, log)),
-            asyncio.create_task(log.write()),
-            asyncio.create_task(self._watch(tenant, response_id)),
-        ]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await until_one_ends(_make(run, log), log.write(), self._watch(tenant, response_id))
         except Fenced:
             logger.info("response %s was taken over or has ended", response_id)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             await log.close()
 
     def _resume(self, claim: Claim, tenant: str, log: EventLog) -> Run:
@@ -188,25 +166,14 @@ class Background:
         """The events with higher numbers than `after`, as they are stored, until the last one."""
         store = self.creator.store
         await self._check_log(tenant, response_id, after)
-        silent_since = asyncio.get_running_loop().time()
         with store.signals.subscribe(f"events:{response_id}") as more:
-            while True:
-                try:
-                    rows, ended = await store.events(tenant, response_id, after)
-                except StoreUnavailable:
-                    rows, ended = (), False
-                for row in rows:
-                    yield rest(row, after)
-                    after = row.first + row.count - 1
-                if ended:
-                    return
-                now = asyncio.get_running_loop().time()
-                if rows:
-                    silent_since = now
-                elif now - silent_since > HEARTBEAT:
-                    silent_since = now
-                    yield COMMENT
-                await more.wait(POLL)
+            async with aclosing(as_stored(lambda: store.events(tenant, response_id, after), more)) as batches:
+                async for rows in batches:
+                    if not rows:
+                        yield COMMENT
+                    for row in rows:
+                        yield rest(row, after)
+                        after = row.first + row.count - 1
 
     async def _check_log(self, tenant: str, response_id: str, after: int) -> None:
         """Refuse what could never be followed, before a stream begins."""
@@ -230,9 +197,12 @@ class Background:
                     # The engine does nothing about what is under way here.
                     for left in await self.creator.store.unowned(self.lease, self.engine.owner):
                         await self.engine.submit(left.tenant, left.id)
+                    pause = self.lease / 5
                 except AntiphonError as error:
                     logger.warning("cannot look for unfinished responses: %s", error.message)
-                await left_behind.wait(self.lease / 5 or LOOK)
+                    # Nobody could say that it lives: when the database is back, all get the time to do so.
+                    pause = self.lease
+                await left_behind.wait(pause or LOOK)
 
     async def live(self) -> None:
         """Say that this process lives, until cancelled, so that others leave its work alone."""

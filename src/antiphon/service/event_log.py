@@ -4,24 +4,20 @@ Nobody hears an event that is not stored, so everybody hears the same ones, byte
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
+from antiphon.errors import AntiphonError
 from antiphon.protocol.events import EVENT_TYPES, Event
 from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, Store, StoredResponse
-
-logger = logging.getLogger(__name__)
+from antiphon.store.insisting import insist
 
 FLUSH = 0.02
 """Seconds that events are gathered before they are stored together."""
-PAUSE = 1.0
-"""Seconds between two tries when the database is away."""
 
 
 class _Typed(Struct):
@@ -104,7 +100,10 @@ class EventLog:
             if self._held or not taken:
                 return
             events = render(self._waiting[:taken], self._renderer)
-            await _insist(lambda: self._store.append(self._tenant, self._id, self._token, events))
+            await insist(
+                f"the background response {self._id}",
+                lambda: self._store.append(self._tenant, self._id, self._token, events),
+            )
             del self._waiting[:taken]
         self._store.signals.publish(f"events:{self._id}")
 
@@ -113,7 +112,10 @@ class EventLog:
         async with self._writing:
             last = render([*self._waiting, *events], self._renderer)
             try:
-                await _insist(lambda: self._store.finish(self._tenant, self._token, stored, last))
+                await insist(
+                    f"the background response {self._id}",
+                    lambda: self._store.finish(self._tenant, self._token, stored, last),
+                )
             except AntiphonError as error:
                 if error.code == LOG_GAP:
                     raise Unkept(error.message) from error
@@ -125,13 +127,3 @@ class EventLog:
         """The work ends here: what was said so far is stored, for whoever goes on with it."""
         with suppress(Fenced):
             await self.flush()
-
-
-async def _insist(write: Callable[[], Awaitable[None]]) -> None:
-    """Nobody waits for a background response at a connection, so a database that is away is waited for."""
-    while True:
-        try:
-            return await write()
-        except (StoreUnavailable, StoreFull) as error:
-            logger.warning("a background response waits for the database: %s", error.message)
-        await asyncio.sleep(PAUSE)

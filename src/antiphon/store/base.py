@@ -93,7 +93,8 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class Unowned(Struct, frozen=True):
-    """An unfinished response that nobody works on."""
+    """Something unfinished that nobody works on: a response, or the run of an agent (its id begins with
+    `run_`)."""
 
     tenant: str
     id: str
@@ -256,12 +257,12 @@ class Store(Protocol):
         ...
 
     async def release(self, owner: str) -> None:
-        """This owner ends: its unfinished responses are nobody's now."""
+        """This owner ends: its unfinished responses and runs of agents are nobody's now."""
         ...
 
     async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
-        """Unfinished responses without an owner, of one that has been silent for `lease` seconds, or of
-        `owner` itself."""
+        """Unfinished responses and runs of agents without an owner, of one that has been silent for `lease`
+        seconds, or of `owner` itself."""
         ...
 
     # Keys

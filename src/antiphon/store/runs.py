@@ -147,12 +147,14 @@ def beat(owner: str) -> Script[None]:
 
 
 def release(owner: str) -> Script[None]:
-    """An owner ends."""
+    """An owner ends: its responses and its agents' runs are nobody's."""
     yield Statement("disown_responses", (owner,))
+    yield Statement("disown_agent_runs", (owner,))
     yield Statement("delete_owner", (owner,))
 
 
 def unowned(lease: float, owner: str, now: int) -> Script[list[Unowned]]:
-    """Unfinished responses that nobody but `owner` works on, oldest first."""
-    rows = yield Statement("unowned_responses", (lease, now, owner))
-    return [Unowned(tenant, response_id) for tenant, response_id in rows]
+    """Unfinished responses, then agents' runs, that nobody but `owner` works on; each kind oldest first."""
+    responses = yield Statement("unowned_responses", (lease, now, owner))
+    agent_runs = yield Statement("unowned_agent_runs", (lease, now, owner))
+    return [Unowned(tenant, name) for tenant, name in (*responses, *agent_runs)]

@@ -1,11 +1,11 @@
 """The composition root: settings in, concrete objects out. Nothing else names a concrete class."""
 
 from antiphon.wiring.alone import lock_path
-from antiphon.wiring.application import build_app, open_services
+from antiphon.wiring.application import build_app, open_agents, open_services
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
 from antiphon.wiring.sources import buffered, key_pepper, make_ids
-from antiphon.wiring.stores import open_database, open_store
+from antiphon.wiring.stores import open_database, open_store, open_stores
 
 __all__ = [
     "buffered",
@@ -16,9 +16,11 @@ __all__ = [
     "make_endpoint",
     "make_ids",
     "models_folder",
+    "open_agents",
     "open_database",
     "open_services",
     "open_store",
+    "open_stores",
     "seal_secret",
     "store_path",
 ]

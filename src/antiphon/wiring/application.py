@@ -8,12 +8,16 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import NamedTuple
 
 from antiphon.errors import SettingsError
-from antiphon.runs.base import Engine
+from antiphon.orchestrator.agent import AgentServices
+from antiphon.orchestrator.agent_runs import ID_PREFIX, AgentRuns
+from antiphon.runs.base import Engine, Work
 from antiphon.runs.dbos_engine import DbosEngine
+from antiphon.runs.dispatch import Dispatch
 from antiphon.runs.tasks import TaskEngine
-from antiphon.server.app import App, AppOptions
+from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
@@ -22,12 +26,15 @@ from antiphon.service.router import Route, Router
 from antiphon.service.services import Services, assemble
 from antiphon.service.upkeep import keep_tidy
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
+from antiphon.store.agent_runs import AgentRunStore
+from antiphon.store.base import Store
 from antiphon.turn.sealing import Sealer
+from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.alone import SoleEngine, lock_path
 from antiphon.wiring.backends import open_routes
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
-from antiphon.wiring.stores import make_store
+from antiphon.wiring.stores import open_stores
 
 logger = logging.getLogger(__name__)
 
@@ -36,55 +43,98 @@ PAUSE = 5.0
 """Seconds before upkeep that broke is begun again."""
 
 
+class Opened(NamedTuple):
+    """The services, and what their agents need besides."""
+
+    services: Services
+    agent_runs: AgentRunStore
+    dispatch: Dispatch
+
+
 @asynccontextmanager
 async def open_services(
     settings: Settings, routes: Sequence[Route] | None = None
 ) -> AsyncGenerator[Services, None]:
     """The services, for as long as the context lasts. `routes` replaces the configured ones."""
+    async with _open(settings, routes) as opened:
+        yield opened.services
+
+
+@asynccontextmanager
+async def open_agents(
+    settings: Settings, routes: Sequence[Route] | None = None
+) -> AsyncGenerator[Served, None]:
+    """The services and the agent on top of them, for as long as the context lasts."""
+    async with open_agent(settings.agent) as agent, _open(settings, routes) as opened:
+        services = opened.services
+        creator, background = services.creator, services.background
+        served = serve_agent(agent, services)
+        runs = AgentRuns(
+            store=opened.agent_runs,
+            engine=background.engine,
+            signals=services.store.signals,
+            ids=creator.ids,
+            clock=creator.clock,
+            perform=served.perform,
+            lease=background.lease,
+            lifetime=creator.lifetime,
+        )
+        opened.dispatch.register(ID_PREFIX, runs.work)
+        yield Served(services, AgentServices(agent=served, runs=runs))
+
+
+@asynccontextmanager
+async def _open(settings: Settings, routes: Sequence[Route] | None) -> AsyncGenerator[Opened, None]:
     async with AsyncExitStack() as stack:
         if routes is None:
             routes = open_routes(settings, stack)
-        store = await make_store(settings)
-        stack.push_async_callback(store.aclose)
-        creator = Creator(
-            router=Router(routes, chance=random.random),
-            store=store,
-            ids=make_ids(),
-            clock=time.time,
-            sealer=Sealer(seal_secret(settings, data_folder()), secrets.token_bytes),
-            ignored_tools=frozenset(settings.tools.ignore),
-            inherit_tools=settings.store.inherit_tools,
-            lifetime=settings.store.lifetime_days * DAY or None,
-            patience=settings.store.patience,
-            summary_model=settings.compaction.model or None,
-        )
+        stores = await stack.enter_async_context(open_stores(settings))
+        creator = _make_creator(settings, routes, stores.store)
         shared = settings.store.url.startswith(POSTGRES)
         lease = settings.background.lease if shared else 0.0
-        background = Background(creator, partial(_make_engine, settings), lease)
+        dispatch = Dispatch()
+        background = Background(creator, lambda _: _make_engine(settings, dispatch), lease)
+        dispatch.register("resp", background.work)
         stack.push_async_callback(background.aclose)
-        yield assemble(creator, background)
+        yield Opened(assemble(creator, background), stores.agent_runs, dispatch)
 
 
-def _make_engine(settings: Settings, background: Background) -> Engine:
+def _make_creator(settings: Settings, routes: Sequence[Route], store: Store) -> Creator:
+    return Creator(
+        router=Router(routes, chance=random.random),
+        store=store,
+        ids=make_ids(),
+        clock=time.time,
+        sealer=Sealer(seal_secret(settings, data_folder()), secrets.token_bytes),
+        ignored_tools=frozenset(settings.tools.ignore),
+        inherit_tools=settings.store.inherit_tools,
+        lifetime=settings.store.lifetime_days * DAY or None,
+        patience=settings.store.patience,
+        summary_model=settings.compaction.model or None,
+    )
+
+
+def _make_engine(settings: Settings, work: Work) -> Engine:
     """Where work in the background is remembered: with the store, if that lasts."""
     owner, url = make_owner(), settings.store.url
     if url.startswith(POSTGRES):
         from antiphon.store.postgres_client import Address  # noqa: PLC0415 -- optional: the [postgres] extra
 
-        return DbosEngine(Address.parse(url).url, background.work, owner=owner)
+        return DbosEngine(Address.parse(url).url, work, owner=owner)
     if settings.lasting:
         path = store_path(settings)
-        engine = DbosEngine(str(path.with_name(f"{path.name}.runs")), background.work, owner=owner)
+        engine = DbosEngine(str(path.with_name(f"{path.name}.runs")), work, owner=owner)
         return SoleEngine(engine, lock_path(path))
-    return TaskEngine(background.work, owner=owner)
+    return TaskEngine(work, owner=owner)
 
 
 @asynccontextmanager
 async def _serve(
     settings: Settings, routes: Sequence[Route] | None, keys: Keys
-) -> AsyncGenerator[Services, None]:
-    """The services of a server: with its keys, and with somebody who looks after what is kept."""
-    async with open_services(settings, routes) as services, AsyncExitStack() as stack:
+) -> AsyncGenerator[Served, None]:
+    """What a server serves: with its keys, and with somebody who looks after what is kept."""
+    async with open_agents(settings, routes) as served, AsyncExitStack() as stack:
+        services = served.services
         await keys.refresh(services.store)
         if keys.empty and settings.server.host not in LOOPBACK:
             raise SettingsError(no_keys(settings.server.host))
@@ -94,7 +144,7 @@ async def _serve(
         if services.background.lease:
             _run(stack, services.background.live)
         _run(stack, partial(keep_tidy, services.store))
-        yield services
+        yield served
 
 
 async def _look_after(background: Background) -> None:
@@ -141,6 +191,7 @@ def build_app(
         max_body=server.max_body,
         body_timeout=server.body_timeout,
         websocket=server.websocket,
+        heartbeat=server.heartbeat,
     )
     ids = make_ids()
     return App(partial(_serve, settings, routes, keys), lambda: ids.new("req"), options, on_started)

@@ -3,14 +3,17 @@
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from antiphon.errors import SettingsError
 from antiphon.settings import POSTGRES, Settings
+from antiphon.store.agent_runs import AgentRunStore
 from antiphon.store.base import Store
 from antiphon.store.database import OperatedDatabase
+from antiphon.store.no_agent_runs import NoAgentRuns
 from antiphon.store.none import NoStore
 from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_agent_runs import SqlAgentRuns
 from antiphon.store.sql_store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.wiring.folders import store_path
@@ -19,29 +22,44 @@ if TYPE_CHECKING:
     from antiphon.store.postgres import PostgresDatabase
 
 
+class Stores(NamedTuple):
+    """Two stores on one database. Closing the first closes it."""
+
+    store: Store
+    agent_runs: AgentRunStore
+
+
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncGenerator[Store, None]:
     """The store that the URL names, for as long as the context lasts."""
-    store = await make_store(settings)
+    async with open_stores(settings) as stores:
+        yield stores.store
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings) -> AsyncGenerator[Stores, None]:
+    """The stores that the URL names, for as long as the context lasts."""
+    stores = await make_stores(settings)
     try:
-        yield store
+        yield stores
     finally:
-        await store.aclose()
+        await stores.store.aclose()
 
 
-async def make_store(settings: Settings) -> Store:
-    """The store that the URL names; whoever made it closes it."""
+async def make_stores(settings: Settings) -> Stores:
+    """The stores that the URL names; whoever made them closes the first."""
     options, url = settings.store, settings.store.url
     if url == "none":
-        return NoStore()
+        return Stores(NoStore(), NoAgentRuns())
     if url.startswith(POSTGRES):
         database = await _open_postgres(url)
-        return SqlStore(database, database.signals, time.time, log_ttl=options.log_lifetime)
+        store = SqlStore(database, database.signals, time.time, log_ttl=options.log_lifetime)
+        return Stores(store, SqlAgentRuns(database, time.time))
     path = None if url == "memory:" else store_path(settings)
     limit = options.memory_responses if path is None else None
-    return SqlStore(
-        await SqliteDatabase.open(path), LocalSignals(), time.time, limit=limit, log_ttl=options.log_lifetime
-    )
+    file = await SqliteDatabase.open(path)
+    store = SqlStore(file, LocalSignals(), time.time, limit=limit, log_ttl=options.log_lifetime)
+    return Stores(store, SqlAgentRuns(file, time.time, limit=limit))
 
 
 @asynccontextmanager

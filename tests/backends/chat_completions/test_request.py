@@ -135,6 +135,21 @@ def test_a_call_after_an_output_is_a_message_of_its_own() -> None:
     assert [message["role"] for message in found] == ["assistant", "tool", "assistant", "tool"]
 
 
+def test_a_call_without_an_output_gets_one_that_says_so() -> None:
+    calls = [
+        {"type": "function_call", "call_id": name, "name": "f", "arguments": "{}"} for name in ("c1", "c2")
+    ]
+    answered = {"type": "function_call_output", "call_id": "c2", "output": "two"}
+    payload = build(input=[*calls, answered, {"role": "user", "content": "Go on."}])
+    _, *outputs, last = payload.body["messages"]
+    assert outputs == [
+        {"role": "tool", "tool_call_id": "c2", "content": "two"},
+        {"role": "tool", "tool_call_id": "c1", "content": "No output was given for this call."},
+    ]
+    assert last["role"] == "user"
+    assert payload.downgrades == ("calls without an output are sent with one that says so",)
+
+
 def test_an_output_without_its_call_is_refused() -> None:
     error = refused(input=[{"role": "user", "content": "hi"}, OUTPUT])
     assert (error.param, error.status) == ("input[1]", 400)

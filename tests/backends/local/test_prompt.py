@@ -3,7 +3,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.backends.local.prompt import EMULATED, MOST_ARGUMENT_TOKENS, SYSTEM_PROMPT, Prompt, build_prompt
+from antiphon.backends.local.prompt import (
+    EMULATED,
+    GO_ON,
+    MOST_ARGUMENT_TOKENS,
+    SYSTEM_PROMPT,
+    Prompt,
+    build_prompt,
+)
 from antiphon.backends.local.weights import Sampling
 from antiphon.errors import Unsupported
 from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
@@ -121,3 +128,11 @@ def test_images_files_and_sound_are_refused_where_they_stand(part: dict[str, Any
     with pytest.raises(Unsupported) as caught:
         prompt(input=[message])
     assert caught.value.param == "input[0].content[1]"
+
+
+def test_after_its_own_words_the_model_is_asked_to_go_on() -> None:
+    told = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    made = prompt(input=told, tools=[WEATHER])
+    assert asked(made.choosing())["messages"][-1]["role"] == "user"
+    assert asked(made.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
+    assert "after the model's own words it is asked to go on" in made.downgrades

@@ -30,6 +30,7 @@ from antiphon.protocol.items import (
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 
+NO_OUTPUT = "No output was given for this call."
 _HINTS = {"additional_tools": "Declare its tools in 'tools'."}
 
 
@@ -79,11 +80,20 @@ class _Transcript:
         messages: list[JsonObject] = []
         for block in self._blocks:
             messages.append(block.head)
-            if block.outputs:
+            if "tool_calls" in block.head:
                 messages += block.outputs
+                messages += self._unanswered(block)
             if block.media:
                 messages.append({"role": "user", "content": block.media})
         return messages
+
+    def _unanswered(self, block: _Block) -> list[JsonObject]:
+        """Outputs for the calls that have none: servers refuse a conversation in which one is missing."""
+        answered = {output["tool_call_id"] for output in block.outputs}
+        missing = [call["id"] for call in block.head["tool_calls"] if call["id"] not in answered]
+        if missing:
+            self._notes.add("calls without an output are sent with one that says so")
+        return [{"role": "tool", "tool_call_id": call_id, "content": NO_OUTPUT} for call_id in missing]
 
     def add(self, item: Item, path: str) -> None:
         """One more item."""

@@ -21,6 +21,9 @@ from antiphon.turn.context import TurnRequest, TurnTool
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
+GO_ON = "Go on."
+"""Said for a user who says nothing: the engine would take the model's last words for the beginning of its
+answer, and can hold no such answer to a schema."""
 EMULATED = "tools are emulated by constrained decoding"
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True)
 MOST_ARGUMENT_TOKENS = 1024
@@ -73,6 +76,9 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
     body = payload.body
     if not body["messages"] or body["messages"][0]["role"] != "system":
         body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
+    if body["messages"][-1]["role"] == "assistant":
+        body["messages"].append({"role": "user", "content": GO_ON})
+        notes.add("after the model's own words it is asked to go on")
     return Prompt(
         body=body,
         functions=tuple(functions),

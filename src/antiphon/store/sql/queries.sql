@@ -227,6 +227,74 @@ WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expir
     AND (o.id IS NULL OR o.beat_at < {now} - $1::float8 OR r.owner = $3)
 ORDER BY r.created_at, r.id;
 
+-- Runs of agents
+
+-- name: add_agent_run
+INSERT INTO agent_runs (tenant, id, status, title, request, created_at, expires_at, owner)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING;
+
+-- name: claim_agent_run
+UPDATE agent_runs SET owner = $3, token = token + 1, attempts = attempts + 1
+WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
+    AND (expires_at IS NULL OR expires_at > $4)
+    AND ($5::float8 IS NULL OR owner IS NULL OR owner = $3 OR NOT EXISTS (
+        SELECT 1 FROM owners WHERE owners.id = agent_runs.owner AND owners.beat_at >= {now} - $5::float8
+    ))
+RETURNING token, request, id, status, title, created_at, ended_at, attempts, expires_at;
+
+-- name: progress_agent_run
+-- Attempts are counted from the last progress: a run of days may outlive many processes.
+UPDATE agent_runs SET status = 'in_progress', next_event = $5, attempts = 1
+WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
+RETURNING id;
+
+-- name: finish_agent_run
+-- Calling a run off takes a claim, too, but is no attempt at it.
+UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7, owner = NULL,
+    attempts = CASE WHEN $6 = 'cancelled' THEN attempts - 1 ELSE attempts END
+WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
+RETURNING id;
+
+-- name: place_in_agent_run
+-- Where the log ends, for who holds the newest token of an unfinished run.
+SELECT next_event FROM agent_runs
+WHERE tenant = $1 AND id = $2 AND token = $3 AND status IN ('queued', 'in_progress');
+
+-- name: find_agent_run
+SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
+WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
+
+-- name: request_of_agent_run
+SELECT request FROM agent_runs WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
+
+-- name: newest_agent_runs
+SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
+WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2)
+    AND ($3::bigint IS NULL OR (created_at, id) < ($3, $4::text))
+ORDER BY created_at DESC, id DESC LIMIT $5;
+
+-- name: delete_agent_run
+DELETE FROM agent_runs WHERE tenant = $1 AND id = $2;
+
+-- name: add_agent_event
+INSERT INTO agent_events (tenant, run, number, data) VALUES ($1, $2, $3, $4);
+
+-- name: agent_events_after
+SELECT number, data FROM agent_events WHERE tenant = $1 AND run = $2 AND number > $3 ORDER BY number;
+
+-- name: delete_agent_events
+DELETE FROM agent_events WHERE tenant = $1 AND run = $2;
+
+-- name: disown_agent_runs
+UPDATE agent_runs SET owner = NULL, attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END
+WHERE owner = $1 AND status IN ('queued', 'in_progress');
+
+-- name: unowned_agent_runs
+SELECT r.tenant, r.id FROM agent_runs r LEFT JOIN owners o ON o.id = r.owner
+WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expires_at > $2)
+    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8 OR r.owner = $3)
+ORDER BY r.created_at, r.id;
+
 -- Keys
 
 -- name: add_key
@@ -260,6 +328,17 @@ ORDER BY ended_at LIMIT $2;
 
 -- name: forget_log
 UPDATE responses SET next_event = NULL WHERE tenant = $1 AND id = $2;
+
+-- name: expired_agent_runs
+SELECT tenant, id FROM agent_runs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2;
+
+-- name: count_ended_agent_runs
+SELECT (SELECT count(*) FROM agent_runs)
+    - (SELECT count(*) FROM agent_runs WHERE status IN ('queued', 'in_progress'));
+
+-- name: oldest_ended_agent_runs
+SELECT tenant, id FROM agent_runs WHERE status NOT IN ('queued', 'in_progress')
+ORDER BY created_at, id LIMIT $1;
 
 -- name: delete_dead_owners
 DELETE FROM owners WHERE beat_at < {now} - $1::float8 RETURNING id;

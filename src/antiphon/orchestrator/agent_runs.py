@@ -1,0 +1,219 @@
+"""Runs of an agent in the background: submit, work, follow, cancel.
+
+The row of a run is the truth, its log is the agent's memory. Whoever works on a run has claimed it, and
+whoever claims it later wins: what the earlier one tells is refused, before it does the next thing.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.errors import (
+    AntiphonError,
+    BackendBroken,
+    InvalidRequest,
+    StoreFull,
+    StoreUnavailable,
+)
+from antiphon.orchestrator.events import AgentCancelled, AgentEvent
+from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
+from antiphon.orchestrator.progress import Tell
+from antiphon.orchestrator.run_journal import Journal, journal_row, read_journal
+from antiphon.protocol.ids import Clock, IdSource
+from antiphon.runs.base import Engine
+from antiphon.store import insisting
+from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, AgentRunStore, RunClaim, RunEvent
+from antiphon.store.base import LOG_GAP, Fenced
+from antiphon.store.signals import Signals
+from antiphon.store.working import LOOK, MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
+
+logger = logging.getLogger(__name__)
+
+ID_PREFIX = "run"
+TITLE = 80
+"""Characters of the instruction that make the title of a run without one."""
+
+Perform = Callable[[str, AgentExecuteRequest, Sequence[AgentEvent], Tell], Awaitable[AgentExecuteResponse]]
+"""Does what a tenant asks: `await perform(tenant, request, past, tell)`. It goes on from past events,
+numbers its own from there, and tells each one before it does the next thing; an end last."""
+
+
+class RunRecord(Struct, frozen=True):
+    """A run with everything that it has told so far."""
+
+    run: AgentRun
+    events: Sequence[AgentEvent]
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentRuns:
+    """Has agents work in the background."""
+
+    store: AgentRunStore
+    engine: Engine
+    signals: Signals
+    ids: IdSource
+    clock: Clock
+    perform: Perform
+    lease: float = 0.0
+    """Seconds of silence after which the work of another process is taken over. 0: there is no other one."""
+    lifetime: float | None = None
+    """Seconds for which a run is kept; None: until it is deleted."""
+    _handing_over: HandOver = field(init=False, default_factory=HandOver)
+
+    async def submit(self, tenant: str, request: AgentExecuteRequest, title: str = "") -> AgentRun:
+        """A queued run. It tells whole turns: text as it comes is not stored, so it is not asked for."""
+        now = self.clock()
+        run = AgentRun(
+            id=self.ids.new(ID_PREFIX),
+            status="queued",
+            title=title or _title(request),
+            created_at=int(now),
+            expires_at=None if self.lifetime is None else int(now + self.lifetime),
+        )
+        body = msgspec.json.encode(replace(request, streaming=False))
+        await self._handing_over.do(self._hand_over(tenant, run, body))
+        return run
+
+    async def _hand_over(self, tenant: str, run: AgentRun, body: bytes) -> None:
+        try:
+            await self.store.submit(tenant, run, body, self.engine.owner)
+            await self.engine.submit(tenant, run.id)
+        except AntiphonError:
+            # The client is told that there is no such run, so there must be none.
+            with suppress(AntiphonError):
+                await self.store.delete(tenant, run.id)
+            raise
+
+    async def work(self, tenant: str, run_id: str) -> None:
+        """Do a submitted run, or go on with it. Returns when it has ended or is somebody else's."""
+        claim = await self.store.claim(tenant, run_id, self.engine.owner, self.lease)
+        if claim is None:
+            return
+        try:
+            await until_one_ends(self._do(tenant, claim), self._watch(tenant, claim))
+        except Fenced:
+            logger.info("run %s was taken over or has ended", run_id)
+
+    async def _do(self, tenant: str, claim: RunClaim) -> None:
+        """One attempt. Whatever goes wrong ends the run as failed, except that the database is away, which is
+        waited for, or has lost a part of the log: then the engine tries again, from what is there."""
+        journal = Journal(self.store, self.signals, tenant, claim)
+        try:
+            await self._perform(tenant, claim, journal)
+        except Fenced:
+            raise
+        except (StoreUnavailable, StoreFull) as error:
+            logger.warning("the agent run %s waits for the database: %s", claim.run.id, error.message)
+            await asyncio.sleep(insisting.PAUSE)
+            await self._do(tenant, replace(claim, events=await self._reread(tenant, claim)))
+        except AntiphonError as error:
+            if error.code == LOG_GAP:
+                raise
+            await journal.fail(error)
+        except Exception:
+            logger.exception("run %s broke", claim.run.id)
+            await journal.fail(
+                AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error")
+            )
+
+    async def _perform(self, tenant: str, claim: RunClaim, journal: Journal) -> None:
+        if claim.attempt > MAX_ATTEMPTS:
+            raise BackendBroken(
+                f"Given up: {claim.attempt - 1} attempts broke off without an end.", code="given_up"
+            )
+        request = msgspec.json.decode(claim.request, type=AgentExecuteRequest)
+        await self.perform(tenant, request, read_journal(claim.events), journal.tell)
+        if not journal.ended:
+            raise RuntimeError("the agent has told no end")
+
+    async def _reread(self, tenant: str, claim: RunClaim) -> Sequence[RunEvent]:
+        """The log as it is now; the claim still holds."""
+        try:
+            return (await self.store.events(tenant, claim.run.id))[0]
+        except StoreUnavailable:
+            return claim.events
+
+    async def _watch(self, tenant: str, claim: RunClaim) -> None:
+        """Return when somebody has ended the run from outside, or has taken it over."""
+        with self.signals.subscribe(f"ended:{claim.run.id}") as ended:
+            while True:
+                await ended.wait(LOOK)
+                try:
+                    if not await self.store.holds(tenant, claim.run.id, claim.token):
+                        return
+                except StoreUnavailable:
+                    continue
+
+    async def cancel(self, tenant: str, run_id: str) -> AgentRun:
+        """Call off a run, wherever it is being worked on. One that has ended stays as it is."""
+        run = await self.store.run(tenant, run_id)
+        while run.status in UNFINISHED_RUN:
+            claim = await self.store.claim(tenant, run_id, self.engine.owner)
+            if claim is not None:
+                end = journal_row(AgentCancelled(sequence_number=len(claim.events)))
+                with suppress(Fenced):
+                    await self.store.finish(tenant, run_id, claim.token, "cancelled", [end])
+            run = await self.store.run(tenant, run_id)
+        self.signals.publish(f"ended:{run_id}")
+        self.signals.publish(f"events:{run_id}")
+        await self.engine.stop(tenant, run_id)
+        return run
+
+    async def follow(
+        self, tenant: str, run_id: str, after: int = -1
+    ) -> AsyncGenerator[AgentEvent | None, None]:
+        """The events with higher numbers than `after`, as they are stored, until the last one.
+
+        None says, after some silence, that the run is still going on. What is refused is raised at the first
+        step.
+        """
+        await self._check_place(tenant, run_id, after)
+        with self.signals.subscribe(f"events:{run_id}") as more:
+            batches = as_stored(lambda: self.store.events(tenant, run_id, after), more)
+            async with aclosing(batches):
+                async for rows in batches:
+                    if not rows:
+                        yield None
+                    for event in read_journal(rows):
+                        yield event
+                        after = event.sequence_number
+
+    async def _check_place(self, tenant: str, run_id: str, after: int) -> None:
+        if after < 0:
+            await self.store.run(tenant, run_id)
+            return
+        rows, _ = await self.store.events(tenant, run_id, after - 1)
+        if not rows:
+            message = f"'starting_after' is {after}, but there is no event with that number."
+            raise InvalidRequest(message, param="starting_after", code="invalid_value")
+
+    async def list_runs(self, tenant: str, *, limit: int, after: str | None = None) -> Sequence[AgentRun]:
+        """Runs, newest first; `after` is an id."""
+        return await self.store.list_runs(tenant, limit=limit, after=after)
+
+    async def show(self, tenant: str, run_id: str) -> RunRecord:
+        """A run, and what it has told so far."""
+        run = await self.store.run(tenant, run_id)
+        rows, ended = await self.store.events(tenant, run_id)
+        if ended and run.status in UNFINISHED_RUN:  # it has ended between the two
+            run = await self.store.run(tenant, run_id)
+        return RunRecord(run, read_journal(rows))
+
+    async def delete(self, tenant: str, run_id: str) -> None:
+        """Forget a run; one that is still going on is cancelled first."""
+        run = await self.store.run(tenant, run_id)
+        if run.status in UNFINISHED_RUN:
+            await self.cancel(tenant, run_id)
+        await self.store.delete(tenant, run_id)
+
+
+def _title(request: AgentExecuteRequest) -> str:
+    words = " ".join((request.instruction or "").split())
+    return words if len(words) <= TITLE else f"{words[: TITLE - 1]}…"

@@ -1,0 +1,110 @@
+"""One turn: the body is built, the model is asked, its answer is mapped."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import msgspec
+
+from antiphon.errors import ResponsesCallFailed
+from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.events import TextDelta, TurnCompleted, TurnStarted
+from antiphon.orchestrator.models import (
+    AgentExecuteResponse,
+    AgentToolCall,
+    ConversationContext,
+    ImageAttachment,
+)
+from antiphon.orchestrator.progress import Progress
+from antiphon.orchestrator.request_builder import build_responses_request
+from antiphon.orchestrator.resolution import Plan
+from antiphon.orchestrator.response_mapper import map_response
+from antiphon.orchestrator.wire import answer_calls
+from antiphon.protocol.content import JsonObject
+
+_TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks the model for the turns of one request."""
+
+    client: ResponsesClient
+    plan: Plan
+    progress: Progress
+    max_output_tokens: int | None
+
+    async def ask(self, outputs: Sequence[AgentToolCall]) -> AgentExecuteResponse:
+        """Ask for the next turn, with the outputs of all calls of the one before. Raises
+        `ResponsesCallFailed`."""
+        state = self.progress.state
+        turn = state.turn + 1
+        body = answer_calls(self._opening() if turn == 1 else self._continuation(), outputs)
+        if self.max_output_tokens is not None:
+            body["max_output_tokens"] = self.max_output_tokens
+        if state.asked < turn:
+            await self.progress.add(TurnStarted(sequence_number=self.progress.number, turn=turn))
+        raw = await (self._streamed(body, turn) if self.plan.request.streaming else self.client.create(body))
+        answer = map_response(raw, self.plan.request, self.plan.context)
+        await self.progress.add(
+            TurnCompleted(sequence_number=self.progress.number, turn=turn, response=answer)
+        )
+        return answer
+
+    def _opening(self) -> JsonObject:
+        """What the client asks for. Its tool results are sent as items, so they are not said as text."""
+        started = self.progress.state.started
+        assert started is not None
+        request = self.plan.request
+        body = build_responses_request(
+            self._context(),
+            msgspec.structs.replace(request, tool_results_json=None, tool_results=()),
+            rag_context_block=started.context_block,
+            tool_usage_metadata_block=self.plan.usage_block,
+            stream=request.streaming or None,
+        )
+        body["input"][-1]["content"] += map(_image, request.image_attachments)
+        if self.plan.resent:
+            body["tools"] = self.plan.resent
+            body["instructions"] = "\n\n".join([*self.plan.mode.instructions, self.plan.usage_block])
+        return body
+
+    def _continuation(self) -> JsonObject:
+        """A turn of the loop: nothing but the outputs. The server knows the tools and the rest."""
+        answer = self.progress.state.answer
+        assert answer is not None
+        request = msgspec.structs.replace(
+            self.plan.request,
+            instruction="",
+            response_continuation_id=answer.response_continuation_id,
+            tools_json=None,
+            tool_choice_name=None,
+            tool_results_json=None,
+            tool_results=(),
+        )
+        return build_responses_request(self._context(), request, stream=request.streaming or None)
+
+    def _context(self) -> ConversationContext:
+        started = self.progress.state.started
+        assert started is not None
+        return msgspec.structs.replace(self.plan.context, model_name=started.model)
+
+    async def _streamed(self, body: JsonObject, turn: int) -> JsonObject:
+        response: JsonObject | None = None
+        async with aclosing(self.client.stream(body)) as events:
+            async for event in events:
+                if event.get("type") in _TEXT:
+                    number = self.progress.number
+                    await self.progress.add(
+                        TextDelta(sequence_number=number, turn=turn, delta=str(event.get("delta", "")))
+                    )
+                elif event.get("type") in _TERMINAL:
+                    response = event["response"]
+        if response is None:
+            raise ResponsesCallFailed("The stream ended before the response did.", status=502)
+        return response
+
+
+def _image(image: ImageAttachment) -> JsonObject:
+    return {"type": "input_image", "image_url": f"data:{image.mime_type};base64,{image.data_base64}"}

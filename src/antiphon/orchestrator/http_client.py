@@ -1,0 +1,274 @@
+"""`HttpResponsesClient`: calls a Responses server over HTTP: ours, or any other."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.backends.exchange import HEARTBEAT, Exchange
+from antiphon.backends.http import EVENT_STREAM, MAX_ERROR_BYTES, Upstream, retry_after
+from antiphon.backends.redact import excerpt, redact
+from antiphon.backends.registry import Deadlines, Endpoint
+from antiphon.errors import BackendBroken, BackendError, ResponsesCallFailed
+from antiphon.orchestrator.wire import SentTools, to_strict
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.sse import LineTooLong, SseReader
+
+NO_STREAM = "no_stream"
+"""The code of the failure that a server was asked for a stream and sent something else."""
+
+_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_DEADLINES = Deadlines()
+
+_Kind = TypeVar("_Kind")
+
+
+class _Fault(Struct, frozen=True):
+    message: str = ""
+    code: str | int | None = None
+
+
+class _Refusal(Struct, frozen=True):
+    error: _Fault
+
+
+class _Named(Struct, frozen=True):
+    """A JSON object of which only the id is of interest."""
+
+    id: Any = None
+
+
+class _Model(Struct, frozen=True):
+    id: str
+
+
+class _Models(Struct, frozen=True):
+    data: list[_Model]
+
+
+class HttpResponsesClient:
+    """The port `ResponsesClient` for the server at `base_url`; `/v1` is added to an address without a path.
+
+    A request is sent again, up to `retries` times, while no answer has begun. `resend_tools` is for servers
+    that do not inherit the tools of the response before.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        model: str | None = None,
+        resend_tools: bool = False,
+        retries: int = 2,
+        deadlines: Deadlines = _DEADLINES,
+    ) -> None:
+        base = _with_path(base_url)
+        self._endpoint = Endpoint(
+            name=redact(base), base_url=base, api_key=api_key or "", retries=retries, deadlines=deadlines
+        )
+        headers = {"content-type": "application/json"}
+        if api_key:
+            headers["authorization"] = f"Bearer {api_key}"
+        self._upstream = Upstream(self._endpoint, _refused, headers=headers)
+        self._model = model
+        self._sent_tools = SentTools() if resend_tools else None
+
+    @property
+    def name(self) -> str:
+        """The address, as it may be shown."""
+        return self._endpoint.name
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cut all connections."""
+        self._upstream.pool.close()
+
+    async def create(self, body: JsonObject) -> bytes:
+        """One response, whole."""
+        sent = self._prepare(body, stream=False)
+        answer = await self._ask("POST", "responses", sent)
+        self._remember(self._decode(answer, _Named).id, sent)
+        return answer
+
+    async def stream(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
+        """The events of one response. An `error` is not told by itself: the terminal event says it too, and
+        if none comes, it is raised."""
+        sent = self._prepare(body, stream=True)
+        end: JsonObject | None = None
+        fault: JsonObject = {}
+        async with (
+            self._opened("POST", "responses", sent) as exchange,
+            aclosing(self._events(exchange)) as events,
+        ):
+            async for event in events:
+                kind = str(event.get("type"))
+                if kind in _TERMINAL:
+                    end = event
+                    break  # outside of the context nobody can leave early any more
+                if kind == "error":
+                    fault = event
+                else:
+                    yield event
+        if end is None:
+            raise self._broken_off(fault)
+        response = end.get("response")
+        if isinstance(response, dict):
+            self._remember(cast("JsonObject", response).get("id"), sent)
+        yield end
+
+    async def retrieve(self, response_id: str) -> bytes:
+        """A stored response."""
+        return await self.get(f"responses/{quote(response_id, safe='')}")
+
+    async def get(self, path: str) -> bytes:
+        """Whatever JSON object the server keeps under this path."""
+        answer = await self._ask("GET", path)
+        self._decode(answer, _Named)
+        return answer
+
+    async def models(self) -> list[str]:
+        """The models that the server lists."""
+        return [model.id for model in self._decode(await self._ask("GET", "models"), _Models).data]
+
+    async def default_model(self) -> str:
+        """The model that was given, else the first that the server lists."""
+        if self._model is None:
+            models = await self.models()
+            if not models:
+                message = f"{self.name} lists no models. Name the one to ask."
+                raise ResponsesCallFailed(message, status=404, code="model_not_found")
+            self._model = models[0]
+        return self._model
+
+    def _prepare(self, body: JsonObject, *, stream: bool) -> JsonObject:
+        strict = {**to_strict(body), "stream": stream}
+        return strict if self._sent_tools is None else self._sent_tools.fill_in(strict)
+
+    def _remember(self, response_id: object, sent: JsonObject) -> None:
+        if self._sent_tools is not None and isinstance(response_id, str):
+            self._sent_tools.remember(response_id, sent)
+
+    async def _ask(self, method: str, path: str, params: JsonObject | None = None) -> bytes:
+        async with self._opened(method, path, params) as exchange:
+            while (body := await exchange.body()) is None:
+                pass
+        return body
+
+    @asynccontextmanager
+    async def _opened(
+        self, method: str, path: str, params: JsonObject | None
+    ) -> AsyncGenerator[Exchange, None]:
+        """The answer to a request, from its first byte on. Who leaves by an exception cuts the connection."""
+        body = b"" if params is None else msgspec.json.encode(params)
+        deadlines, streamed = self._endpoint.deadlines, params is not None and params.get("stream")
+        exchange = Exchange(
+            self._upstream,
+            self._upstream.request(method, path, body),
+            patience=deadlines.first_byte if streamed else deadlines.answer,
+            retries=self._endpoint.retries,
+        )
+        whole = False
+        try:
+            while not await exchange.opened():
+                pass
+            yield exchange
+            whole = True
+        except ResponsesCallFailed:
+            raise
+        except BackendError as error:
+            raise ResponsesCallFailed(error.message, status=error.status, code=error.code) from None
+        finally:
+            exchange.close(whole=whole)
+
+    async def _events(self, exchange: Exchange) -> AsyncGenerator[JsonObject, None]:
+        """Every event up to `[DONE]` or the end of the stream."""
+        if exchange.media_type != EVENT_STREAM:
+            raise ResponsesCallFailed(f"{self.name} answered without a stream.", status=502, code=NO_STREAM)
+        reader = SseReader(self._endpoint.max_event_bytes)
+        ended = False
+        while not ended:
+            data = await exchange.read()
+            if data == HEARTBEAT:
+                continue
+            ended = data is None
+            for payload in self._cut(reader, data):
+                exchange.alive(heard=True)
+                if payload.strip() == b"[DONE]":
+                    return
+                yield self._decode(payload, JsonObject)
+
+    def _cut(self, reader: SseReader, data: bytes | None) -> list[bytes]:
+        """The payloads that these bytes complete; None is the end, which may come without a blank line."""
+        try:
+            return reader.finish() if data is None else reader.feed(data)
+        except LineTooLong:
+            message = f"{self.name} sent an event beyond the size limit."
+            raise ResponsesCallFailed(message, status=502, code=BackendBroken.code) from None
+
+    def _decode(self, body: bytes, kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            said = excerpt(body, self._endpoint.secrets)
+            raise ResponsesCallFailed(
+                f"{self.name} did not answer as a Responses server does: {said}",
+                status=502,
+                body=_kept(body, self._endpoint),
+                code=BackendBroken.code,
+            ) from None
+
+    def _broken_off(self, event: JsonObject) -> ResponsesCallFailed:
+        """No terminal event came. `event` is the `error` that did: nested on the real wire, flat in some
+        documents."""
+        error = event.get("error")
+        told = cast("JsonObject", error) if isinstance(error, dict) else event
+        message = redact(str(told.get("message") or ""), self._endpoint.secrets)
+        code = told.get("code")
+        return ResponsesCallFailed(
+            message or "The server broke off before the answer ended.",
+            status=502,
+            body=_kept(msgspec.json.encode({"error": told}), self._endpoint) if told else b"",
+            code=BackendBroken.code if code is None else str(code),
+        )
+
+
+def _with_path(base_url: str) -> str:
+    base = base_url.rstrip("/")
+    return f"{base}/v1" if "://" in base and not urlsplit(base).path else base
+
+
+def _refused(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes) -> ResponsesCallFailed:
+    """The server's own words, or what it sent instead of words."""
+    try:
+        fault = msgspec.json.decode(body, type=_Refusal).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        fault = _Fault()
+    message = redact(fault.message, endpoint.secrets)
+    failure = ResponsesCallFailed(
+        message or f"{endpoint.name} answered with status {status}: {excerpt(body, endpoint.secrets)}",
+        status=status,
+        body=_kept(body, endpoint),
+        code=None if fault.code is None else str(fault.code),
+    )
+    failure.retry_after = retry_after(headers)
+    return failure
+
+
+def _kept(body: bytes, endpoint: Endpoint) -> bytes:
+    """The beginning of a body, as it came, but for our own key."""
+    for secret in endpoint.secrets:
+        body = re.sub(rb"(?<![\w-])%b(?![\w-])" % re.escape(secret.encode()), b"[redacted]", body)
+    return body[:MAX_ERROR_BYTES]

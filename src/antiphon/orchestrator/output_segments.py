@@ -1,0 +1,119 @@
+"""The segments of a response's output, in all the shapes in which servers write them: text, tool calls and
+finish reasons, in order. Reasoning and unknown segments are passed over, except for their finish reason.
+"""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.orchestrator.models import AgentToolCall
+from antiphon.orchestrator.raw_response import Members, Segment, string
+
+_TEXTS = frozenset({"output_text", "text"})
+_CALLS = frozenset({"tool_call", "function_call", "custom_tool_call"})
+_NEWLINES = "\r\n"
+
+_decode_string = msgspec.json.Decoder(str).decode
+
+
+@dataclass(slots=True)
+class Output:
+    """What the segments hold."""
+
+    texts: list[str] = field(default_factory=list[str])
+    """What the model said, refusals included."""
+    refusals: list[str] = field(default_factory=list[str])
+    """Why it did not do what it was asked."""
+    calls: list[AgentToolCall] = field(default_factory=list[AgentToolCall])
+    finish_reason: str = ""
+    """The last one that was found; empty: none was."""
+
+    @property
+    def text(self) -> str:
+        """All texts, with exactly one blank line between two of them."""
+        if len(self.texts) < 2:
+            return "".join(self.texts)
+        first, *inner, last = self.texts
+        trimmed = [text.strip(_NEWLINES) for text in inner]
+        return "\n\n".join([first.rstrip(_NEWLINES), *trimmed, last.lstrip(_NEWLINES)])
+
+
+def read_output(response: Members) -> Output:
+    """Read `output`. The text in a convenience member `output_text` counts only if there is no other."""
+    output = Output()
+    for segment in _segments(response.output):
+        kind = _kind(segment)
+        if kind == "message":
+            _read_message(segment, output)
+        else:
+            _read_segment(segment, kind, output)
+    if not output.texts:
+        _add_text(response.output_text, output)
+    return output
+
+
+def _segments(value: object) -> list[Segment]:
+    """The objects of a list; an object alone is a list of one."""
+    elements = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [element for element in elements if isinstance(element, Segment)]
+
+
+def _kind(segment: Segment) -> str:
+    """The type, in lower case. What has none but has content is a message."""
+    kind = segment.type
+    if isinstance(kind, str) and kind:
+        return kind.lower()
+    return "" if segment.content is None else "message"
+
+
+def _read_message(message: Segment, output: Output) -> None:
+    if isinstance(message.content, str):
+        _add_text(message.content, output)
+    for part in _segments(message.content):
+        _read_segment(part, _kind(part), output)
+    if message.finish_reason is not None:
+        _note_reason(message.finish_reason, output)
+
+
+def _read_segment(segment: Segment, kind: str, output: Output) -> None:
+    if kind in _CALLS:
+        nested = getattr(segment, kind)
+        _add_call(nested if type(nested) is Segment else segment, kind, output)
+    elif kind in _TEXTS:
+        _add_text(segment.text, output)
+    elif kind == "refusal":
+        _add_text(segment.refusal, output)
+        output.refusals.append(string(segment.refusal).strip() or "no reason given.")
+    if segment.finish_reason is not None:
+        _note_reason(segment.finish_reason, output)
+
+
+def _add_text(text: object, output: Output) -> None:
+    if isinstance(text, str) and text.strip():
+        output.texts.append(text)
+
+
+def _add_call(call: Segment, kind: str, output: Output) -> None:
+    """`id` names the item where there is a `call_id`, and the call where there is none."""
+    call_id = string(call.call_id) or string(call.id)
+    name = string(call.name)
+    if call_id or name:
+        arguments = _as_written(call.input if kind == "custom_tool_call" else call.arguments)
+        output.calls.append(AgentToolCall(call_id=call_id, name=name, arguments_json=arguments))
+    if call.finish_reason is not None:
+        _note_reason(call.finish_reason, output)
+
+
+def _as_written(arguments: Raw) -> str | None:
+    """A string is what the model wrote. Arguments that are JSON themselves are kept as they came."""
+    source = bytes(arguments)
+    if source[:1] == b'"':
+        return _decode_string(source)
+    return None if source in (b"", b"null") else source.decode()
+
+
+def _note_reason(reason: object, output: Output) -> None:
+    if isinstance(reason, str) and reason.strip():
+        output.finish_reason = reason

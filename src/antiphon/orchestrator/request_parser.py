@@ -1,0 +1,172 @@
+"""`POST /v1/agent/execute`: from the bytes of the body to a validated `AgentExecuteRequest`.
+
+The builder tolerates malformed JSON in `tools_json` and `tool_results_json`, as AGN-003 wants it. This door
+does not: a client that sends it is told. Every error names the field as the client spelled it.
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
+from antiphon.orchestrator.casing import fold, from_members, respelled, spelled
+from antiphon.orchestrator.models import AgentExecuteRequest, AgentToolCall, ImageAttachment
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.parse import as_object, decode, kind_of, missing
+from antiphon.protocol.parse_tools import parse_tools
+from antiphon.retrieval.scope import parse_scope
+
+_IMAGE_TYPE = re.compile(r"image/[\w.+-]+", re.IGNORECASE | re.ASCII)
+_JSON_MEMBERS = frozenset({"toolsjson", "toolresultsjson"})
+MAX_TITLE = 200
+"""Characters of the title of a run."""
+
+Check = Callable[[AgentExecuteRequest], None]
+"""What must hold besides. It raises `InvalidRequest` with Python's name of the field; clients read theirs."""
+
+
+class RunRequest(Struct, frozen=True):
+    """What a run is begun with."""
+
+    title: str
+    request: AgentExecuteRequest
+
+
+class _Titled(Struct, frozen=True):
+    title: str = ""
+
+
+def parse_execute_request(body: bytes, check: Check | None = None) -> AgentExecuteRequest:
+    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its field."""
+    return _request(_members(body), check)
+
+
+def parse_run_request(body: bytes, check: Check | None = None) -> RunRequest:
+    """The same for a run: a request, and a title of which the agent is not told."""
+    sent = _members(body)
+    request, title = _request(sent, check), from_members(sent, _Titled).title
+    if len(title) > MAX_TITLE:
+        where = spelled(sent, "title")
+        message = f"'{where}' has {len(title)} characters; at most {MAX_TITLE} are taken."
+        raise InvalidRequest(message, param=where)
+    return RunRequest(title, request)
+
+
+def check_tools(tools: list[object], path: str) -> None:
+    """Refuse what no request could declare. A tool is a function unless it says otherwise."""
+    objects = [as_object(tool, f"{path}[{index}]") for index, tool in enumerate(tools)]
+    parse_tools([{"type": "function", **tool} for tool in objects], path)
+
+
+def check_results(results: list[object], path: str) -> None:
+    """Refuse what cannot be results of calls."""
+    _read_results(results, path)
+
+
+def _members(body: bytes) -> JsonObject:
+    if not body:
+        raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    return decode(body, JsonObject)
+
+
+def _request(sent: JsonObject, check: Check | None) -> AgentExecuteRequest:
+    request = from_members(_with_arrays_as_text(sent), AgentExecuteRequest)
+    tools_path = spelled(sent, "tools_json")
+    check_tools(_array(request.tools_json, tools_path), tools_path)
+    parse_scope(request.rag_scope_filter, spelled(sent, "rag_scope_filter"))
+    for index, image in enumerate(request.image_attachments):
+        _check_image(image, f"image_attachments[{index}]", sent)
+    if not _results(request, sent) and not (request.instruction or "").strip():
+        raise missing(spelled(sent, "instruction"), "Say what shall be done, or send tool results.")
+    if check is not None:
+        _check_further(check, request, sent)
+    return request
+
+
+def tool_results_of(request: AgentExecuteRequest) -> tuple[AgentToolCall, ...]:
+    """The tool results of a request, whether they came as JSON text, as a list, or as both."""
+    return _results(request, msgspec.to_builtins(request))
+
+
+def _with_arrays_as_text(sent: JsonObject) -> JsonObject:
+    """`toolsJson` and `toolResultsJson` hold JSON as text; a client may send the array itself."""
+    members = dict(sent)
+    for key, value in sent.items():
+        if isinstance(value, list) and fold(key) in _JSON_MEMBERS:
+            members[key] = msgspec.json.encode(value).decode()
+    return members
+
+
+def _check_further(check: Check, request: AgentExecuteRequest, sent: JsonObject) -> None:
+    try:
+        check(request)
+    except InvalidRequest as error:
+        raise respelled(error, sent) from None
+
+
+def _check_image(image: ImageAttachment, path: str, sent: JsonObject) -> None:
+    if not _IMAGE_TYPE.fullmatch(image.mime_type):
+        where = spelled(sent, f"{path}.mime_type")
+        message = f"Invalid value for '{where}': expected an image type such as 'image/png'."
+        raise InvalidRequest(message, param=where)
+    try:
+        data = b64decode(image.data_base64, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if not data:
+        where = spelled(sent, f"{path}.data_base64")
+        message = f"Invalid value for '{where}': expected base64, without a 'data:' prefix or line breaks."
+        raise InvalidRequest(message, param=where)
+
+
+def _results(request: AgentExecuteRequest, sent: JsonObject) -> tuple[AgentToolCall, ...]:
+    """Both spellings as one list. A result that stands in both, and is the same, is one result."""
+    as_text, as_list = spelled(sent, "tool_results_json"), spelled(sent, "tool_results")
+    results = _read_results(_array(request.tool_results_json, as_text), as_text)
+    listed = cast("list[object]", sent[as_list]) if request.tool_results else []
+    for call_id, result in _read_results(listed, as_list).items():
+        if results.setdefault(call_id, result) != result:
+            message = f"'{as_text}' and '{as_list}' hold different results of the call '{call_id}'."
+            raise InvalidRequest(message, param=as_list, code="duplicate_call_id")
+    return tuple(results.values())
+
+
+def _read_results(elements: list[object], path: str) -> dict[str, AgentToolCall]:
+    found: dict[str, AgentToolCall] = {}
+    for index, element in enumerate(elements):
+        where = f"{path}[{index}]"
+        result = _result(as_object(element, where), where)
+        if found.setdefault(result.call_id, result) is not result:
+            message = f"'{where}' is a second result of the call '{result.call_id}'. Send one for each call."
+            raise InvalidRequest(message, param=where, code="duplicate_call_id")
+    return found
+
+
+def _result(raw: JsonObject, path: str) -> AgentToolCall:
+    result = from_members(raw, AgentToolCall, path)
+    if not result.call_id.strip():
+        raise missing(f"{path}.{spelled(raw, 'call_id')}", "Say which call it is the result of.")
+    if result.result_json is None and result.error_message is None:
+        hint = "Say what the tool returned, or send an error message."
+        raise missing(f"{path}.{spelled(raw, 'result_json')}", hint)
+    return result
+
+
+def _array(text: str | None, path: str) -> list[object]:
+    """The elements of a JSON array that was sent as text; nothing, if it is blank."""
+    if not text or not text.strip():
+        return []
+    try:
+        found: object = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        message = f"'{path}' is not valid JSON: {error}. Send a JSON array."
+        raise InvalidRequest(message, param=path, code="invalid_json") from None
+    if not isinstance(found, list):
+        message = f"Invalid type for '{path}': expected a JSON array, but got {kind_of(found)} instead."
+        raise InvalidRequest(message, param=path, code="invalid_type")
+    return cast("list[object]", found)

@@ -1,0 +1,230 @@
+"""Context resolution: which mode, which tools, which prompts a request stands for. Sans-IO.
+
+The system prompt is said in layers: the conversation's own, the mode's instructions, the list of modes
+(AGN-012, AGN-013). Server tools and client tools become one list, in which no name comes twice.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from antiphon.errors import InvalidRequest
+from antiphon.orchestrator.blocks import build_tool_usage_block, json_or_none
+from antiphon.orchestrator.mode_tool import CHANGE_MODE
+from antiphon.orchestrator.models import AgentExecuteRequest, ConversationContext
+from antiphon.orchestrator.modes import DEFAULT_KEY, EDITING_KEY, Mode, Modes
+from antiphon.orchestrator.registry import ToolRegistry
+from antiphon.orchestrator.tool import ServerTool
+from antiphon.protocol.content import JsonObject
+from antiphon.retrieval.scope import Scope, parse_scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request with everything that it leaves to the server."""
+
+    mode: Mode
+    request: AgentExecuteRequest
+    """As the builder shall see it: with the mode that holds, all tools, and the tool that must be called."""
+    context: ConversationContext
+    """With the whole system prompt."""
+    usage_block: str
+    offered: Mapping[str, ServerTool]
+    """The server tools of the mode, by name."""
+    taken: frozenset[str]
+    """The names of all server tools; a client cannot have a tool of such a name."""
+    client_tools: frozenset[str]
+    """The names that the client declares."""
+    resent: Sequence[object]
+    """All tools, if the conversation that is gone on with does not know them all; else none."""
+    scope: Scope
+    """What may be retrieved."""
+    warnings: tuple[str, ...]
+
+
+def resolve(
+    request: AgentExecuteRequest,
+    context: ConversationContext,
+    tools: ToolRegistry,
+    modes: Modes,
+    chain: Sequence[object] | None = None,
+) -> Plan:
+    """Find out what holds for this request. Raises `InvalidRequest` for a scope that is none.
+
+    `chain` are the tools that the model has in the conversation that the request goes on with, if that is
+    known.
+    """
+    warnings: list[str] = []
+    mode = _mode_of(request, modes, warnings)
+    offered = offered_tools(tools, mode)
+    declared = _client_tools(request, tools, offered, warnings)
+    client_tools = frozenset(tool_names(declared))
+    known = {*offered, *client_tools, *tool_names(chain or ())}
+    warnings += _missing(tools, mode, client_tools)
+    schemas: list[object] = [*tools.schemas(list(offered.values())), *declared]
+    return Plan(
+        mode=mode,
+        request=msgspec.structs.replace(
+            request,
+            mode=_spelled(request.mode, mode),
+            tools_json=msgspec.json.encode(schemas).decode() if schemas else None,
+            tool_choice_name=_choice(request, mode, known, warnings),
+        ),
+        context=msgspec.structs.replace(context, system=_system(context, mode, modes, offered)),
+        usage_block=build_tool_usage_block(tools.usage(list(offered.values()))),
+        offered=offered,
+        taken=frozenset(tools.names),
+        client_tools=client_tools,
+        resent=_resent(schemas, chain, tools),
+        scope=_scope(request, mode),
+        warnings=tuple(warnings),
+    )
+
+
+def check_choice(request: AgentExecuteRequest, tools: ToolRegistry, modes: Modes) -> None:
+    """Refuse a forced tool that nobody offers. Which tools a conversation has that is gone on with is not
+    known here; there, everything passes."""
+    if not _chosen(request) or (request.response_continuation_id or "").strip():
+        return
+    ignored: list[str] = []
+    mode = _mode_of(request, modes, ignored)
+    offered = offered_tools(tools, mode)
+    known = [*offered, *tool_names(_client_tools(request, tools, offered, ignored))]
+    if request.tool_choice_name not in known:
+        raise InvalidRequest(
+            f"'tool_choice_name' is '{request.tool_choice_name}', but neither the server (in the mode "
+            f"'{mode.key}') nor the request offers such a tool. Offered: {', '.join(known) or 'none'}.",
+            param="tool_choice_name",
+            code="unknown_tool",
+        )
+
+
+def offered_tools(tools: ToolRegistry, mode: Mode) -> dict[str, ServerTool]:
+    """The tools of the mode; switching modes is always possible (AGN-011)."""
+    offered = {tool.name: tool for tool in tools.for_mode(mode)}
+    switch = tools.get(CHANGE_MODE)
+    if switch is not None:
+        offered.setdefault(CHANGE_MODE, switch)
+    return offered
+
+
+def mode_block(mode: Mode, modes: Modes) -> str:
+    """The list of modes as a model is told it that can switch (AGN-013)."""
+    lines = [f"Current Mode: {mode.key}", "", "Available Modes:"]
+    lines += [f"- {each.key}: {each.when_to_use.strip()}" for each in modes.all()]
+    lines += [
+        "",
+        "Mode Switching:",
+        f"- Call {CHANGE_MODE} when another mode of this list fits the task better.",
+        "- Say why in its reason. The new mode holds from the next request on.",
+        "- Stay in the current mode when in doubt, or ask the user.",
+    ]
+    return "\n".join(lines)
+
+
+def tool_name(tool: object) -> str:
+    """The name of a declared function, flat or as chat completions have it; empty for a hosted tool."""
+    members = cast("JsonObject", tool) if isinstance(tool, dict) else {}
+    nested = members.get("function")
+    name = (cast("JsonObject", nested) if isinstance(nested, dict) else members).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def tool_names(tools: Iterable[object]) -> Iterator[str]:
+    """The names of declared functions."""
+    return (name for name in map(tool_name, tools) if name)
+
+
+def _mode_of(request: AgentExecuteRequest, modes: Modes, warnings: list[str]) -> Mode:
+    """The mode that is named; else the default one, or that of changing files if files are brought."""
+    named = request.mode is not None and bool(request.mode.strip())
+    if not named and request.active_files and modes.default.key == DEFAULT_KEY:
+        return modes.find(EDITING_KEY) or modes.default
+    mode = modes.find(request.mode)
+    if mode is None:
+        known = ", ".join(modes)
+        warnings.append(f"Unknown mode '{request.mode}': '{modes.default.key}' is used. Known: {known}.")
+        return modes.default
+    return mode
+
+
+def _client_tools(
+    request: AgentExecuteRequest,
+    tools: ToolRegistry,
+    offered: Mapping[str, ServerTool],
+    warnings: list[str],
+) -> list[object]:
+    declared = _read_tools(request.tools_json, warnings)
+    for name in [name for name in map(tool_name, declared) if name in tools]:
+        kept = "the server's is used" if name in offered else "it is left out"
+        warnings.append(f"The client's tool '{name}' has the name of a tool of the server: {kept}.")
+    return [tool for tool in declared if tool_name(tool) not in tools]
+
+
+def _read_tools(tools_json: str | None, warnings: list[str]) -> list[object]:
+    if tools_json is None or not tools_json.strip():
+        return []
+    found = json_or_none(tools_json)
+    if not isinstance(found, list):
+        warnings.append("The client's tools are left out: toolsJson is not a JSON array.")
+        return []
+    return cast("list[object]", found)
+
+
+def _choice(
+    request: AgentExecuteRequest, mode: Mode, known: Container[str], warnings: list[str]
+) -> str | None:
+    """The client's choice; else the mode's, for an instruction. Results alone must not force a call again."""
+    if _chosen(request):
+        return request.tool_choice_name
+    if mode.tool_choice is None or not (request.instruction or "").strip():
+        return None
+    if mode.tool_choice not in known:
+        warnings.append(
+            f"The mode '{mode.key}' wants the tool '{mode.tool_choice}' to be called, "
+            "but neither the server nor the client offers it."
+        )
+        return None
+    return mode.tool_choice
+
+
+def _chosen(request: AgentExecuteRequest) -> bool:
+    return bool(request.tool_choice_name and request.tool_choice_name.strip())
+
+
+def _missing(tools: ToolRegistry, mode: Mode, client_tools: Container[str]) -> list[str]:
+    missing = [name for name in tools.missing(mode) if name not in client_tools]
+    return [f"The mode '{mode.key}' names tools that do not exist: {', '.join(missing)}."] if missing else []
+
+
+def _resent(schemas: list[object], chain: Sequence[object] | None, tools: ToolRegistry) -> Sequence[object]:
+    """Tools are sent once; and once more when there are new ones, with those that the client has declared
+    before: a list replaces the one before it."""
+    heard = frozenset(tool_names(chain or ()))
+    if chain is None or heard.issuperset(tool_names(schemas)):
+        return ()
+    named = frozenset(tool_names(schemas))
+    kept = [tool for tool in chain if tool_name(tool) not in named and tool_name(tool) not in tools]
+    return [*schemas, *kept]
+
+
+def _spelled(name: str | None, mode: Mode) -> str:
+    """The mode as the client spells it, if it names it."""
+    return name if name is not None and name.strip().lower() == mode.key else mode.key
+
+
+def _system(context: ConversationContext, mode: Mode, modes: Modes, offered: Mapping[str, ServerTool]) -> str:
+    switch = mode_block(mode, modes) if CHANGE_MODE in offered else ""
+    layers = [context.system, *mode.instructions, switch]
+    return "\n\n".join(layer.strip() for layer in layers if layer.strip())
+
+
+def _scope(request: AgentExecuteRequest, mode: Mode) -> Scope:
+    scope = Scope()
+    if mode.rag_scope is not None:
+        scope = parse_scope(mode.rag_scope, f"agent.modes.{mode.key}.rag_scope")
+    if request.rag_scope_filter is not None:
+        scope = scope.both(parse_scope(request.rag_scope_filter))
+    return scope

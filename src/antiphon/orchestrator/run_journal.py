@@ -1,0 +1,95 @@
+"""The journal of a run: what an agent tells is stored first, then heard by whoever follows."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
+from antiphon.orchestrator.events import END, AgentCancelled, AgentCompleted, AgentEvent, AgentFailed
+from antiphon.orchestrator.models import AgentExecuteResponse
+from antiphon.orchestrator.run_state import RunState
+from antiphon.store.agent_runs import AgentRunStore, RunClaim, RunEvent, RunStatus
+from antiphon.store.insisting import insist
+from antiphon.store.signals import Signals
+
+_PASSING = frozenset({StoreUnavailable.code, StoreFull.code})
+"""Why a model could not be asked, although nothing is wrong with the run."""
+
+_decoder = msgspec.json.Decoder[AgentEvent](AgentEvent)
+
+
+def read_journal(rows: Sequence[RunEvent]) -> list[AgentEvent]:
+    """The events of a log."""
+    return [_decoder.decode(row.data) for row in rows]
+
+
+def journal_row(event: AgentEvent) -> RunEvent:
+    """An event as the log keeps it."""
+    return RunEvent(event.sequence_number, msgspec.json.encode(event))
+
+
+class Journal:
+    """Writes the log of one claimed run. `tell` is what `execute` is given."""
+
+    def __init__(self, store: AgentRunStore, signals: Signals, tenant: str, claim: RunClaim) -> None:
+        self._store = store
+        self._signals = signals
+        self._tenant = tenant
+        self._id = claim.run.id
+        self._token = claim.token
+        self._state = RunState(read_journal(claim.events))
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end is stored."""
+        return self._ended
+
+    async def tell(self, event: AgentEvent) -> None:
+        """Store an event, durably; an end together with the status of the run. Raises `Fenced`.
+
+        A database that is away is waited for: a tool that was run must not be forgotten.
+        """
+        if isinstance(event, AgentFailed) and event.code in _PASSING:
+            raise StoreUnavailable(event.response.error_message)
+        rows = [journal_row(event)]
+        if isinstance(event, END):
+            status = _status(event)
+            await insist(
+                f"the agent run {self._id}",
+                lambda: self._store.finish(self._tenant, self._id, self._token, status, rows),
+            )
+            self._ended = True
+        else:
+            await insist(
+                f"the agent run {self._id}",
+                lambda: self._store.append(self._tenant, self._id, self._token, rows),
+            )
+        self._state.apply(event)
+        self._signals.publish(f"events:{self._id}")
+
+    async def fail(self, error: AntiphonError) -> None:
+        """End the run by an error that the agent knows nothing of."""
+        started = self._state.started
+        response = AgentExecuteResponse(
+            kind="error",
+            mode=started.mode if started else None,
+            error_code=error.kind,
+            error_message=error.message,
+        )
+        failed = AgentFailed(
+            sequence_number=self._state.next_number,
+            response=self._state.finished(response),
+            code=error.code or "",
+        )
+        await self.tell(failed)
+
+
+def _status(end: AgentCompleted | AgentFailed | AgentCancelled) -> RunStatus:
+    match end:
+        case AgentCompleted():
+            return "completed"
+        case AgentFailed():
+            return "failed"
+        case AgentCancelled():
+            return "cancelled"

@@ -1,0 +1,144 @@
+"""A run as a tree: its turns, and under each turn the calls that the model made. Events in, a value out."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.orchestrator.events import (
+    AgentCancelled,
+    AgentCompleted,
+    AgentEvent,
+    AgentFailed,
+    AgentStarted,
+    AgentWarned,
+    Outcome,
+    TextDelta,
+    ToolCompleted,
+    ToolStarted,
+    TurnCompleted,
+    TurnStarted,
+)
+from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, LlmUsage
+
+EXCERPT = 200
+"""Characters of a text that are shown."""
+
+State = Literal["in_progress", "completed", "failed", "cancelled"]
+
+
+class CallNode(Struct, frozen=True, kw_only=True):
+    """A call of a tool. Without an outcome it was not run here, or has not ended."""
+
+    call_id: str
+    name: str
+    arguments: str
+    started: bool = False
+    outcome: Outcome | None = None
+    output: str = ""
+    """An excerpt of what the model was told."""
+    elapsed_ms: int | None = None
+
+
+class TurnNode(Struct, frozen=True, kw_only=True):
+    """One turn of the model. Without a response id it has not been answered."""
+
+    number: int
+    text: str = ""
+    """An excerpt."""
+    response_id: str | None = None
+    finish_reason: str | None = None
+    usage: LlmUsage = LlmUsage()
+    calls: tuple[CallNode, ...] = ()
+
+
+class RunTree(Struct, frozen=True, kw_only=True):
+    """What a run did, and how it stands."""
+
+    state: State = "in_progress"
+    mode: str = ""
+    model: str = ""
+    turns: tuple[TurnNode, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def tree_of(events: Sequence[AgentEvent]) -> RunTree:
+    """The tree of a run so far."""
+    tree = RunTree()
+    for event in events:
+        tree = _grow(tree, event)
+    return tree
+
+
+def response_of(events: Sequence[AgentEvent]) -> AgentExecuteResponse | None:
+    """The answer of a run that has ended with one."""
+    last = events[-1] if events else None
+    return last.response if isinstance(last, AgentCompleted | AgentFailed) else None
+
+
+def _grow(tree: RunTree, event: AgentEvent) -> RunTree:
+    match event:
+        case AgentStarted():
+            warnings = (*tree.warnings, *event.warnings)
+            return replace(tree, mode=event.mode, model=event.model, warnings=warnings)
+        case AgentWarned():
+            return replace(tree, warnings=(*tree.warnings, event.message))
+        case TextDelta():
+            return tree
+        case TurnStarted() | TurnCompleted() | ToolStarted() | ToolCompleted():
+            return _grow_turn(tree, event)
+        case AgentCompleted():
+            return replace(tree, state="completed")
+        case AgentFailed():
+            return replace(tree, state="failed", error=event.response.error_message)
+        case AgentCancelled():
+            return replace(tree, state="cancelled")
+
+
+def _grow_turn(tree: RunTree, event: TurnStarted | TurnCompleted | ToolStarted | ToolCompleted) -> RunTree:
+    turns = {turn.number: turn for turn in tree.turns}
+    turn = turns.get(event.turn, TurnNode(number=event.turn))
+    match event:
+        case TurnStarted():
+            pass
+        case TurnCompleted():
+            turn = _answered(turn, event.response)
+        case ToolStarted() | ToolCompleted():
+            turn = _called(turn, event)
+    return replace(tree, turns=tuple({**turns, event.turn: turn}.values()))
+
+
+def _answered(turn: TurnNode, response: AgentExecuteResponse) -> TurnNode:
+    return replace(
+        turn,
+        text=_excerpt(response.text or ""),
+        response_id=response.response_continuation_id,
+        finish_reason=response.finish_reason,
+        usage=response.usage,
+        calls=tuple(_made(call) for call in response.tool_calls),
+    )
+
+
+def _made(call: AgentToolCall) -> CallNode:
+    return CallNode(call_id=call.call_id, name=call.name, arguments=call.arguments_json or "")
+
+
+def _called(turn: TurnNode, event: ToolStarted | ToolCompleted) -> TurnNode:
+    calls = {call.call_id: call for call in turn.calls}
+    match event:
+        case ToolStarted():
+            arguments = event.arguments_json
+            fresh = CallNode(call_id=event.call_id, name=event.name, arguments=arguments, started=True)
+            calls[event.call_id] = fresh
+        case ToolCompleted():
+            begun = calls.get(event.call_id, CallNode(call_id=event.call_id, name=event.name, arguments=""))
+            output, elapsed = _excerpt(event.output), event.elapsed_ms
+            calls[event.call_id] = replace(begun, outcome=event.outcome, output=output, elapsed_ms=elapsed)
+    return replace(turn, calls=tuple(calls.values()))
+
+
+def _excerpt(text: str) -> str:
+    words = " ".join(text[: 4 * EXCERPT].split())
+    return words if len(words) <= EXCERPT else f"{words[: EXCERPT - 1]}…"

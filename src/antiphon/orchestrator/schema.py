@@ -1,0 +1,114 @@
+"""What the signature of a function says: which parameters a model may fill in, and their JSON Schema."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any, get_args
+
+import msgspec
+
+from antiphon.errors import SettingsError
+from antiphon.protocol.content import JsonObject
+
+VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function, sorted by who fills them in."""
+
+    function: str
+    """What the function is called, for messages."""
+    shown: tuple[Parameter, ...]
+    """Those that the model fills in."""
+    variadic: tuple[Parameter, ...]
+    """`*args` and `**kwargs`."""
+    context: Parameter | None
+    """The one that gets the context of the call."""
+
+
+def read_signature(function: Callable[..., Any], context_type: type) -> Signature:
+    """The signature of any callable; the parameter annotated with `context_type` is not the model's."""
+    name = function_name(function) or repr(function)
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except (ValueError, TypeError, NameError, AttributeError, SyntaxError) as error:
+        raise SettingsError(f"The signature of '{name}' cannot be read: {error}") from None
+    contexts = [parameter for parameter in parameters if _is_of(parameter, context_type)]
+    if len(contexts) > 1 or any(one.kind in (*VARIADIC, Parameter.POSITIONAL_ONLY) for one in contexts):
+        raise SettingsError(f"'{name}' may take its context once, as a parameter with a name.")
+    return Signature(
+        function=name,
+        shown=tuple(one for one in parameters if one.kind not in VARIADIC and one not in contexts),
+        variadic=tuple(one for one in parameters if one.kind in VARIADIC and one not in contexts),
+        context=contexts[0] if contexts else None,
+    )
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """What it is called; empty if it has no name of its own."""
+    name = getattr(function, "__name__", "")
+    return "" if name == "<lambda>" else name
+
+
+def first_paragraph(function: Callable[..., Any]) -> str:
+    """What the docstring says first, on one line."""
+    text = inspect.getdoc(function) or ""
+    return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def schema_of(signature: Signature) -> JsonObject:
+    """The JSON Schema of the parameters, as an object. The same function always gives the same schema."""
+    _check(signature)
+    schemas, definitions = msgspec.json.schema_components([one.annotation for one in signature.shown])
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {
+            parameter.name: _with_default(schema, parameter.default)
+            for parameter, schema in zip(signature.shown, schemas, strict=True)
+        },
+        "required": [one.name for one in signature.shown if is_required(one)],
+        "additionalProperties": False,
+    }
+    if definitions:
+        schema["$defs"] = definitions
+    return schema
+
+
+def is_required(parameter: Parameter) -> bool:
+    """Whether the function cannot be called without it."""
+    return parameter.default is Parameter.empty
+
+
+def _check(signature: Signature) -> None:
+    unnamed = [one for one in signature.shown if one.kind is Parameter.POSITIONAL_ONLY]
+    for parameter in (*signature.variadic, *unnamed):
+        raise SettingsError(
+            f"'{signature.function}' cannot be a tool: a model fills in parameters by name, "
+            f"and '{parameter}' has none. Give it parameters with names."
+        )
+    for parameter in signature.shown:
+        if parameter.annotation is Parameter.empty:
+            raise _refused(signature, parameter, "it has no annotation. Say its type.")
+        try:
+            msgspec.json.schema(parameter.annotation)
+        except (TypeError, ValueError) as error:
+            raise _refused(signature, parameter, f"its type has no JSON Schema. {error}") from None
+
+
+def _refused(signature: Signature, parameter: Parameter, why: str) -> SettingsError:
+    return SettingsError(
+        f"'{signature.function}' cannot be a tool because of its parameter '{parameter.name}': {why}"
+    )
+
+
+def _with_default(schema: JsonObject, default: object) -> JsonObject:
+    """A default is told if it is plain; another one is the function's own business."""
+    if isinstance(default, str | int | float):
+        return {**schema, "default": msgspec.to_builtins(default)}
+    return schema
+
+
+def _is_of(parameter: Parameter, kind: type) -> bool:
+    return parameter.annotation is kind or kind in get_args(parameter.annotation)

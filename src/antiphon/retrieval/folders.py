@@ -1,0 +1,81 @@
+"""Retrieval from folders: their files are indexed at the first question, and kept up to date from then on."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from pathlib import Path
+from threading import Event
+
+from antiphon.errors import SettingsError
+from antiphon.retrieval.base import RagChunk
+from antiphon.retrieval.chunking import cut
+from antiphon.retrieval.files import FileFinder, FoundFile, read_text
+from antiphon.retrieval.index import ChunkIndex
+from antiphon.retrieval.scope import Scope
+
+PAUSE = 2.0
+"""Seconds for which a look at the folders is good."""
+
+
+class FolderRetriever:
+    """Finds chunks in the files of folders. Files are read and searched in one thread of its own.
+
+    A folder is given as such or relative to the root, and lies within it. The index is in memory.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], *, root: Path, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        root = root.resolve()
+        self._finder = FileFinder([_checked(folder, root) for folder in folders], root)
+        self._monotonic = monotonic
+        self._index = ChunkIndex()
+        self._indexed: dict[str, FoundFile] = {}
+        self._good_until = -inf
+        self._closing = Event()
+        # One thread: whoever comes while files are read waits for that, and need not read them again.
+        self._lane = ThreadPoolExecutor(1, thread_name_prefix="antiphon-retrieval")
+
+    async def retrieve(self, query: str, *, scope: Scope, limit: int) -> Sequence[RagChunk]:
+        """The best chunks within the scope, best first. The first call waits until all files are read."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._lane, self._search, query, scope, limit)
+
+    async def aclose(self) -> None:
+        """Stop reading, and end the thread."""
+        if not self._closing.is_set():
+            self._closing.set()
+            await asyncio.get_running_loop().run_in_executor(self._lane, self._index.close)
+            self._lane.shutdown(wait=False)
+
+    def _search(self, query: str, scope: Scope, limit: int) -> list[RagChunk]:
+        if self._monotonic() >= self._good_until:
+            self._look()
+            self._good_until = self._monotonic() + PAUSE
+        return self._index.search(query, scope, limit)
+
+    def _look(self) -> None:
+        """Bring the index to what is in the folders now."""
+        found = self._finder.find()
+        self._index.remove(self._indexed.keys() - found.keys())
+        changed = [file for path, file in found.items() if self._indexed.get(path) != file]
+        self._index.replace(self._cut(changed))
+        self._indexed = found
+
+    def _cut(self, files: Iterable[FoundFile]) -> Iterator[tuple[str, list[RagChunk]]]:
+        for file in files:
+            if self._closing.is_set():
+                return
+            text = read_text(file)
+            yield file.path, cut(file.path, text) if text is not None else []
+
+
+def _checked(folder: Path, root: Path) -> Path:
+    place = (root / folder).resolve()
+    if not place.is_dir():
+        raise SettingsError(f"The folder '{folder}' does not exist. Name one that does in `agent.documents`.")
+    if not place.is_relative_to(root):
+        raise SettingsError(f"The folder '{folder}' is not within '{root}'. Name one that is.")
+    return place

@@ -1,0 +1,164 @@
+"""An index of chunks on SQLite's full-text search, in memory or in a file.
+
+Ranking is BM25: terms that few chunks have weigh more, and so do hits in a symbol or a path. One thread at a
+time may use an index.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import PurePosixPath
+
+from antiphon.retrieval.base import RagChunk
+from antiphon.retrieval.scope import Scope
+from antiphon.retrieval.terms import name_parts, query_terms
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS chunk (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL, path TEXT NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    language TEXT NOT NULL, symbol TEXT NOT NULL, symbol_type TEXT NOT NULL,
+    text TEXT NOT NULL, symbol_parts TEXT NOT NULL, path_parts TEXT NOT NULL, text_parts TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS chunk_of_path ON chunk (path);
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (
+    symbol, symbol_parts, path, path_parts, text, text_parts,
+    content = 'chunk', content_rowid = 'number', tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER IF NOT EXISTS chunk_added AFTER INSERT ON chunk BEGIN
+    INSERT INTO words (rowid, symbol, symbol_parts, path, path_parts, text, text_parts)
+    VALUES (new.number, new.symbol, new.symbol_parts, new.path, new.path_parts, new.text, new.text_parts);
+END;
+CREATE TRIGGER IF NOT EXISTS chunk_removed AFTER DELETE ON chunk BEGIN
+    INSERT INTO words (words, rowid, symbol, symbol_parts, path, path_parts, text, text_parts)
+    VALUES (
+        'delete', old.number,
+        old.symbol, old.symbol_parts, old.path, old.path_parts, old.text, old.text_parts
+    );
+END;
+"""
+
+_INSERT = "INSERT INTO chunk VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+# The text is fetched for the winners only: sorting thousands of hits should not move it.
+_HITS = """
+SELECT number, -bm25(words, 3, 2, 2, 1, 1, 0.5) AS score,
+       id, chunk.path, start_line, end_line, language, chunk.symbol, symbol_type
+FROM words JOIN chunk ON number = words.rowid
+WHERE words MATCH ? ORDER BY score DESC, number
+"""
+
+_Row = tuple[int, float, str, str, int, int, str, str, str]
+
+
+class ChunkIndex:
+    """Chunks by what they say."""
+
+    def __init__(self, database: str = ":memory:") -> None:
+        # Made in one thread and used in another, but never in two at once.
+        self._database = sqlite3.connect(database, check_same_thread=False)
+        self._database.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def replace(self, files: Iterable[tuple[str, Sequence[RagChunk]]]) -> None:
+        """Put the chunks of files in the place of what was there for their paths, in one transaction."""
+        with self._database:
+            for path, chunks in files:
+                self._database.execute("DELETE FROM chunk WHERE path = ?", (_valid(path),))
+                self._database.executemany(_INSERT, map(_columns, chunks))
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Forget files."""
+        self.replace((path, ()) for path in paths)
+
+    def search(self, query: str, scope: Scope, limit: int) -> list[RagChunk]:
+        """The best chunks within the scope, best first. No query is an error; without words it finds nothing.
+
+        Of several chunks with the same path and symbol the best one counts. Hits are scored, then filtered,
+        then made distinct, and only then cut to the limit: a narrow scope loses none of its own.
+        """
+        terms = query_terms(query)
+        if not terms or limit < 1:
+            return []
+        best = islice(_distinct(self._admitted(terms, scope)), limit)
+        return [_chunk(row, self._text(row[0])) for row in list(best)]
+
+    def _admitted(self, terms: Sequence[str], scope: Scope) -> Iterator[_Row]:
+        # Quoted, a term is never an operator. Several words in quotes must stand next to each other.
+        match = " OR ".join(f'"{term}"' for term in terms)
+        for row in self._database.execute(_HITS, (match,)):
+            if scope.admits(_metadata(row)):
+                yield row
+
+    def _text(self, number: int) -> str:
+        [text] = self._database.execute("SELECT text FROM chunk WHERE number = ?", (number,)).fetchone()
+        return text
+
+
+def _distinct(rows: Iterable[_Row]) -> Iterator[_Row]:
+    """The first row per path and symbol. A chunk without a symbol is like no other."""
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        identity, path, symbol = row[2], row[3], row[7]
+        key = (path.casefold(), symbol.casefold()) if symbol else (identity, "")
+        if key not in seen:
+            seen.add(key)
+            yield row
+
+
+def _metadata(row: _Row) -> dict[str, object]:
+    """What a scope may ask about."""
+    _, _, identity, path, start_line, end_line, language, symbol, symbol_type = row
+    return {
+        **_place(path),
+        "id": identity,
+        "language": language,
+        "symbol": symbol or None,
+        "symbol_type": symbol_type or None,
+        "start_line": start_line,
+        "end_line": end_line,
+    }
+
+
+@lru_cache(maxsize=4096)
+def _place(path: str) -> dict[str, object]:
+    """The metadata of a path. An extension is known with its dot and without."""
+    place = PurePosixPath(path)
+    extension = place.suffix.lower()
+    return {
+        "path": path,
+        "folder": [str(parent) for parent in place.parents if parent.name],
+        "file_name": place.name,
+        "extension": [extension, extension[1:]] if extension else [],
+    }
+
+
+def _columns(chunk: RagChunk) -> tuple[str | int, ...]:
+    symbol, path, text = _valid(chunk.symbol), _valid(chunk.path), _valid(chunk.text)
+    return (
+        _valid(chunk.id),
+        path,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.language,
+        symbol,
+        chunk.symbol_type,
+        text,
+        name_parts(symbol),
+        name_parts(path),
+        name_parts(text),
+    )
+
+
+def _valid(text: str) -> str:
+    """SQLite takes no halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _chunk(row: _Row, text: str) -> RagChunk:
+    _, score, identity, path, start_line, end_line, language, symbol, symbol_type = row
+    return RagChunk(identity, path, start_line, end_line, language, text, symbol, symbol_type, score)

@@ -1,0 +1,90 @@
+"""The port of agent runs: what an agent was asked to do in the background, and the log of what it did.
+
+The log is the truth: whoever goes on with a run reads it and continues. Writes with an older token are
+refused.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+RunStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
+UNFINISHED_RUN = frozenset({"queued", "in_progress"})
+
+
+class AgentRun(Struct, frozen=True, kw_only=True):
+    """A run as it is listed."""
+
+    id: str
+    status: RunStatus
+    title: str
+    created_at: int
+    ended_at: int | None = None
+    attempts: int = 0
+    expires_at: int | None = None
+
+
+class RunEvent(Struct, frozen=True):
+    """One event of the log, as JSON."""
+
+    number: int
+    data: bytes
+
+
+class RunClaim(Struct, frozen=True, kw_only=True):
+    """The right to work on an unfinished run. `request` is what it was submitted with."""
+
+    token: int
+    attempt: int
+    run: AgentRun
+    request: bytes
+    events: Sequence[RunEvent]
+
+
+class AgentRunStore(Protocol):
+    """Keeps agent runs. Unknown, foreign, deleted, expired: the same `NotFound`. Refusals as in `Store`."""
+
+    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str) -> None:
+        """Keep a queued run, durably. It is the submitter's, who will see to it."""
+        ...
+
+    async def claim(
+        self, tenant: str, run_id: str, owner: str, lease: float | None = None
+    ) -> RunClaim | None:
+        """Take an unfinished run, as `Store.claim` takes a response; None if it has ended or is another's."""
+        ...
+
+    async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
+        """Add to the log, durably; the run is in progress. Raises `Fenced`. Doing it twice is harmless."""
+        ...
+
+    async def finish(
+        self, tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent]
+    ) -> None:
+        """The last events and the final status, at once. Raises `Fenced`."""
+        ...
+
+    async def holds(self, tenant: str, run_id: str, token: int) -> bool:
+        """Whether the run is unfinished and this token is the newest: whether its holder may go on."""
+        ...
+
+    async def run(self, tenant: str, run_id: str) -> AgentRun:
+        """One run."""
+        ...
+
+    async def request(self, tenant: str, run_id: str) -> bytes:
+        """What a run was submitted with."""
+        ...
+
+    async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
+        """The events with numbers above `after`, and whether the run has ended."""
+        ...
+
+    async def list_runs(self, tenant: str, *, limit: int, after: str | None = None) -> Sequence[AgentRun]:
+        """Newest first; `after` is an id."""
+        ...
+
+    async def delete(self, tenant: str, run_id: str) -> None:
+        """Forget a run and its log."""
+        ...

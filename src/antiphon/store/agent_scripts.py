@@ -1,0 +1,144 @@
+"""Scripts of agent runs: who may work on one, and the log of what it did."""
+
+from collections.abc import Sequence
+
+from antiphon.errors import AntiphonError, NotFound
+from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, RunClaim, RunEvent, RunStatus
+from antiphon.store.base import LOG_GAP, Fenced
+from antiphon.store.database import Row, Script, Statement
+
+
+def submit(tenant: str, run: AgentRun, request: bytes, owner: str) -> Script[None]:
+    """Keep a queued run. Doing it again is harmless."""
+    row = (tenant, run.id, run.status, run.title, request.decode(), run.created_at, run.expires_at, owner)
+    yield Statement("add_agent_run", row)
+
+
+def claim(tenant: str, run_id: str, owner: str, lease: float | None, now: int) -> Script[RunClaim | None]:
+    """Take an unfinished run."""
+    rows = yield Statement("claim_agent_run", (tenant, run_id, owner, now, lease))
+    if not rows:
+        return None
+    token, request, *members = rows[0]
+    run = _run(members)
+    log = yield Statement("agent_events_after", (tenant, run_id, -1))
+    return RunClaim(token=token, attempt=run.attempts, run=run, request=request.encode(), events=_events(log))
+
+
+def append(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> Script[None]:
+    """Add to the log. Doing it again is harmless: the answer to the first attempt may have got lost."""
+    first, end = _range(events)
+    if (yield Statement("progress_agent_run", (tenant, run_id, token, first, end))):
+        yield from _log(tenant, run_id, events)
+        return
+    stored = yield from _place(tenant, run_id, token)
+    if stored != end:
+        raise _gap(run_id, stored, first)
+
+
+def finish(
+    tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent], *, now: int
+) -> Script[None]:
+    """The last events and the final status."""
+    first, end = _range(events)
+    if not (yield Statement("finish_agent_run", (tenant, run_id, token, first, end, status, now))):
+        stored = yield from _place(tenant, run_id, token)
+        raise _gap(run_id, stored, first)
+    yield from _log(tenant, run_id, events)
+
+
+def _range(events: Sequence[RunEvent]) -> tuple[int, int]:
+    """The number of the first event, and that of the one that will follow."""
+    return events[0].number, events[-1].number + 1
+
+
+def holds(tenant: str, run_id: str, token: int) -> Script[bool]:
+    """Whether this is the newest token of an unfinished run."""
+    return bool((yield Statement("place_in_agent_run", (tenant, run_id, token))))
+
+
+def _place(tenant: str, run_id: str, token: int) -> Script[int]:
+    """Where the log of an unfinished run ends, if this token is the newest."""
+    rows = yield Statement("place_in_agent_run", (tenant, run_id, token))
+    if not rows:
+        raise Fenced(f"Run '{run_id}' was claimed by another owner, or it has ended.")
+    return rows[0][0]
+
+
+def _gap(run_id: str, stored: int, first: int) -> AntiphonError:
+    """A crash of the database lost what was not durable. The next claim goes on from what is there."""
+    message = f"The log of run '{run_id}' ends before event {stored}, not {first}. Claim it again."
+    return AntiphonError(message, code=LOG_GAP)
+
+
+def _log(tenant: str, run_id: str, events: Sequence[RunEvent]) -> Script[None]:
+    rows = [(tenant, run_id, event.number, event.data.decode()) for event in events]
+    yield Statement("add_agent_event", rows, many=True)
+
+
+def find(tenant: str, run_id: str, now: int) -> Script[AgentRun]:
+    """One run."""
+    rows = yield Statement("find_agent_run", (tenant, run_id, now))
+    if not rows:
+        raise run_not_found(run_id)
+    return _run(rows[0])
+
+
+def request(tenant: str, run_id: str, now: int) -> Script[bytes]:
+    """What a run was submitted with."""
+    rows = yield Statement("request_of_agent_run", (tenant, run_id, now))
+    if not rows:
+        raise run_not_found(run_id)
+    return rows[0][0].encode()
+
+
+def events(tenant: str, run_id: str, after: int, now: int) -> Script[tuple[Sequence[RunEvent], bool]]:
+    """What the log holds beyond an event, and whether the run has ended."""
+    run = yield from find(tenant, run_id, now)
+    rows = yield Statement("agent_events_after", (tenant, run_id, after))
+    return _events(rows), run.status not in UNFINISHED_RUN
+
+
+def newest(tenant: str, limit: int, after: str | None, now: int) -> Script[list[AgentRun]]:
+    """Runs, newest first, beyond the one that is named."""
+    created_at = None
+    if after is not None:
+        created_at = (yield from find(tenant, after, now)).created_at
+    rows = yield Statement("newest_agent_runs", (tenant, now, created_at, after, limit))
+    return [_run(row) for row in rows]
+
+
+def delete(tenant: str, run_id: str, now: int) -> Script[None]:
+    """Forget a run that is there."""
+    yield from find(tenant, run_id, now)
+    yield from forget([(tenant, run_id)])
+
+
+def forget(runs: Sequence[Row]) -> Script[None]:
+    """Erase runs, given by tenant and id, with their logs."""
+    keys = [(tenant, run_id) for tenant, run_id in runs]
+    if keys:
+        yield Statement("delete_agent_run", keys, many=True)
+        yield Statement("delete_agent_events", keys, many=True)
+
+
+def _run(row: Row) -> AgentRun:
+    run_id, status, title, created_at, ended_at, attempts, expires_at = row
+    return AgentRun(
+        id=run_id,
+        status=status,
+        title=title,
+        created_at=created_at,
+        ended_at=ended_at,
+        attempts=attempts,
+        expires_at=expires_at,
+    )
+
+
+def _events(rows: Sequence[Row]) -> list[RunEvent]:
+    return [RunEvent(number, data.encode()) for number, data in rows]
+
+
+def run_not_found(run_id: str) -> NotFound:
+    """The one 404 for unknown, foreign, deleted and expired runs."""
+    return NotFound(f"Agent run with id '{run_id}' not found.")

@@ -1,0 +1,120 @@
+"""The agent that the settings describe. What is wrong with them is told at the start."""
+
+import os
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from antiphon.errors import InvalidRequest, SettingsError
+from antiphon.orchestrator.agent import Agent, ServedAgent
+from antiphon.orchestrator.builtin_modes import modes_from
+from antiphon.orchestrator.documents.library import Library
+from antiphon.orchestrator.documents.tools import ddr_tools
+from antiphon.orchestrator.file_tools import file_tools
+from antiphon.orchestrator.in_process_client import InProcessResponsesClient
+from antiphon.orchestrator.limits import Limits
+from antiphon.orchestrator.mode_tool import mode_tool
+from antiphon.orchestrator.models import ConversationContext
+from antiphon.orchestrator.modes import Mode, Modes
+from antiphon.orchestrator.registry import ToolRegistry, load_tools
+from antiphon.orchestrator.resolution import offered_tools
+from antiphon.orchestrator.tool import ServerTool
+from antiphon.retrieval.folders import FolderRetriever
+from antiphon.retrieval.scope import parse_scope
+from antiphon.service.inside import Inside
+from antiphon.service.keys import DEFAULT_TENANT
+from antiphon.service.services import Services
+from antiphon.settings import AgentSettings
+
+
+@asynccontextmanager
+async def open_agent(settings: AgentSettings) -> AsyncGenerator[Agent, None]:
+    """The agent, for as long as the context lasts: what reads its documents is ended with it."""
+    agent = make_agent(settings)
+    try:
+        yield agent
+    finally:
+        if isinstance(agent.retriever, FolderRetriever):
+            await agent.retriever.aclose()
+
+
+def make_agent(settings: AgentSettings) -> Agent:
+    """The agent: its modes, its tools, its documents, its limits."""
+    modes = modes_from(settings)
+    return Agent(
+        context=ConversationContext(
+            model_name=settings.model, system=settings.system, temperature=settings.temperature
+        ),
+        modes=modes,
+        tools=_registry(settings, modes),
+        retriever=_retriever(settings),
+        limits=Limits(
+            max_turns=settings.max_turns,
+            max_output_tokens=settings.max_output_tokens,
+            tool_deadline=settings.tool_deadline,
+            max_tool_output=settings.max_tool_output,
+            max_context=settings.max_context,
+            chunks=settings.chunks,
+        ),
+    )
+
+
+def serve_agent(agent: Agent, services: Services) -> ServedAgent:
+    """The agent on the models of these services, without a port between."""
+
+    def connect(tenant: str) -> InProcessResponsesClient:
+        return InProcessResponsesClient(Inside(services, tenant))
+
+    return ServedAgent(agent, connect)
+
+
+def _registry(settings: AgentSettings, modes: Modes) -> ToolRegistry:
+    registry = ToolRegistry(_tools(settings, modes))
+    for mode in modes.all():
+        _check_tools(mode, registry)
+        _check_scope(mode)
+    return registry
+
+
+def _tools(settings: AgentSettings, modes: Modes) -> Iterable[ServerTool]:
+    """What every agent can do, and what the settings add. Design documents are the operator's: there is one
+    folder, and no tenant shall read another's."""
+    yield from file_tools()
+    if settings.modes:  # who has modes wants them to be used; the built-in ones are chosen by the client
+        yield mode_tool(modes)
+    for tool in ddr_tools(Library(Path(settings.ddr_folder))):
+        yield replace(tool, tenants=frozenset({DEFAULT_TENANT}))
+    yield from load_tools(settings.tools)
+
+
+def _check_tools(mode: Mode, registry: ToolRegistry) -> None:
+    """A mode that names a tool which nobody has, or wants one called that it does not offer, would never
+    work."""
+    if unknown := registry.missing(mode):
+        raise SettingsError(
+            f"The mode '{mode.key}' names tools that do not exist: {', '.join(unknown)}. "
+            f"Known: {', '.join(registry.names)}. Add yours with agent.tools."
+        )
+    offered = offered_tools(registry, mode)
+    if mode.tool_choice is not None and mode.tool_choice not in offered:
+        raise SettingsError(
+            f"The mode '{mode.key}' wants the tool '{mode.tool_choice}' to be called, but it does not offer "
+            f"it. Offered: {', '.join(offered) or 'none'}. Name it in agent.modes.{mode.key}.tools, too."
+        )
+
+
+def _check_scope(mode: Mode) -> None:
+    try:
+        parse_scope(mode.rag_scope, f"agent.modes.{mode.key}.rag_scope")
+    except InvalidRequest as error:
+        raise SettingsError(error.message, param=error.param) from None
+
+
+def _retriever(settings: AgentSettings) -> FolderRetriever | None:
+    if not settings.documents:
+        return None
+    folders = [Path(folder).resolve() for folder in settings.documents]
+    # Paths are told as they are seen from here; from further up, if a folder lies elsewhere.
+    root = Path(os.path.commonpath([Path.cwd(), *folders]))
+    return FolderRetriever(folders, root=root)

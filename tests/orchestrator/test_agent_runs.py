@@ -1,0 +1,399 @@
+"""Agent runs: told once, stored before it is heard, and gone on with by whoever comes next."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from itertools import count
+
+import pytest
+
+from antiphon.errors import AntiphonError, InvalidRequest, NotFound, StoreUnavailable
+from antiphon.orchestrator.agent_runs import AgentRuns, Perform
+from antiphon.orchestrator.events import (
+    AgentCompleted,
+    AgentEvent,
+    AgentFailed,
+    AgentStarted,
+    ToolCompleted,
+    ToolStarted,
+)
+from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
+from antiphon.orchestrator.progress import Tell
+from antiphon.orchestrator.run_journal import journal_row
+from antiphon.protocol.ids import IdSource
+from antiphon.runs.dispatch import Dispatch
+from antiphon.runs.tasks import TaskEngine
+from antiphon.store import insisting, working
+from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunEvent
+from antiphon.store.signals import LocalSignals, Signals
+from antiphon.store.sql_agent_runs import SqlAgentRuns
+from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.working import MAX_ATTEMPTS
+
+REQUEST = AgentExecuteRequest(instruction="Do it.", mode="general", streaming=True)
+DONE = AgentExecuteResponse(kind="ok", text="done")
+Act = Callable[[AgentExecuteRequest, Sequence[AgentEvent], Tell], Awaitable[None]]
+
+
+@pytest.fixture
+async def database() -> AsyncGenerator[SqliteDatabase, None]:
+    opened = await SqliteDatabase.open(None)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def store(database: SqliteDatabase) -> AgentRunStore:
+    return SqlAgentRuns(database, lambda: 1000.0)
+
+
+class Replica:
+    """Runs on an engine of their own, as in a process of their own."""
+
+    def __init__(self, store: AgentRunStore, signals: Signals, act: Act, owner: str = "here") -> None:
+        dispatch, numbers = Dispatch(), count(1)
+        self.engine = TaskEngine(dispatch, owner=owner, first_pause=0.001)
+        self.runs = AgentRuns(
+            store=store,
+            engine=self.engine,
+            signals=signals,
+            ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
+            clock=lambda: 1000.0,
+            perform=performing(act),
+            lifetime=60.0,
+        )
+        dispatch.register("run", self.runs.work)
+
+    async def ended(self, run_id: str) -> list[AgentEvent]:
+        """Everything that a run tells, once it has ended."""
+        async with asyncio.timeout(20), aclosing(self.runs.follow("t", run_id)) as events:
+            return [event async for event in events if event is not None]
+
+
+def performing(act: Act) -> Perform:
+    async def perform(
+        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell
+    ) -> AgentExecuteResponse:
+        assert tenant == "t"
+        await act(request, past, tell)
+        return DONE
+
+    return perform
+
+
+MakeReplica = Callable[..., Replica]
+
+
+@pytest.fixture
+async def make(store: AgentRunStore) -> AsyncGenerator[MakeReplica, None]:
+    """Makes replicas on one store; they are closed at the end."""
+    signals, made = LocalSignals(), list[Replica]()
+
+    def build(act: Act, owner: str = "here", on: AgentRunStore | None = None) -> Replica:
+        made.append(Replica(on or store, signals, act, owner))
+        return made[-1]
+
+    yield build
+    for replica in made:
+        await replica.engine.aclose()
+
+
+def started(number: int) -> AgentStarted:
+    return AgentStarted(sequence_number=number, mode="general", model="m")
+
+
+def completed(number: int) -> AgentCompleted:
+    return AgentCompleted(sequence_number=number, response=DONE)
+
+
+async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    """An agent that is done in no time."""
+    await tell(started(0))
+    await tell(completed(1))
+
+
+async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore, make: MakeReplica) -> None:
+    heard: list[AgentExecuteRequest] = []
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        heard.append(request)
+        await at_once(request, past, tell)
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    assert (run.status, run.title, run.created_at, run.expires_at) == ("queued", "Do it.", 1000, 1060)
+    assert run.id.startswith("run_")
+    named = await here.runs.submit("t", AgentExecuteRequest(instruction="x " * 200), "A title")
+    assert named.title == "A title"
+    assert await here.ended(run.id) == [started(0), completed(1)]
+    await here.ended(named.id)
+    assert heard[0] == AgentExecuteRequest(instruction="Do it.", mode="general"), "deltas are not asked for"
+    assert {each.id for each in await here.runs.list_runs("t", limit=10)} == {run.id, named.id}
+    untitled = await here.runs.submit("t", AgentExecuteRequest(instruction="x " * 200))
+    assert untitled.title == f"{('x ' * 40)[:79]}…"
+
+
+async def test_what_is_followed_is_what_was_stored_and_can_begin_later(make: MakeReplica) -> None:
+    gate = asyncio.Event()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await tell(started(0))
+        await gate.wait()
+        await tell(completed(1))
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    async with aclosing(here.runs.follow("t", run.id)) as events:
+        assert await anext(events) == started(0)
+        record = await here.runs.show("t", run.id)
+        assert (record.run.status, record.events) == ("in_progress", [started(0)])
+        gate.set()
+        assert await anext(events) == completed(1)
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+    record = await here.runs.show("t", run.id)
+    assert (record.run.status, record.run.ended_at) == ("completed", 1000)
+    assert [event async for event in here.runs.follow("t", run.id, 0)] == [completed(1)]
+    assert [event async for event in here.runs.follow("t", run.id, 1)] == []
+
+
+class EndsMeanwhile(SqlAgentRuns):
+    """A run ends between two looks at it."""
+
+    async def run(self, tenant: str, run_id: str) -> AgentRun:
+        seen = await super().run(tenant, run_id)
+        claim = await self.claim(tenant, run_id, "somebody")
+        if claim is not None:
+            await self.finish(tenant, run_id, claim.token, "completed", [journal_row(completed(0))])
+        return seen
+
+
+async def test_what_is_shown_fits_together(database: SqliteDatabase, make: MakeReplica) -> None:
+    here = make(hangs, on=EndsMeanwhile(database, lambda: 1000.0))
+    run = await here.runs.submit("t", REQUEST)
+    record = await here.runs.show("t", run.id)
+    assert (record.run.status, record.events) == ("completed", [completed(0)])
+
+
+async def test_following_from_an_event_that_is_not_there_is_refused(make: MakeReplica) -> None:
+    here = make(at_once)
+    run = await here.runs.submit("t", REQUEST)
+    await here.ended(run.id)
+    with pytest.raises(InvalidRequest, match="no event with that number") as refused:
+        await anext(here.runs.follow("t", run.id, 7))
+    assert refused.value.param == "starting_after"
+    with pytest.raises(NotFound):
+        await anext(here.runs.follow("t", "run_x"))
+    with pytest.raises(NotFound):
+        await anext(here.runs.follow("u", run.id))
+
+
+async def test_a_silent_run_is_told_to_be_still_going_on(
+    make: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(working, "POLL", 0.001)
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await asyncio.Event().wait()
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    async with aclosing(here.runs.follow("t", run.id)) as events:
+        assert await anext(events) is None
+
+
+async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await tell(started(0))
+        raise InvalidRequest("Results for a call that nobody made.", code="unknown_tool_call")
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    _, end = await here.ended(run.id)
+    assert isinstance(end, AgentFailed)
+    assert (end.sequence_number, end.response.kind) == (1, "error")
+    assert (end.code, end.response.error_message) == (
+        "unknown_tool_call",
+        "Results for a call that nobody made.",
+    )
+    ended = (await here.runs.show("t", run.id)).run
+    assert (ended.status, ended.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize("bug", ["raises", "tells no end"])
+async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        if bug == "raises":
+            raise ZeroDivisionError
+
+    here = make(act)
+    [end] = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    assert isinstance(end, AgentFailed)
+    assert end.code == "internal_error"
+
+
+async def test_cancelling_stops_what_is_under_way_at_once(make: MakeReplica) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await tell(started(0))
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    here, there = make(act), make(at_once, "there")
+    run = await here.runs.submit("t", REQUEST)
+    await begun.wait()
+    assert (await there.runs.cancel("t", run.id)).status == "cancelled", "from any replica"
+    async with asyncio.timeout(4):  # less than LOOK: the signal does it
+        await stopped.wait()
+    _, end = await there.ended(run.id)
+    assert type(end).__name__ == "AgentCancelled"
+    assert (await here.runs.cancel("t", run.id)) == (await there.runs.show("t", run.id)).run
+    assert len(await here.ended(run.id)) == 2, "an ended run stays as it is"
+
+
+async def test_deleting_a_run_stops_it_first(make: MakeReplica) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    await begun.wait()
+    await here.runs.delete("t", run.id)
+    assert stopped.is_set()
+    with pytest.raises(NotFound):
+        await here.runs.show("t", run.id)
+    with pytest.raises(NotFound):
+        await here.runs.delete("t", run.id)
+
+
+async def test_whoever_takes_over_goes_on_from_the_log_and_the_first_one_is_stopped(
+    make: MakeReplica,
+) -> None:
+    did: list[str] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def loses(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await tell(started(0))
+        begun.set()
+        await gate.wait()
+        await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
+        did.append("paid twice")
+
+    async def wins(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        assert past == [started(0)]
+        await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
+        did.append("paid")
+        await tell(completed(2))
+
+    here, there = make(loses, "here"), make(wins, "there")
+    run = await here.runs.submit("t", REQUEST)
+    await begun.wait()
+    await there.engine.submit("t", run.id)
+    events = await there.ended(run.id)
+    gate.set()
+    async with asyncio.timeout(20):
+        while here.engine.runs("t", run.id):  # noqa: ASYNC110 -- an engine tells nobody when work is over
+            await asyncio.sleep(0.01)
+    assert did == ["paid"]
+    assert [event.sequence_number for event in events] == [0, 1, 2]
+
+
+async def test_a_run_that_breaks_off_again_and_again_is_given_up(
+    store: AgentRunStore, make: MakeReplica
+) -> None:
+    here = make(at_once)
+    run = await make(hangs, "first").runs.submit("t", REQUEST)
+    for attempt in range(MAX_ATTEMPTS):
+        await store.claim("t", run.id, f"dying {attempt}")
+    await here.engine.submit("t", run.id)
+    [end] = await here.ended(run.id)
+    assert isinstance(end, AgentFailed)
+    assert end.code == "given_up"
+
+
+async def hangs(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    await asyncio.Event().wait()
+
+
+class Flaky(SqlAgentRuns):
+    """A database that is away at the next writes."""
+
+    away = 0
+
+    async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable
+        await super().append(tenant, run_id, token, events)
+
+
+async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
+    database: SqliteDatabase, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insisting, "PAUSE", 0.0)
+    flaky, ran = Flaky(database, lambda: 1000.0), list[str]()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        await tell(ToolStarted(sequence_number=0, turn=1, call_id="c", name="pay", arguments_json="{}"))
+        ran.append("paid")
+        flaky.away = 3
+        done = ToolCompleted(
+            sequence_number=1, turn=1, call_id="c", name="pay", outcome="ok", output="", elapsed_ms=1
+        )
+        await tell(done)
+        await tell(completed(2))
+
+    here = make(act, on=flaky)
+    events = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    assert ([event.sequence_number for event in events], ran) == ([0, 1, 2], ["paid"])
+
+
+async def test_a_model_that_could_not_be_asked_for_want_of_a_database_is_asked_again(
+    make: MakeReplica,
+) -> None:
+    attempts: list[int] = []
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        attempts.append(len(past))
+        if len(attempts) == 1:
+            await tell(started(0))
+            away = AgentExecuteResponse(kind="error", error_code="store_unavailable", error_message="away")
+            await tell(AgentFailed(sequence_number=1, response=away, code="store_unavailable"))
+        await tell(completed(1))
+
+    here = make(act)
+    events = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    assert (events, attempts) == ([started(0), completed(1)], [0, 1])
+
+
+async def test_a_log_that_the_database_lost_a_part_of_is_gone_on_with_from_what_is_there(
+    make: MakeReplica,
+) -> None:
+    attempts: list[int] = []
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        attempts.append(len(past))
+        await tell(started(5) if len(attempts) == 1 else completed(0))
+
+    here = make(act)
+    assert await here.ended((await here.runs.submit("t", REQUEST)).id) == [completed(0)]
+    assert attempts == [0, 0]
+
+
+async def test_a_run_that_cannot_be_started_is_not_kept(make: MakeReplica) -> None:
+    here = make(at_once)
+    await here.engine.aclose()
+    with pytest.raises(AntiphonError):
+        await here.runs.submit("t", REQUEST)
+    assert await here.runs.list_runs("t", limit=1) == []

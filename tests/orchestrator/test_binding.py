@@ -1,0 +1,213 @@
+"""How the JSON of a call becomes the arguments of a function."""
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any, TypedDict
+
+import pytest
+from msgspec import Struct
+
+from antiphon.errors import SettingsError
+from antiphon.orchestrator.binding import Binding, ToolArgumentsInvalid
+from antiphon.orchestrator.models import AgentExecuteRequest
+from antiphon.orchestrator.schema import read_signature
+from antiphon.orchestrator.tool import ToolContext
+
+CONTEXT = ToolContext(AgentExecuteRequest(), tenant="t")
+
+
+class Trip(Struct):
+    city: str
+    days: int = 1
+
+
+class Options(TypedDict):
+    city: str
+
+
+def echo(arguments: Any) -> Any:
+    return arguments
+
+
+def name_city(city: Any) -> Any:
+    return city
+
+
+def call(
+    function: Callable[..., Any], arguments: str, *properties: str, context: ToolContext | None = None
+) -> Any:
+    bound = Binding(read_signature(function, ToolContext), properties).bind(arguments, context)
+    return function(*bound.positional, **bound.named)
+
+
+def test_arguments_are_passed_by_name_and_converted() -> None:
+    def book(day: date, trip: Trip, *, seats: int = 2) -> tuple[date, Trip, int]:
+        return day, trip, seats
+
+    given = '{"trip": {"city": "Rome"}, "day": "2026-03-01"}'
+    assert call(book, given, "day", "trip", "seats") == (date(2026, 3, 1), Trip("Rome"), 2)
+
+
+def test_an_argument_that_was_left_out_has_the_functions_own_default() -> None:
+    marker: list[str] = ["default"]
+
+    def take(values: list[str] = marker) -> list[str]:
+        return values
+
+    assert call(take, "{}", "values") is marker
+    assert call(take, '{"values": []}', "values") == []
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+def test_blank_arguments_are_none(blank: str) -> None:
+    assert call(lambda: "called", blank) == "called"
+    assert call(echo, blank) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ('{"city": 5, "days": 1}', r"\$\.city"),
+        ('{"city": "Rome", "days": "many"}', r"\$\.days"),
+        ('{"days": 1}', "city"),
+        ('{"city": "Rome", "days": 1, "color": "red"}', "color"),
+        ('{"city": "Rome", "days": [[1]]}', r"\$\.days"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named(arguments: str, named: str) -> None:
+    def visit(city: str, days: int) -> str:
+        return f"{city}{days}"
+
+    with pytest.raises(ToolArgumentsInvalid, match=named):
+        call(visit, arguments, "city", "days")
+
+
+@pytest.mark.parametrize("arguments", ["{", "nonsense", '{"city": "\\ud800"', "\ud800", "[" * 100_000])
+def test_arguments_that_are_no_json_are_invalid(arguments: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match="no valid JSON"):
+        call(name_city, arguments, "city")
+
+
+@pytest.mark.parametrize("arguments", ["[]", "5", '"text"', "null"])
+def test_arguments_that_are_no_object_are_invalid(arguments: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match="must be a JSON object"):
+        call(name_city, arguments, "city")
+
+
+def test_one_parameter_that_is_no_property_takes_all_arguments() -> None:
+    def as_dict(arguments: dict[str, Any]) -> object:
+        return arguments
+
+    def as_text(arguments: str) -> object:
+        return arguments
+
+    def as_struct(trip: Trip) -> object:
+        return trip
+
+    def as_typed_dict(options: Options) -> object:
+        return options
+
+    def nameless(city: dict[str, Any], /) -> object:
+        return city
+
+    def keyword(*, arguments: dict[str, Any]) -> object:
+        return arguments
+
+    given = '{"city":  "Rome"}'
+    assert call(as_dict, given, "city") == {"city": "Rome"}
+    assert call(echo, given, "city") == {"city": "Rome"}
+    assert call(as_text, given, "city") == given
+    assert call(as_struct, given, "city") == Trip("Rome")
+    assert call(as_typed_dict, given, "city") == {"city": "Rome"}
+    assert call(nameless, given, "city") == {"city": "Rome"}
+    assert call(keyword, given, "city") == {"city": "Rome"}
+
+
+def test_all_arguments_at_once_are_checked_too() -> None:
+    def as_struct(trip: Trip) -> object:
+        return trip
+
+    def as_text(arguments: str) -> object:
+        return arguments
+
+    with pytest.raises(ToolArgumentsInvalid, match=r"\$\.days"):
+        call(as_struct, '{"city": "Rome", "days": "x"}', "city", "days")
+    with pytest.raises(ToolArgumentsInvalid, match="no valid JSON"):
+        call(as_text, "{", "city")
+
+
+def test_what_a_closure_has_bound_is_out_of_the_models_reach() -> None:
+    def at_once(arguments: dict[str, Any], secret: str = "mine") -> object:
+        return arguments, secret
+
+    def by_name(city: str, secret: str = "mine") -> object:
+        return city, secret
+
+    assert call(at_once, '{"secret": "yours"}', "city") == ({"secret": "yours"}, "mine")
+    with pytest.raises(ToolArgumentsInvalid, match="secret"):
+        call(by_name, '{"city": "Rome", "secret": "yours"}', "city")
+
+
+def test_a_function_may_take_whatever_comes_by_name() -> None:
+    def anything(context: ToolContext, secret: str = "mine", **arguments: Any) -> object:
+        return context.tenant, secret, arguments
+
+    assert call(anything, '{"a": 1, "b": [2]}', "a", context=CONTEXT) == ("t", "mine", {"a": 1, "b": [2]})
+    for reserved in ("context", "secret"):
+        with pytest.raises(ToolArgumentsInvalid, match=reserved):
+            call(anything, f'{{"{reserved}": "yours"}}', "a", context=CONTEXT)
+
+
+def test_the_context_is_handed_in() -> None:
+    def tell(context: ToolContext, city: str) -> str:
+        return context.tenant + city
+
+    def at_once(context: ToolContext, arguments: dict[str, Any]) -> str:
+        return context.tenant + arguments["city"]
+
+    assert call(tell, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
+    assert call(at_once, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
+    with pytest.raises(ToolArgumentsInvalid, match="context"):
+        call(tell, '{"city": "Rome", "context": {}}', "city", context=CONTEXT)
+
+
+def test_without_a_context_only_those_run_that_can_do_without() -> None:
+    def needs(context: ToolContext) -> str:
+        return context.tenant
+
+    def takes_none(context: ToolContext | None) -> object:
+        return context
+
+    def has_default(context: ToolContext = CONTEXT) -> str:
+        return context.tenant
+
+    with pytest.raises(SettingsError, match="'needs' wants the context"):
+        call(needs, "{}")
+    assert call(takes_none, "{}") is None
+    assert call(has_default, "{}") == "t"
+
+
+def test_a_function_that_cannot_be_called_by_name_is_refused() -> None:
+    def nameless(city: str, days: int, /) -> str:
+        return f"{city}{days}"
+
+    with pytest.raises(SettingsError, match="'city' takes no name"):
+        call(nameless, "{}", "city", "days")
+
+
+def test_a_function_that_needs_more_than_the_model_can_know_is_refused() -> None:
+    def visit(city: str, days: int) -> str:
+        return f"{city}{days}"
+
+    def anything(city: str, **others: Any) -> object:
+        return city, others
+
+    with pytest.raises(SettingsError, match="'visit' needs 'days', which the tool's parameters do not have"):
+        call(visit, '{"city": "Rome"}', "city")
+    with pytest.raises(SettingsError, match="'anything' needs 'city'"):
+        call(anything, "{}", "days")
+
+
+def test_a_callable_without_a_signature_is_refused() -> None:
+    with pytest.raises(SettingsError, match="signature of 'type' cannot be read"):
+        call(type, "{}")

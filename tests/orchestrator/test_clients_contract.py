@@ -1,0 +1,231 @@
+"""What every client of the Responses API does, whatever lies between it and the service."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, Protocol
+
+import pytest
+import uvicorn
+
+from antiphon import Antiphon, Route, ScriptedBackend, Settings
+from antiphon.backends.scripted import Step
+from antiphon.errors import BackendBroken, BackendRefused, ResponsesCallFailed
+from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.http_client import HttpResponsesClient
+from antiphon.orchestrator.in_process_client import InProcessResponsesClient
+from antiphon.protocol.items import Message
+from antiphon.server.process import bind, make_config
+from antiphon.service.inside import Inside
+from antiphon.settings import SealSettings, StoreSettings
+from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+from antiphon.wiring import build_app, open_services
+from tests.turn.order import check_order
+
+PATIENCE = 30.0
+SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "input": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+}
+TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+
+
+class Server(uvicorn.Server):
+    """uvicorn, and one can wait for its start."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def over_antiphon(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient, None]:
+    async with Antiphon(SETTINGS, routes=[Route("m", backend)]) as antiphon:
+        yield InProcessResponsesClient(antiphon)
+
+
+@asynccontextmanager
+async def over_a_tenant(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient, None]:
+    async with open_services(SETTINGS, [Route("m", backend)]) as services:
+        yield InProcessResponsesClient(Inside(services, "theirs"))
+
+
+@asynccontextmanager
+async def over_http(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient, None]:
+    def app() -> Any:
+        return build_app(SETTINGS, routes=[Route("m", backend)])
+
+    config = make_config(app, workers=1, drain=0, log_level="warning", max_message=2**20)
+    with bind("127.0.0.1", 0) as listener:
+        server = Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        await asyncio.wait_for(server.ready.wait(), PATIENCE)
+        try:
+            async with HttpResponsesClient(
+                f"http://127.0.0.1:{listener.getsockname()[1]}", retries=0
+            ) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            await asyncio.wait_for(running, PATIENCE)
+
+
+class Open(Protocol):
+    """Opens a client of a service over this backend."""
+
+    def __call__(self, backend: ScriptedBackend) -> AbstractAsyncContextManager[ResponsesClient]: ...
+
+
+@pytest.fixture(params=[over_antiphon, over_a_tenant, over_http])
+def opened(request: pytest.FixtureRequest) -> Open:
+    return request.param
+
+
+def texts(turn: TurnRequest) -> list[str]:
+    """What the model was told in messages."""
+    parts = [item.content for item in turn.items if isinstance(item, Message)]
+    return [
+        part if isinstance(part, str) else " ".join(getattr(piece, "text", "") for piece in part)
+        for part in parts
+    ]
+
+
+def refusal(failure: ResponsesCallFailed) -> dict[str, Any]:
+    """The error object of a refusal, which is also what it says itself."""
+    error = json.loads(failure.body)["error"]
+    assert (error["message"], error["code"]) == (failure.message, failure.code)
+    return error
+
+
+async def test_an_answer_comes_whole_and_can_be_retrieved(opened: Open) -> None:
+    async with opened(ScriptedBackend.saying("Hel", "lo")) as client:
+        raw = await client.create(ASKED)
+        assert await client.retrieve(json.loads(raw)["id"]) == raw
+    response = json.loads(raw)
+    assert (response["status"], response["output"][0]["content"][0]["text"]) == ("completed", "Hello")
+
+
+async def test_an_answer_comes_as_events(opened: Open) -> None:
+    async with opened(ScriptedBackend.saying("Hel", "lo")) as client:
+        events = [event async for event in client.stream(ASKED)]
+        check_order(events)
+        assert json.loads(await client.retrieve(events[-1]["response"]["id"])) == events[-1]["response"]
+    assert [event["delta"] for event in events if event["type"] == "response.output_text.delta"] == [
+        "Hel",
+        "lo",
+    ]
+
+
+async def test_the_first_model_is_the_default(opened: Open) -> None:
+    async with opened(ScriptedBackend.saying("x")) as client:
+        assert await client.default_model() == "m"
+
+
+async def test_a_chain_remembers_what_was_said_and_its_tools(opened: Open) -> None:
+    call = [[CallStarted(0, "call_1", "look"), CallDelta(0, "{}")], [Finished("tool_calls")]]
+    backend = ScriptedBackend(call, [[TextDelta("Done.")], [Finished("stop")]])
+    async with opened(backend) as client:
+        choice = {"type": "tool", "name": "look"}
+        first = json.loads(await client.create({**ASKED, "tools": [TOOL], "tool_choice": choice}))
+        output = {"type": "function_call_output", "call_id": "call_1", "output": "3"}
+        raw = await client.create({"model": "m", "previous_response_id": first["id"], "input": [output]})
+    assert first["output"][0]["call_id"] == "call_1"
+    assert json.loads(raw)["output"][0]["content"][0]["text"] == "Done."
+    assert texts(backend.turns[1])[0] == "hi"
+    for turn in backend.turns:
+        assert [tool.name for tool in turn.tools] == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "code", "param"),
+    [
+        ({"model": "nobody"}, 404, "model_not_found", "model"),
+        ({"previous_response_id": "resp_nobody"}, 404, None, "previous_response_id"),
+        ({"temperature": 9}, 400, None, "temperature"),
+    ],
+)
+async def test_a_refusal_has_the_error_object_of_the_server(
+    opened: Open, changed: dict[str, Any], status: int, code: str | None, param: str
+) -> None:
+    async with opened(ScriptedBackend.saying("x")) as client:
+        with pytest.raises(ResponsesCallFailed) as whole:
+            await client.create({**ASKED, **changed})
+        with pytest.raises(ResponsesCallFailed) as streamed:
+            await anext(client.stream({**ASKED, **changed}))
+    for failure in (whole.value, streamed.value):
+        error = refusal(failure)
+        assert (failure.status, error["param"], error["type"]) == (status, param, "invalid_request_error")
+        assert code is None or failure.code == code
+
+
+async def test_what_is_not_stored_cannot_be_retrieved(opened: Open) -> None:
+    async with opened(ScriptedBackend.saying("x")) as client:
+        with pytest.raises(ResponsesCallFailed) as caught:
+            await client.retrieve("resp_nobody")
+    assert (caught.value.status, refusal(caught.value)["type"]) == (404, "invalid_request_error")
+
+
+async def test_a_model_that_refuses_refuses_with_its_status(opened: Open) -> None:
+    busy = BackendRefused("too fast", status=429, code="rate_limit_exceeded")
+    async with opened(ScriptedBackend([busy])) as client:
+        with pytest.raises(ResponsesCallFailed) as caught:
+            await client.create(ASKED)
+    assert (caught.value.status, refusal(caught.value)["type"]) == (429, "rate_limit_error")
+    assert caught.value.retryable
+
+
+async def test_a_model_that_breaks_off_is_a_refusal_or_a_failed_response(opened: Open) -> None:
+    backend = ScriptedBackend([[TextDelta("Once")], BackendBroken("it broke off")])
+    async with opened(backend) as client:
+        with pytest.raises(ResponsesCallFailed) as caught:
+            await client.create(ASKED)
+        events = [event async for event in client.stream(ASKED)]
+    assert (caught.value.status, refusal(caught.value)["message"]) == (502, "it broke off")
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["error"]["message"] == "it broke off"
+    assert "error" not in [event["type"] for event in events]
+
+
+class Halting:
+    """Says one word and then nothing, until it is left."""
+
+    def __init__(self) -> None:
+        self.speaks, self.left = asyncio.Event(), asyncio.Event()
+        self.backend = ScriptedBackend(self._play)
+
+    async def _play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        try:
+            yield [TextDelta("one")]
+            self.speaks.set()
+            await asyncio.Event().wait()
+        finally:
+            self.left.set()
+
+
+async def test_who_leaves_a_stream_early_stops_the_model(opened: Open) -> None:
+    halting = Halting()
+    async with opened(halting.backend) as client:
+        async with aclosing(client.stream(ASKED)) as events:
+            async for event in events:
+                if event["type"] == "response.output_text.delta":
+                    break
+        await asyncio.wait_for(halting.left.wait(), PATIENCE)
+
+
+async def test_who_is_cancelled_stops_the_model(opened: Open) -> None:
+    halting = Halting()
+    async with opened(halting.backend) as client:
+        asking = asyncio.create_task(client.create(ASKED))
+        await asyncio.wait_for(halting.speaks.wait(), PATIENCE)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.wait_for(halting.left.wait(), PATIENCE)

@@ -1,0 +1,227 @@
+"""Context resolution: modes, tools, prompts."""
+
+import msgspec
+import pytest
+
+from antiphon.errors import InvalidRequest
+from antiphon.orchestrator.builtin_modes import BUILT_IN
+from antiphon.orchestrator.mode_tool import CHANGE_MODE, mode_tool
+from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, ConversationContext
+from antiphon.orchestrator.modes import Mode, Modes
+from antiphon.orchestrator.registry import ToolRegistry
+from antiphon.orchestrator.resolution import Plan, check_choice, mode_block, resolve, tool_name
+from antiphon.orchestrator.tool import ServerTool
+
+GENERAL = Mode(key="general", when_to_use="Anything else.")
+CODE = Mode(
+    key="code",
+    when_to_use="The user wants code.",
+    instructions=("Write tests first.", "Keep it short."),
+    tools=("build",),
+    tool_choice="build",
+)
+MODES = Modes([GENERAL, CODE])
+
+
+def tool(name: str, usage: str = "") -> ServerTool:
+    return ServerTool(name, f"The tool {name}.", {"type": "object"}, lambda: None, usage=usage)
+
+
+REGISTRY = ToolRegistry([tool("build", "Build often."), tool("look"), mode_tool(MODES)])
+
+
+def plan(registry: ToolRegistry = REGISTRY, chain: list[object] | None = None, **fields: object) -> Plan:
+    request = AgentExecuteRequest(**{"instruction": "Do it.", **fields})  # pyright: ignore[reportArgumentType]
+    return resolve(request, ConversationContext(system="Be good."), registry, MODES, chain)
+
+
+def declared(made: Plan) -> list[str]:
+    return [each["name"] for each in msgspec.json.decode(made.request.tools_json or "[]")]
+
+
+def test_without_a_mode_the_default_holds() -> None:
+    made = plan()
+    assert (made.mode, made.request.mode, made.warnings) == (GENERAL, "general", ())
+
+
+def test_a_mode_keeps_the_spelling_of_the_client() -> None:
+    made = plan(mode="CODE")
+    assert (made.mode, made.request.mode) == (CODE, "CODE")
+
+
+def test_an_unknown_mode_is_the_default_with_a_warning() -> None:
+    made = plan(mode="QA")
+    assert (made.mode, made.request.mode) == (GENERAL, "general")
+    assert made.warnings == ("Unknown mode 'QA': 'general' is used. Known: general, code.",)
+
+
+def test_the_system_prompt_is_said_in_layers() -> None:
+    system = plan(mode="code").context.system
+    assert system.startswith("Be good.\n\nWrite tests first.\n\nKeep it short.\n\nCurrent Mode: code\n")
+
+
+def test_the_list_of_modes_has_its_form() -> None:
+    lines = mode_block(CODE, MODES).splitlines()
+    assert lines[:7] == [
+        "Current Mode: code",
+        "",
+        "Available Modes:",
+        "- general: Anything else.",
+        "- code: The user wants code.",
+        "",
+        "Mode Switching:",
+    ]
+    assert len(lines) == 10
+    assert all(line.startswith("- ") for line in lines[7:])
+    assert CHANGE_MODE in lines[7]
+
+
+def test_the_modes_are_not_listed_where_the_model_cannot_switch() -> None:
+    assert plan(ToolRegistry([tool("build")])).context.system == "Be good."
+
+
+def test_a_request_that_brings_files_and_names_no_mode_changes_files() -> None:
+    files = (ActiveFile(relative_path="a.py", contents="x = 1"),)
+    for mode, expected in ((None, "code_edit"), ("  ", "code_edit"), ("general", "general")):
+        request = AgentExecuteRequest(instruction="Do it.", mode=mode, active_files=files)
+        made = resolve(request, ConversationContext(), ToolRegistry(), Modes(BUILT_IN))
+        assert made.mode.key == expected
+    own = Modes([*BUILT_IN, CODE], default="code")
+    request = AgentExecuteRequest(instruction="Do it.", active_files=files)
+    assert resolve(request, ConversationContext(), REGISTRY, own).mode is CODE
+
+
+def test_a_mode_offers_its_tools_and_the_switch() -> None:
+    assert list(plan(mode="code").offered) == ["build", CHANGE_MODE]
+    assert list(plan().offered) == ["build", "look", CHANGE_MODE]
+
+
+def test_server_tools_and_client_tools_become_one_list() -> None:
+    made = plan(mode="code", tools_json='[{"type":"function","name":"open_tab"}]')
+    assert declared(made) == ["build", CHANGE_MODE, "open_tab"]
+    assert made.client_tools == {"open_tab"}
+
+
+def test_the_server_s_tool_wins_over_the_client_s_of_the_same_name() -> None:
+    made = plan(tools_json='[{"type":"function","name":"build","description":"mine"}]')
+    assert declared(made).count("build") == 1
+    assert made.client_tools == frozenset()
+    assert made.warnings == (
+        "The client's tool 'build' has the name of a tool of the server: the server's is used.",
+    )
+
+
+def test_a_client_s_tool_with_the_name_of_a_tool_of_another_mode_is_left_out() -> None:
+    made = plan(mode="code", tools_json='[{"type":"function","function":{"name":"look"}}]')
+    assert "look" not in str(made.request.tools_json)
+    assert made.warnings == (
+        "The client's tool 'look' has the name of a tool of the server: it is left out.",
+    )
+
+
+def test_hosted_tools_of_the_client_are_kept() -> None:
+    made = plan(mode="code", tools_json='[{"type":"web_search"}]')
+    assert msgspec.json.decode(made.request.tools_json or "")[-1] == {"type": "web_search"}
+    assert made.client_tools == frozenset()
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "7"])
+def test_client_tools_that_are_no_array_are_left_out_with_a_warning(text: str) -> None:
+    made = plan(tools_json=text)
+    assert declared(made) == ["build", "look", CHANGE_MODE]
+    assert made.warnings == ("The client's tools are left out: toolsJson is not a JSON array.",)
+
+
+def test_without_any_tools_none_are_sent() -> None:
+    assert plan(ToolRegistry()).request.tools_json is None
+
+
+def test_the_choice_of_the_client_goes_before_that_of_the_mode() -> None:
+    assert plan(mode="code").request.tool_choice_name == "build"
+    assert plan(mode="code", tool_choice_name="look").request.tool_choice_name == "look"
+
+
+def test_results_without_an_instruction_do_not_force_a_call_again() -> None:
+    assert plan(mode="code", instruction=None).request.tool_choice_name is None
+
+
+def test_a_choice_that_nobody_offers_is_dropped_with_a_warning() -> None:
+    made = plan(ToolRegistry([tool("look")]), mode="code")
+    assert made.request.tool_choice_name is None
+    assert made.warnings == (
+        "The mode 'code' names tools that do not exist: build.",
+        "The mode 'code' wants the tool 'build' to be called, but neither the server nor the client offers it.",
+    )
+
+
+def test_a_client_may_bring_the_tool_of_a_mode() -> None:
+    made = plan(ToolRegistry(), mode="code", tools_json='[{"type":"function","name":"build"}]')
+    assert (made.request.tool_choice_name, made.warnings) == ("build", ())
+
+
+def test_new_tools_are_sent_again_with_those_that_the_client_declared_before() -> None:
+    old = [{"type": "function", "name": name} for name in ("look", CHANGE_MODE, "open_page")]
+    made = plan(mode="code", chain=[*old, {"type": "web_search"}])
+    assert [tool_name(tool) for tool in made.resent] == ["build", CHANGE_MODE, "open_page", ""]
+    assert (made.request.tool_choice_name, made.warnings) == ("build", ())
+
+
+def test_a_conversation_that_knows_all_tools_is_not_told_them_again() -> None:
+    known = [{"type": "function", "name": name} for name in ("build", "look", CHANGE_MODE)]
+    assert plan(mode="code", chain=[*known]).resent == ()
+    assert plan(mode="code").resent == ()
+
+
+def test_the_usage_block_speaks_of_the_tools_of_the_mode() -> None:
+    block = plan(mode="code").usage_block
+    assert "name='build'" in block
+    assert "Build often." in block
+    assert "name='look'" not in block
+
+
+def test_a_scope_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        plan(rag_scope_filter={"must": 7})
+    assert refusal.value.param == "ragScopeFilter.must"
+
+
+def test_the_scope_of_the_client_narrows_that_of_the_mode() -> None:
+    def only(language: str) -> dict[str, object]:
+        return {"must": [{"key": "language", "match": {"value": language}}]}
+
+    mode = Mode(key="general", when_to_use="Always.", rag_scope=only("python"))
+    request = AgentExecuteRequest(instruction="Do it.", rag_scope_filter=only("go"))
+    made = resolve(request, ConversationContext(), ToolRegistry(), Modes([mode]))
+    assert not made.scope.admits({"language": "python"})
+    assert not made.scope.admits({"language": "go"})
+
+
+def test_nothing_of_the_request_is_changed_in_place() -> None:
+    request = AgentExecuteRequest(instruction="Do it.", mode="QA", tools_json="[]")
+    resolve(request, ConversationContext(), REGISTRY, Modes(BUILT_IN))
+    assert request == AgentExecuteRequest(instruction="Do it.", mode="QA", tools_json="[]")
+
+
+@pytest.mark.parametrize(
+    ("fields", "passes"),
+    [
+        ({}, True),
+        ({"tool_choice_name": " "}, True),
+        ({"tool_choice_name": "look"}, True),
+        ({"tool_choice_name": "look", "mode": "code"}, False),
+        ({"tool_choice_name": CHANGE_MODE, "mode": "code"}, True),
+        ({"tool_choice_name": "mine"}, False),
+        ({"tool_choice_name": "mine", "tools_json": '[{"name": "mine"}]'}, True),
+        ({"tool_choice_name": "look", "mode": "code", "tools_json": '[{"name": "look"}]'}, False),
+        ({"tool_choice_name": "mine", "response_continuation_id": "resp_1"}, True),
+        ({"tool_choice_name": "mine", "response_continuation_id": " "}, False),
+    ],
+)
+def test_a_tool_can_be_forced_if_somebody_offers_it(fields: dict[str, str], passes: bool) -> None:
+    request = AgentExecuteRequest(instruction="Do it.", **fields)  # pyright: ignore[reportArgumentType]
+    if passes:
+        check_choice(request, REGISTRY, MODES)
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        check_choice(request, REGISTRY, MODES)
+    assert (caught.value.param, caught.value.code) == ("tool_choice_name", "unknown_tool")

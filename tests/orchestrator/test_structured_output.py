@@ -1,0 +1,123 @@
+"""The ways to say which JSON an answer shall be."""
+
+from typing import Any
+
+import pytest
+from msgspec import Struct, json
+
+from antiphon.errors import InvalidRequest
+from antiphon.orchestrator.structured_output import text_format
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+class Step(Struct):
+    text: str
+    done: bool = False
+
+
+class Plan(Struct):
+    steps: list[Step]
+    note: str | None = None
+
+
+class Setting(Struct):
+    default: str
+    properties: str = "none"
+    enum: str = "none"
+
+
+class Tree(Struct):
+    leaves: "list[Tree]"
+
+
+@pytest.mark.requirement("SEED-004/structured-format")
+def test_a_named_schema_is_strict_unless_it_says_otherwise() -> None:
+    strict = {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}
+    assert text_format({"name": "n", "schema": SCHEMA}) == strict
+    assert text_format({"name": "n", "schema": SCHEMA, "strict": False}) == {**strict, "strict": False}
+
+
+def test_a_schema_may_come_as_json_text() -> None:
+    assert text_format(json.encode({"name": "n", "schema": SCHEMA}).decode()) == text_format(
+        {"name": "n", "schema": SCHEMA}
+    )
+
+
+def test_a_plain_json_schema_gets_a_name() -> None:
+    assert text_format(SCHEMA) == {"type": "json_schema", "name": "answer", "schema": SCHEMA, "strict": True}
+    assert text_format({**SCHEMA, "title": "My plan"})["name"] == "My_plan"
+
+
+def test_a_python_type_is_told_as_strict_wants_it() -> None:
+    made = text_format(Plan)
+    step = {"text": {"type": "string"}, "done": {"type": "boolean"}}
+    assert (made["name"], made["strict"]) == ("Plan", True)
+    assert made["schema"] == {
+        "title": "Plan",
+        "type": "object",
+        "properties": {
+            "steps": {"type": "array", "items": {"$ref": "#/$defs/Step"}},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["steps", "note"],
+        "additionalProperties": False,
+        "$defs": {
+            "Step": {
+                "title": "Step",
+                "type": "object",
+                "properties": step,
+                "required": ["text", "done"],
+                "additionalProperties": False,
+            }
+        },
+    }
+
+
+def test_members_that_are_called_like_keywords_stay() -> None:
+    schema = text_format(Setting)["schema"]
+    assert list(schema["properties"]) == schema["required"] == ["default", "properties", "enum"]
+    assert schema["properties"]["properties"] == {"type": "string"}  # without its default
+
+
+def test_the_format_of_chat_completions_is_understood() -> None:
+    named = {"name": "n", "schema": SCHEMA, "strict": False}
+    assert text_format({"type": "json_schema", "json_schema": named}) == text_format(named)
+
+
+def test_a_name_is_cut_at_64_characters() -> None:
+    assert text_format({"name": "n" * 65, "schema": SCHEMA})["name"] == "n" * 64
+    assert text_format({"name": "n" * 64, "schema": SCHEMA})["name"] == "n" * 64
+
+
+def test_a_type_that_holds_itself_stays_defined() -> None:
+    assert text_format(Tree)["schema"]["$defs"]["Tree"]["required"] == ["leaves"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "param"),
+    [
+        ({"name": "", "schema": SCHEMA}, "schema.name"),
+        ({"name": "  ", "schema": SCHEMA}, "schema.name"),
+        ({"schema": SCHEMA}, "schema.name"),
+        ({"name": "n"}, "schema.schema"),
+        ({"name": "n", "schema": {}}, "schema.schema"),
+        ({"name": "n", "schema": "text"}, "schema.schema"),
+        ({}, "schema.schema"),
+        ("", "schema"),
+        ("{", "schema"),
+        ("[]", "schema"),
+        (int, "schema"),
+        (5, "schema"),
+        ([1], "schema"),
+        (None, "schema"),
+        (Plan | None, "schema"),
+        (list[Plan], "schema"),
+        ({"type": "json_schema", "json_schema": {"name": "n"}}, "schema.schema"),
+        (type("Engine", (), {}), "schema"),
+    ],
+)
+def test_what_is_no_schema_is_refused(wanted: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        text_format(wanted)
+    assert caught.value.param == param

@@ -1,0 +1,220 @@
+"""Cutting: every line once, exact spans, and the places where people would cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.retrieval.base import RagChunk
+from antiphon.retrieval.chunking import cut
+from antiphon.retrieval.languages import language_of
+from antiphon.retrieval.lines import MAX_CHARACTERS, MAX_LINES, TARGET_CHARACTERS, TARGET_LINES
+
+NAMES = ["a.md", "a.py", "a.ts", "a.txt", "a.pdf", "LICENSE"]
+LINES = r"""
+
+# A
+## B ##
+###
+```
+~~~~
+text here
+class A:
+    def f(self):
+    pass
+def g():
+x = (
+)
+}
+@d
+'''
+	foo
+"""
+LINE = st.sampled_from(
+    [*LINES.split("\n"), "  ", "\f", "x" * 300, "y" * (MAX_CHARACTERS + 3), "a\u2028b", "c\x0cd"]
+)
+ENDING = st.sampled_from(["\n", "\n", "\r\n", "\r"])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    pieces = draw(st.lists(st.tuples(LINE, ENDING, st.integers(1, 40)), max_size=30))
+    return "".join((line + end) * count for line, end, count in pieces) + draw(LINE)
+
+
+PYTHON = st.sampled_from(
+    [
+        "import os, sys",
+        "x = 1; y = 2",
+        'f("""\n\nhere\n"""); g("""\n""")',
+        "# a remark",
+        "\f",
+        "",
+        "@d\n@e(\n  1)\nasync def f():\n    pass\n    # inside",
+        "if x:\n    def g(): ...\nelse:\n    pass",
+        "class A: pass",
+        'class B(A):\n    """Says."""\n' + "    x = 1; y = 2\n\n    def m(self):\n        pass\n" * 30,
+        "class C:\n" + "    class D:\n" + "        def m(self):\n            return 1\n\n" * 40 + "    # end",
+    ]
+)
+
+
+@st.composite
+def python_texts(draw: st.DrawFn) -> str:
+    return "\n".join(draw(st.lists(PYTHON, max_size=12)))
+
+
+CASES = st.tuples(st.sampled_from(NAMES), texts() | st.text()) | st.tuples(st.just("a.py"), python_texts())
+
+
+def lines_of(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def symbols(chunks: list[RagChunk]) -> list[tuple[str, str]]:
+    return [(chunk.symbol, chunk.symbol_type) for chunk in chunks]
+
+
+@given(CASES)
+def test_every_line_that_is_not_blank_stands_in_exactly_one_chunk_in_order(case: tuple[str, str]) -> None:
+    name, text = case
+    chunks = cut(name, text)
+    covered = [number for chunk in chunks for number in range(chunk.start_line, chunk.end_line + 1)]
+    seen = [number for number, line in enumerate(lines_of(text), 1) if line.strip()]
+    assert [number for number in covered if lines_of(text)[number - 1].strip()] == seen
+    assert all(one.end_line < other.start_line for one, other in pairwise(chunks))
+
+
+@given(CASES)
+def test_a_chunk_is_those_lines_of_the_file_and_within_bounds(case: tuple[str, str]) -> None:
+    name, text = case
+    chunks = cut(name, text)
+    lines = lines_of(text)
+    for chunk in chunks:
+        exact = lines[chunk.start_line - 1 : chunk.end_line]
+        assert chunk.text == "\n".join(line[:MAX_CHARACTERS] for line in exact)
+        assert exact[0].strip()
+        assert exact[-1].strip()
+        assert len(exact) <= MAX_LINES
+        assert len(chunk.text) <= MAX_CHARACTERS
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+
+
+def test_a_section_of_markdown_is_a_chunk_named_by_its_headings() -> None:
+    text = "before\n\n# Guide\n\nhello\n\n## Runs ##\n\nmore\n\n```sh\n# no heading\n```\n\n# End\nbye\n"
+    chunks = cut("docs/guide.md", text)
+    assert symbols(chunks) == [
+        ("", ""),
+        ("Guide", "section"),
+        ("Guide > Runs", "section"),
+        ("End", "section"),
+    ]
+    assert (chunks[2].start_line, chunks[2].end_line) == (7, 13)
+    assert chunks[2].text == "## Runs ##\n\nmore\n\n```sh\n# no heading\n```"
+    assert chunks[2].language == "markdown"
+
+
+def test_a_heading_without_words_of_its_own_goes_with_the_next_one() -> None:
+    chunks = cut("a.md", "# Title\n\n## First\n\ntext\n\n## Second\n\ntext\n")
+    assert symbols(chunks) == [("Title > First", "section"), ("Title > Second", "section")]
+    assert chunks[0].text.startswith("# Title\n\n## First")
+
+
+def test_a_longer_fence_is_closed_only_by_its_like() -> None:
+    chunks = cut("a.md", "# A\n````\n```\n# code\n```` no\n# code\n````\n# B\ntext\n")
+    assert [chunk.symbol for chunk in chunks] == ["A", "B"]
+
+
+def test_python_is_cut_into_its_definitions() -> None:
+    source = 'import os\n\nX = 1\n\n# why\n@cached\ndef one():\n    """\ndef no(): ...\n    """\n\nclass Two:\n    def f(self): ...\n'
+    chunks = cut("src/a.py", source)
+    assert symbols(chunks) == [("", ""), ("one", "function"), ("Two", "class")]
+    assert [(chunk.start_line, chunk.end_line) for chunk in chunks] == [(1, 3), (5, 10), (12, 13)]
+    assert chunks[1].text.startswith("# why\n@cached\ndef one")
+
+
+def test_a_long_class_is_cut_into_its_methods() -> None:
+    method = "    def m{0}(self):\n" + "        pass\n" * 30 + "\n"
+    source = "class Big:\n    x = 1\n\n" + "".join(method.format(number) for number in range(3))
+    chunks = cut("a.py", source)
+    assert symbols(chunks) == [("Big", "class"), *((f"Big.m{number}", "method") for number in range(3))]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["def (:\n", "x = 1\0\n", "-" * 90_000 + "1", "a." * 40_000 + "a", "(" * 500],
+    ids=lambda text: text[:5],
+)
+def test_python_that_cannot_be_parsed_is_cut_as_code(broken: str) -> None:
+    chunks = cut("a.py", broken + "\n\nx\n")
+    assert chunks[0].start_line == 1
+    assert chunks[-1].end_line == broken.count("\n") + 3
+
+
+def test_code_is_not_cut_within_a_top_level_block_if_that_can_be_avoided() -> None:
+    block = "function f() {\n" + "  go();\n\n" * 20 + "}\n\n"
+    chunks = cut("a.ts", block * 4)
+    assert len(chunks) == 4
+    assert all(chunk.text.startswith("function") and chunk.text.endswith("}") for chunk in chunks)
+
+
+def test_plain_text_is_cut_between_paragraphs() -> None:
+    paragraph = "word " * 100 + "\n" + "more\n"
+    chunks = cut("a.txt", f"{paragraph}\n" * 20)
+    assert all(chunk.text.startswith("word") and chunk.text.endswith("more") for chunk in chunks)
+    assert all(TARGET_CHARACTERS / 2 < len(chunk.text) <= TARGET_CHARACTERS for chunk in chunks)
+
+
+def test_lines_without_a_gap_are_cut_at_the_target() -> None:
+    spans = [(chunk.start_line, chunk.end_line) for chunk in cut("a.csv", "row\n" * 300)]
+    assert spans[0] == (1, TARGET_LINES)
+    assert spans[-1][1] == 300
+
+
+def test_the_sentence_before_a_long_table_stays_with_it() -> None:
+    table = "| a row | of a table | that is wide |\n" * 80
+    [chunk] = cut("a.md", f"# T\n\nAll of them:\n\n{table}\nThat was it.\n")
+    assert chunk.text.startswith("# T")
+    assert chunk.text.endswith("it.")
+
+
+def test_pages_of_a_document_are_named() -> None:
+    assert symbols(cut("a.pdf", "one\n\f\n\n\f\nthree")) == [("page 1", "page"), ("page 3", "page")]
+
+
+def test_an_id_survives_a_change_above_and_dies_with_its_text() -> None:
+    before = cut("a.md", "# A\n\none\n\n# B\n\ntwo\n")
+    moved = cut("a.md", "# A\n\none\n\nmore\n\n# B\n\ntwo\n")
+    edited = cut("a.md", "# A\n\none\n\n# B\n\nTWO\n")
+    assert before[1].id == moved[1].id
+    assert before[1].start_line != moved[1].start_line
+    assert before[0].id != moved[0].id
+    assert before[1].id != edited[1].id
+    assert before[0].id.startswith("a.md#")
+
+
+def test_the_same_words_twice_have_two_ids() -> None:
+    first, second = cut("a.md", "# A\n\none\n\n# B\n\ntwo\n\n# A\n\none\n")[::2]
+    assert second.id == f"{first.id}-2"
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [
+        ("a.cs", "csharp"),
+        ("a.ts", "typescript"),
+        ("a.tsx", "tsx"),
+        ("a.js", "javascript"),
+        ("a.json", "json"),
+        ("a.css", "scss"),
+        ("a.xml", "xml"),
+        ("b/README.MD", "markdown"),
+        ("a.py", "python"),
+        ("a.rs", "rust"),
+        ("Makefile", "plaintext"),
+        ("a.pdf", "plaintext"),
+    ],
+)
+def test_the_language_is_known_by_the_extension(path: str, language: str) -> None:
+    assert language_of(path) == language

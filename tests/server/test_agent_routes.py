@@ -1,0 +1,399 @@
+"""The doors of the agent: asked at once, and as a stream."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import BackendBroken
+from antiphon.orchestrator.agent import AgentServices, ServedAgent
+from antiphon.orchestrator.models import AgentExecuteRequest
+from antiphon.server.app import ROUTES, App
+from antiphon.server.types import Message
+from antiphon.service.keys import DELETE, READ, SCOPES, WRITE
+from antiphon.settings import ModeSettings
+from tests.server.agent_door import (
+    ADDING,
+    Hanging,
+    adding,
+    calling,
+    events_of,
+    open_agent_door,
+    said,
+    saying,
+    types_of,
+)
+from tests.server.conftest import never_opened, options
+
+CLIENT_TOOL: list[dict[str, Any]] = [
+    {"type": "function", "name": "ask_user", "parameters": {"type": "object", "properties": {}}}
+]
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"mode": 5}, "mode"),
+    ({"instruction": ["x"]}, "instruction"),
+    ({"instruction": "  "}, "instruction"),
+    ({"responseContinuationId": 1}, "responseContinuationId"),
+    ({"toolsJson": "{"}, "toolsJson"),
+    ({"toolsJson": "{}"}, "toolsJson"),
+    ({"toolsJson": 7}, "toolsJson"),
+    ({"toolsJson": [5]}, "toolsJson[0]"),
+    ({"toolChoiceName": {}}, "toolChoiceName"),
+    ({"toolChoiceName": "nonsense"}, "toolChoiceName"),
+    ({"toolChoiceName": "write_file", "mode": "qa"}, "toolChoiceName"),
+    ({"toolResultsJson": "nonsense"}, "toolResultsJson"),
+    ({"toolResultsJson": [3]}, "toolResultsJson[0]"),
+    ({"toolResults": 5}, "toolResults"),
+    ({"toolResults": [{"callId": "c", "name": 5}]}, "toolResults[0].name"),
+    ({"systemPrompt": 1.5}, "systemPrompt"),
+    ({"conversationId": True}, "conversationId"),
+    ({"agentContext": "x"}, "agentContext"),
+    ({"agentContext": {"id": 1}}, "agentContext.id"),
+    ({"conversationContext": {"text": 1}}, "conversationContext.text"),
+    ({"previousTurnId": 1}, "previousTurnId"),
+    ({"currentTurnId": []}, "currentTurnId"),
+    ({"workspaceId": 1}, "workspaceId"),
+    ({"repo": 1}, "repo"),
+    ({"language": 1}, "language"),
+    ({"ragScopeFilter": "x"}, "ragScopeFilter"),
+    ({"ragScopeFilter": {"must": [{"key": "path", "match": 5}]}}, "ragScopeFilter.must[0].match"),
+    ({"activeFiles": "x"}, "activeFiles"),
+    ({"activeFiles": [{"contents": "a"}, {"contents": 5}]}, "activeFiles[1].contents"),
+    (
+        {"imageAttachments": [{"mimeType": "text/plain", "dataBase64": "QQ=="}]},
+        "imageAttachments[0].mimeType",
+    ),
+    ({"imageAttachments": [{"mimeType": "image/png", "dataBase64": "?"}]}, "imageAttachments[0].dataBase64"),
+    ({"streaming": "yes"}, "streaming"),
+]
+
+
+def pascal(value: Any) -> Any:
+    """The same JSON as a client in C# spells it."""
+    if isinstance(value, dict):
+        return {name[0].upper() + name[1:]: pascal(member) for name, member in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType] -- any JSON
+    if isinstance(value, list):
+        return [pascal(element) for element in value]  # pyright: ignore[reportUnknownVariableType] -- any JSON
+    return value
+
+
+async def test_an_answer_is_the_envelope_in_camel_case() -> None:
+    async with open_agent_door(said()) as door:
+        answer = await door.execute(instruction="Hi")
+        assert answer.status_code == 200, answer.text
+        envelope = answer.json()
+        assert (envelope["kind"], envelope["text"], envelope["modelId"]) == ("ok", "Hello", "m")
+        assert envelope["responseContinuationId"].startswith("resp_")
+        assert envelope["errorMessage"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ("kind", "toolCalls")),
+        ("?case=pascal", ("Kind", "ToolCalls")),
+        ("?case=snake", ("kind", "tool_calls")),
+    ],
+)
+async def test_the_case_of_the_answer_can_be_chosen(query: str, names: tuple[str, str]) -> None:
+    async with open_agent_door(adding()) as door:
+        envelope = (await door.execute(query, Instruction="Add", Mode="GENERAL")).json()
+        assert envelope[names[0]] == "ok"
+        [call] = envelope[names[1]]
+        assert {key[0].isupper() for key in call} == {names[0] == "Kind"}
+
+
+async def test_a_case_that_is_none_is_refused() -> None:
+    async with open_agent_door(said()) as door:
+        answer = await door.execute("?case=kebab", instruction="Hi")
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == "case"
+
+
+@pytest.mark.parametrize(("field", "param"), MALFORMED, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("path", ["/v1/agent/execute", "/v1/agent/runs"])
+async def test_a_malformed_field_is_named_as_it_was_spelled(
+    path: str, field: dict[str, Any], param: str
+) -> None:
+    backend = said()
+    async with open_agent_door(backend) as door:
+        for body, name in (
+            ({"instruction": "Hi", **field}, param),
+            (
+                pascal({"instruction": "Hi", **field}),
+                re.sub(r"\b[a-z]", lambda found: found[0].upper(), param),
+            ),
+        ):
+            answer = await door.client.post(path, json=body)
+            assert answer.status_code == 400, answer.text
+            assert answer.json()["error"]["param"] == name
+            assert name in answer.json()["error"]["message"]
+        assert backend.turns == []
+        assert (await door.client.get("/v1/agent/runs")).json()["data"] == []
+
+
+def test_every_field_of_a_request_is_malformed_once() -> None:
+    tried = {re.split(r"[.\[]", param)[0].lower() for _, param in MALFORMED}
+    fields = {field.name.replace("_", "") for field in msgspec.structs.fields(AgentExecuteRequest)}
+    assert tried == fields
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
+async def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+    async with open_agent_door(said()) as door:
+        headers = {"content-type": "application/json"}
+        for path in ("/v1/agent/execute", "/v1/agent/runs"):
+            answer = await door.client.post(path, content=body, headers=headers)
+            assert answer.status_code == 400, answer.text
+
+
+async def test_results_for_calls_that_nobody_made_are_refused() -> None:
+    async with open_agent_door(said()) as door:
+        first = (await door.execute(instruction="Hi")).json()
+        answer = await door.execute(
+            responseContinuationId=first["responseContinuationId"],
+            toolResultsJson=[{"callId": "call_9", "name": "x", "resultJson": "1"}],
+        )
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "unknown_tool_call"
+
+
+async def test_a_model_that_fails_is_an_envelope_of_kind_error() -> None:
+    async with open_agent_door(ScriptedBackend([BackendBroken("the model is gone")])) as door:
+        answer = await door.execute(instruction="Hi")
+        assert answer.status_code == 200
+        assert (answer.json()["kind"], answer.json()["errorMessage"]) == ("error", "the model is gone")
+
+
+async def test_a_stream_tells_what_is_done_in_order_and_its_end_last() -> None:
+    async with open_agent_door(adding()) as door:
+        answer = await door.execute(instruction="Add", streaming=True)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = events_of(answer.text)
+        assert types_of(events) == [
+            "agent.started",
+            "agent.turn.started",
+            "agent.turn.completed",
+            "agent.tool.started",
+            "agent.tool.completed",
+            "agent.turn.started",
+            "agent.text.delta",
+            "agent.text.delta",
+            "agent.turn.completed",
+            "agent.completed",
+        ]
+        assert [event["sequenceNumber"] for event in events] == list(range(10))
+        assert events[4]["output"] == "3"
+        assert events[-1]["response"]["text"] == "It is 3."
+
+
+async def test_a_stream_can_be_in_pascal_case() -> None:
+    async with open_agent_door(said()) as door:
+        answer = await door.execute("?case=pascal", instruction="Hi", streaming=True)
+        end = events_of(answer.text)[-1]
+        assert (end["Type"], end["Response"]["Text"]) == ("agent.completed", "Hello")
+
+
+async def test_a_refusal_comes_before_the_stream() -> None:
+    async with open_agent_door(said()) as door:
+        answer = await door.execute(
+            responseContinuationId=(await door.execute(instruction="Hi")).json()["responseContinuationId"],
+            toolResultsJson=[{"callId": "call_9", "name": "x", "resultJson": "1"}],
+            streaming=True,
+        )
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unknown_tool_call")
+
+
+async def test_silence_carries_comments() -> None:
+    model = Hanging()
+    async with open_agent_door(model.backend, heartbeat=0.01) as door:
+        sent = {"instruction": "Hi", "streaming": True}
+        async with (
+            asyncio.timeout(30),
+            door.client.stream("POST", "/v1/agent/execute", json=sent) as answer,
+        ):
+            heard = ""
+            async for piece in answer.aiter_text():
+                heard += piece
+                if heard.count(": still here") == 2:
+                    model.go_on.set()
+        assert types_of(events_of(heard))[-1] == "agent.completed"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_client_that_leaves_cancels_the_run(streaming: bool) -> None:
+    model = Hanging()
+    async with open_agent_door(model.backend) as door:
+        body = json.dumps({"instruction": "Hi", "streaming": streaming}).encode()
+        bodies = iter([body])
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            for body in bodies:
+                return {"type": "http.request", "body": body}
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/agent/execute", "headers": headers}
+        await asyncio.wait_for(door.app(scope, receive, send), 10)
+        assert model.stopped.is_set()
+        assert not any(message.get("status") == 500 for message in sent)
+
+
+class BrokenClient:
+    """A client with a bug."""
+
+    async def default_model(self) -> str:
+        return "m"
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("secret detail")
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_bug_ends_the_answer(streaming: bool) -> None:
+    async with open_agent_door(said()) as door:
+        broken = ServedAgent(door.agents.agent.agent, lambda _tenant: BrokenClient())  # pyright: ignore[reportArgumentType] -- broken on purpose
+        door.app.mount(door.served.services, AgentServices(agent=broken, runs=door.agents.runs))
+        answer = await door.execute(instruction="Hi", streaming=streaming)
+        if streaming:
+            events = events_of(answer.text)
+            end = events[-1]
+            assert (end["type"], end["code"]) == ("agent.failed", "internal_error")
+            assert end["response"]["errorCode"] == "server_error"
+            assert [event["sequenceNumber"] for event in events] == list(range(len(events)))
+        else:
+            assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+        assert "secret detail" not in answer.text
+
+
+async def test_a_server_that_ends_tells_it_in_the_stream() -> None:
+    model = Hanging()
+    async with open_agent_door(model.backend) as door:
+        sent = {"instruction": "Hi", "streaming": True}
+        async with door.client.stream("POST", "/v1/agent/execute", json=sent) as answer:
+            pieces = answer.aiter_text()
+            heard = await anext(pieces)
+            await model.asked.wait()
+            door.app.lifetimes.drain(0)
+            async for piece in pieces:
+                heard += piece
+        end = events_of(heard)[-1]
+        assert (end["type"], end["code"]) == ("agent.failed", "server_unavailable")
+        assert end["response"]["errorCode"] == "server_error"
+        assert model.stopped.is_set()
+
+
+async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
+    backend = ScriptedBackend(calling("ask_user", "{}"), saying("Thanks."))
+    async with open_agent_door(backend) as door:
+        first = (await door.execute(instruction="Ask", toolsJson=CLIENT_TOOL)).json()
+        assert first["kind"] == "tool-only"
+        [call] = first["toolCalls"]
+        answer = await door.execute(
+            responseContinuationId=first["responseContinuationId"],
+            toolResultsJson=[{"callId": call["callId"], "name": call["name"], "resultJson": '"yes"'}],
+        )
+        assert answer.json()["text"] == "Thanks."
+
+
+async def test_a_tool_that_somebody_offers_can_be_forced() -> None:
+    async with open_agent_door(said()) as door:
+        choices: list[dict[str, Any]] = [
+            {"toolChoiceName": "add"},
+            {"toolChoiceName": "ask_user", "toolsJson": CLIENT_TOOL},
+            {"toolChoiceName": "  "},
+        ]
+        for chosen in choices:
+            answer = await door.execute(instruction="Hi", **chosen)
+            assert answer.json()["kind"] == "ok", answer.text
+
+
+async def test_which_tools_a_conversation_has_that_goes_on_is_not_known_at_the_door() -> None:
+    async with open_agent_door(said()) as door:
+        first = (await door.execute(instruction="Hi", toolsJson=CLIENT_TOOL)).json()
+        again = {"instruction": "Go on", "responseContinuationId": first["responseContinuationId"]}
+        answer = await door.execute(toolChoiceName="ask_user", **again)
+        assert answer.json()["kind"] == "ok", answer.text
+
+
+async def test_a_tool_of_another_tenant_cannot_be_forced() -> None:
+    async with open_agent_door(said()) as door:
+        asked = {"instruction": "Hi", "mode": "ddr_creation", "toolChoiceName": "ddr_list"}
+        for tenant, status in (("default", 200), ("other", 400)):
+            headers = await door.new_key(tenant)
+            answer = await door.client.post("/v1/agent/execute", json=asked, headers=headers)
+            assert answer.status_code == status, answer.text
+
+
+async def test_modes_are_listed_with_their_tools() -> None:
+    settings = msgspec.structs.replace(
+        ADDING, modes={"sums": ModeSettings(when_to_use="To add.", display_name="Sums", tools=("add",))}
+    )
+    async with open_agent_door(said(), settings) as door:
+        listed = (await door.client.get("/v1/agent/modes")).json()
+        modes = {mode["key"]: mode for mode in listed["data"]}
+        assert modes["sums"] == {
+            "key": "sums",
+            "object": "agent.mode",
+            "name": "Sums",
+            "when_to_use": "To add.",
+            "tools": ["add", "agent_change_mode"],
+            "default": False,
+        }
+        assert modes["general"]["default"]
+        assert set(modes["general"]["tools"]) == {"add", "agent_change_mode"}
+        assert {"add", "write_file"} <= set(modes["code_edit"]["tools"])
+        assert "add" not in modes["ddr_creation"]["tools"]
+
+
+SCOPED = [
+    ("POST", "/v1/agent/execute", WRITE),
+    ("POST", "/v1/agent/runs", WRITE),
+    ("POST", "/v1/agent/runs/{id}/cancel", WRITE),
+    ("GET", "/v1/agent/runs", READ),
+    ("GET", "/v1/agent/modes", READ),
+    ("GET", "/v1/agent/runs/{id}", READ),
+    ("DELETE", "/v1/agent/runs/{id}", DELETE),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "needed"), SCOPED)
+async def test_a_key_needs_the_scope_of_the_route_and_no_other(method: str, path: str, needed: str) -> None:
+    async with open_agent_door(said()) as door:
+        sent = {"instruction": "Hi"}
+        owner = await door.new_key("owner")
+        run_id = (await door.client.post("/v1/agent/runs", json=sent, headers=owner)).json()["id"]
+        filled = path.replace("{id}", run_id)
+        body = sent if method == "POST" and "cancel" not in path else None
+        others = await door.new_key("owner", *(scope for scope in SCOPES if scope != needed))
+        refused = await door.client.request(method, filled, json=body, headers=others)
+        assert refused.status_code == 403
+        assert needed in refused.text
+        allowed = await door.client.request(
+            method, filled, json=body, headers=await door.new_key("owner", needed)
+        )
+        assert allowed.status_code == 200, allowed.text
+
+
+async def test_what_an_agent_says_belongs_to_the_tenant_that_asked() -> None:
+    async with open_agent_door(said()) as door:
+        owner, stranger = await door.new_key("owner"), await door.new_key("stranger")
+        answer = await door.client.post("/v1/agent/execute", json={"instruction": "Hi"}, headers=owner)
+        path = f"/v1/responses/{answer.json()['responseContinuationId']}"
+        assert (await door.client.get(path, headers=owner)).status_code == 200
+        assert (await door.client.get(path, headers=stranger)).status_code == 404
+
+
+async def test_an_application_without_an_agent_has_no_doors_for_it() -> None:
+    async with open_agent_door(said()) as door:
+        app = App(never_opened, lambda: "req_1", options())
+        app.mount(door.served.services)
+        assert not any("/agent/" in name for name in app.routes.names)
+        assert door.app.routes.names == ROUTES

@@ -1,0 +1,52 @@
+"""The services as they are put together: one store, one engine, two kinds of work."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import Unsupported
+from antiphon.orchestrator.models import AgentExecuteRequest
+from antiphon.orchestrator.run_tree import response_of, tree_of
+from antiphon.service.inside import Inside
+from antiphon.service.router import Route
+from antiphon.settings import SealSettings, Settings, StoreSettings
+from antiphon.wiring import open_agents
+
+REQUEST = AgentExecuteRequest(instruction="Say it.")
+
+
+def kept(url: str) -> Settings:
+    return Settings(store=StoreSettings(url=url), seal=SealSettings(key="k"))
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+async def test_one_engine_makes_responses_and_does_runs_of_agents() -> None:
+    routes = [Route("m", ScriptedBackend.saying("Said."))]
+    async with asyncio.timeout(30), open_agents(kept("memory:"), routes) as served:
+        assert served.agents is not None
+        runs, inside = served.agents.runs, Inside(served.services, "t")
+        queued = await inside.create(model="m", input="x", background=True)
+        run = await runs.submit("t", REQUEST)
+        assert [event async for event in inside.follow(queued.id)]
+        async with aclosing(runs.follow("t", run.id)) as events:
+            told = [event async for event in events if event is not None]
+        answer = response_of(told)
+        assert answer is not None
+        assert (answer.kind, answer.text) == ("ok", "Said.")
+        assert tree_of(told).turns[0].response_id == answer.response_continuation_id
+        assert (await runs.show("t", run.id)).run.status == "completed"
+
+
+async def test_without_a_store_no_run_is_begun() -> None:
+    routes = [Route("m", ScriptedBackend.saying("Said."))]
+    async with open_agents(kept("none"), routes) as served:
+        assert served.agents is not None
+        with pytest.raises(Unsupported, match="store"):
+            await served.agents.runs.submit("t", REQUEST)

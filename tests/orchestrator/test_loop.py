@@ -266,7 +266,6 @@ def needs_context(context: ToolContext) -> str:
     [
         (visit, "use Tool.from_function"),
         ("look", "'look' is no tool"),
-        (Tool("odd", "", {}), "parameters of the tool 'odd'"),
         (Tool("odd", "", {"type": "string"}, run=lambda: ""), "parameters of the tool 'odd'"),
         (Tool("odd", "", None, run=lambda: ""), "parameters of the tool 'odd'"),  # pyright: ignore[reportArgumentType]
         (tool("odd", type), "signature of 'type' cannot be read"),

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from antiphon.errors import SettingsError
+from antiphon.orchestrator.invocation import invoke
 from antiphon.orchestrator.tool import ServerTool, Tool, ToolNotRunnable
 from antiphon.protocol.content import JsonObject
 
@@ -72,3 +73,10 @@ def test_how_a_tool_is_called_is_decided_once() -> None:
 def test_a_tool_that_is_only_declared_cannot_be_called() -> None:
     with pytest.raises(ToolNotRunnable, match="'now' is only declared"):
         _ = Tool("now", "", EMPTY).binding
+
+
+async def test_a_schema_that_says_nothing_leaves_it_to_the_signature() -> None:
+    tool = Tool("add", "", {}, run=add)
+    tool.check()
+    assert tool.declaration()["parameters"] == {"type": "object"}
+    assert (await invoke(tool, '{"left": 1, "right": 2}')).output == "3"

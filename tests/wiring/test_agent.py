@@ -11,6 +11,7 @@ from antiphon.retrieval.scope import Scope
 from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
 from antiphon.settings import AgentSettings, ModeSettings, SealSettings, Settings, StoreSettings
+from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.wiring.agent import make_agent, open_agent, serve_agent
 from antiphon.wiring.application import open_services
 
@@ -162,3 +163,14 @@ def test_design_documents_are_the_operators() -> None:
     offered = {mode.key: mode.tools for mode in agent.list_modes("acme")}
     assert "ddr_read" not in offered["ddr_search"]
     assert "ddr_read" in {mode.key: mode.tools for mode in agent.list_modes(DEFAULT_TENANT)}["ddr_search"]
+
+
+async def test_an_agent_of_a_server_that_keeps_nothing_uses_its_tools_within_a_request() -> None:
+    settings = Settings(store=StoreSettings(url="none"), seal=SealSettings(key="k"))
+    call = [CallStarted(0, "c1", "greet"), CallDelta(0, '{"name": "Ada"}'), Finished("tool_calls")]
+    backend = ScriptedBackend([call], [[TextDelta("Done."), Finished("stop")]])
+    agent = make_agent(AgentSettings(model="m", tools=(f"{__name__}:greet",)))
+    async with open_services(settings, [Route("m", backend)]) as services:
+        served = serve_agent(agent, services)
+        answer = await served.perform("t", AgentExecuteRequest(instruction="Greet Ada."))
+    assert (answer.kind, answer.text, answer.tool_calls[0].result_json) == ("ok", "Done.", "Hello Ada.")

@@ -41,7 +41,7 @@ def print_tree(tree: RunTree, console: Console) -> None:
     for turn in tree.turns:
         branch = drawn.add(_turn(turn))
         if turn.text:
-            branch.add(_line(turn.text, ""))
+            branch.add(_excerpt(turn.text))
         for call in turn.calls:
             branch.add(_call(call))
     console.print(drawn, soft_wrap=True)
@@ -76,6 +76,11 @@ def _call(call: CallNode) -> Text:
 
 def _status(status: str) -> Text:
     return Text(status.replace("_", " "), style=_COLOURS.get(status, "cyan"))
+
+
+def _excerpt(text: str) -> Text:
+    """As much as fits into the line, with a sign that there is more."""
+    return Text(" ".join(harmless(text).split()), no_wrap=True, overflow="ellipsis")
 
 
 def _line(text: str, style: str) -> Text:

@@ -24,9 +24,13 @@ class Bound(NamedTuple):
 
 
 class Binding:
-    """Decides once how a function is called; see `antiphon.orchestrator.tool.Run`."""
+    """Decides once how a function is called; see `antiphon.orchestrator.tool.Run`.
 
-    def __init__(self, signature: Signature, properties: Container[str]) -> None:
+    `declared` are the properties of the schema; None: it names none, so the signature alone decides.
+    """
+
+    def __init__(self, signature: Signature, declared: Container[str] | None) -> None:
+        properties = () if declared is None else declared
         self._context = signature.context
         self._whole = _whole_parameter(signature, properties)
         self._function = signature.function
@@ -36,7 +40,8 @@ class Binding:
         self._struct: type[Struct] | None = None
         if self._whole is None:
             _refuse_nameless(signature, fields)
-            _refuse_unknown(signature, fields, properties)
+            if declared is not None:
+                _refuse_unknown(signature, fields, properties)
             takes_more = any(one.kind is Parameter.VAR_KEYWORD for one in signature.variadic)
             self._struct = _arguments_struct(fields, closed=not takes_more)
 

@@ -91,7 +91,7 @@ class Tool:
         """How `run` takes its arguments; decided once."""
         if self.run is None:
             raise ToolNotRunnable(f"The tool '{self.name}' is only declared here: it has nothing to run.")
-        return Binding(read_signature(self.run, ToolContext), self.parameters.get("properties") or {})
+        return Binding(read_signature(self.run, ToolContext), self.parameters.get("properties"))
 
     def check(self) -> None:
         """Refuse what no model could call: to be told at the start, and not by the first call."""
@@ -109,14 +109,17 @@ class Tool:
             "type": "function",
             "name": self.name,
             "description": self.description,
-            "parameters": self.parameters,
+            "parameters": {"type": "object", **self.parameters},
         }
         return declared if self.strict is None else {**declared, "strict": self.strict}
 
 
 def _describes_object(schema: object) -> bool:
-    members = cast("JsonObject", schema) if isinstance(schema, dict) else {}
-    return members.get("type") == "object" and isinstance(members.get("properties", {}), dict)
+    """A schema that does not say of what it is one is taken for that of an object."""
+    if not isinstance(schema, dict):
+        return False
+    members = cast("JsonObject", schema)
+    return members.get("type", "object") == "object" and isinstance(members.get("properties", {}), dict)
 
 
 @dataclass(frozen=True)

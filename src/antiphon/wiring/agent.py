@@ -9,6 +9,7 @@ from pathlib import Path
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
 from antiphon.orchestrator.builtin_modes import modes_from
+from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.tools import ddr_tools
 from antiphon.orchestrator.file_tools import file_tools
@@ -18,6 +19,7 @@ from antiphon.orchestrator.mode_tool import mode_tool
 from antiphon.orchestrator.models import ConversationContext
 from antiphon.orchestrator.modes import Mode, Modes
 from antiphon.orchestrator.registry import ToolRegistry, load_tools
+from antiphon.orchestrator.remembering_client import RememberingClient
 from antiphon.orchestrator.resolution import offered_tools
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.retrieval.folders import FolderRetriever
@@ -26,6 +28,7 @@ from antiphon.service.inside import Inside
 from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.services import Services
 from antiphon.settings import AgentSettings
+from antiphon.store.none import NoStore
 
 
 @asynccontextmanager
@@ -63,8 +66,10 @@ def make_agent(settings: AgentSettings) -> Agent:
 def serve_agent(agent: Agent, services: Services) -> ServedAgent:
     """The agent on the models of these services, without a port between."""
 
-    def connect(tenant: str) -> InProcessResponsesClient:
-        return InProcessResponsesClient(Inside(services, tenant))
+    def connect(tenant: str) -> ResponsesClient:
+        client = InProcessResponsesClient(Inside(services, tenant))
+        # Without a store the turns of a request are remembered for as long as it takes.
+        return RememberingClient(client) if isinstance(services.store, NoStore) else client
 
     return ServedAgent(agent, connect)
 

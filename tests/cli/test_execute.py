@@ -298,3 +298,10 @@ def test_a_server_that_is_not_there_fails(run: Run, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 1
     assert "cannot be reached" in result.stderr
     assert "secret" not in result.stderr
+
+
+def test_tools_are_used_without_a_store(run: Run, model: AgentUpstream) -> None:
+    model.turns = [WRITE, "Done."]
+    upstream = ("--upstream", model.url, "--model", "tiny", "--store", "none")
+    result = run("execute", "Write it", "--mode", "code_edit", *upstream)
+    assert (result.exit_code, result.stdout) == (0, "Done.\n"), result.stderr

@@ -71,11 +71,12 @@ class ScriptedClient:
             raise answer
         response_id = f"resp_{len(self.bodies)}"
         inherited: list[Any] = self._stored[before]["tools"] if before else []
-        tools: list[Any] = body.get("tools") or inherited
+        tools: list[Any] = body.get("tools", inherited)
         response: JsonObject = {
             "id": response_id,
             "model": body["model"],
             "tools": tools,
+            "metadata": body.get("metadata"),
             "usage": USAGE,
             **answer,
         }

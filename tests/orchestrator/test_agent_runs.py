@@ -1,6 +1,7 @@
 """Agent runs: told once, stored before it is heard, and gone on with by whoever comes next."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from itertools import count
@@ -375,6 +376,23 @@ async def test_a_model_that_could_not_be_asked_for_want_of_a_database_is_asked_a
     here = make(act)
     events = await here.ended((await here.runs.submit("t", REQUEST)).id)
     assert (events, attempts) == ([started(0), completed(1)], [0, 1])
+
+
+async def test_a_database_that_is_away_for_long_costs_no_attempt(
+    make: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insisting, "PAUSE", 0.0)
+    tries = itertools.count()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        if next(tries) < 1500:
+            raise StoreUnavailable
+        await tell(completed(0))
+
+    here = make(act)
+    run = await here.runs.submit("t", REQUEST)
+    assert await here.ended(run.id) == [completed(0)]
+    assert (await here.runs.show("t", run.id)).run.attempts == 1
 
 
 async def test_a_log_that_the_database_lost_a_part_of_is_gone_on_with_from_what_is_there(

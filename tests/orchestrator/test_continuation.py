@@ -276,3 +276,32 @@ async def test_checks_that_all_fail_do_not_outlast_the_turns() -> None:
     response = await begin(client, final_client())
     assert len(client.bodies) == 8
     assert "all 8 turns are used up" in response.warnings[-1]
+
+
+async def test_another_mode_is_said_in_the_conversation_and_holds_in_all_turns_to_come() -> None:
+    special = Mode(key="special", when_to_use="Now.", instructions=("Be special.",), tools=("shine",))
+    modes = Modes([Mode(key="general", when_to_use="Else."), special])
+    registry = ToolRegistry([ServerTool("shine", "Shines.", {"type": "object"}, lambda: "!")])
+    client = ScriptedClient(says("Hello."), calls(("shine", {})), says("Done."))
+    await execute(AgentExecuteRequest(instruction="Hi."), client=client, modes=modes)
+    request = AgentExecuteRequest(instruction="Go.", mode="special", response_continuation_id="resp_1")
+    response = await execute(request, client=client, tools=registry, modes=modes)
+    assert (response.text, response.warnings) == ("Done.", ())
+    opening, continuation = client.bodies[1:]
+    assert [item["role"] for item in opening["input"]] == ["developer", "user"]
+    assert "Be special." in opening["input"][0]["content"][0]["text"]
+    assert [tool["name"] for tool in opening["tools"]] == ["shine"]
+    assert "tools" not in continuation
+    assert {body["metadata"]["agent_mode"] for body in (opening, continuation)} == {"special"}
+
+
+async def test_a_mode_without_tools_takes_them_away() -> None:
+    modes = Modes([Mode(key="general", when_to_use="Else."), Mode(key="qa", when_to_use="Q.", tools=())])
+    registry = ToolRegistry([ServerTool("shine", "Shines.", {"type": "object"}, lambda: "!")])
+    client = ScriptedClient(says("Hello."), says("Done."), says("Again."))
+    await execute(AgentExecuteRequest(instruction="Hi."), client=client, tools=registry, modes=modes)
+    for before, sent in (("resp_1", True), ("resp_2", False)):
+        request = AgentExecuteRequest(instruction="Go.", mode="QA", response_continuation_id=before)
+        await execute(request, client=client, tools=registry, modes=modes)
+        assert (client.bodies[-1].get("tools") == []) is sent
+        assert (client.bodies[-1]["input"][0]["role"] == "developer") is sent

@@ -417,9 +417,10 @@ async def test_results_given_with_a_first_request_answer_nothing() -> None:
 async def test_after_an_error_it_is_said_which_tools_took_effect() -> None:
     refusal = ResponsesCallFailed("no", status=500, code="broken")
     registry = ToolRegistry([tool("pay", echo), tool("look", echo, side_effects=False)])
-    client = ScriptedClient(calls(("pay", {}), ("look", {})), refusal)
-    response = await execute(ASK, client=client, tools=registry)
+    client, heard = ScriptedClient(calls(("pay", {}), ("look", {})), refusal), Heard()
+    response = await execute(ASK, client=client, tools=registry, tell=heard.tell)
     assert response.kind == "error"
+    assert "AgentWarned" not in heard.kinds()  # a run in the background may yet go on
     assert response.warnings == (
         "Tools were run before the error (pay). Sending the request again runs them again.",
     )

@@ -106,3 +106,11 @@ async def test_an_agent_works_on_a_server_that_keeps_nothing() -> None:
         )
     assert (answer.kind, answer.text) == ("ok", "It is nice.")
     assert [tool.name for tool in backend.turns[1].tools] == ["look"]
+
+
+async def test_what_is_no_response_is_passed_on_as_it_is() -> None:
+    class Strange(Server):
+        async def create(self, body: JsonObject) -> bytes:
+            return b"<html>"
+
+    assert await RememberingClient(Strange()).create({"input": "Hi", "store": True}) == b"<html>"

@@ -9,8 +9,9 @@ from antiphon.orchestrator.mode_tool import CHANGE_MODE, mode_tool
 from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, ConversationContext
 from antiphon.orchestrator.modes import Mode, Modes
 from antiphon.orchestrator.registry import ToolRegistry
-from antiphon.orchestrator.resolution import Plan, check_choice, mode_block, resolve, tool_name
+from antiphon.orchestrator.resolution import Chain, Plan, check_choice, mode_block, resolve, tool_name
 from antiphon.orchestrator.tool import ServerTool
+from antiphon.protocol.content import JsonObject
 
 GENERAL = Mode(key="general", when_to_use="Anything else.")
 CODE = Mode(
@@ -30,7 +31,7 @@ def tool(name: str, usage: str = "") -> ServerTool:
 REGISTRY = ToolRegistry([tool("build", "Build often."), tool("look"), mode_tool(MODES)])
 
 
-def plan(registry: ToolRegistry = REGISTRY, chain: list[object] | None = None, **fields: object) -> Plan:
+def plan(registry: ToolRegistry = REGISTRY, chain: Chain | None = None, **fields: object) -> Plan:
     request = AgentExecuteRequest(**{"instruction": "Do it.", **fields})  # pyright: ignore[reportArgumentType]
     return resolve(request, ConversationContext(system="Be good."), registry, MODES, chain)
 
@@ -161,15 +162,45 @@ def test_a_client_may_bring_the_tool_of_a_mode() -> None:
 
 def test_new_tools_are_sent_again_with_those_that_the_client_declared_before() -> None:
     old = [{"type": "function", "name": name} for name in ("look", CHANGE_MODE, "open_page")]
-    made = plan(mode="code", chain=[*old, {"type": "web_search"}])
-    assert [tool_name(tool) for tool in made.resent] == ["build", CHANGE_MODE, "open_page", ""]
+    made = plan(mode="code", chain=Chain([*old, {"type": "web_search"}]))
+    assert [tool_name(tool) for tool in made.resent or ()] == ["build", CHANGE_MODE, "open_page", ""]
     assert (made.request.tool_choice_name, made.warnings) == ("build", ())
 
 
 def test_a_conversation_that_knows_all_tools_is_not_told_them_again() -> None:
-    known = [{"type": "function", "name": name} for name in ("build", "look", CHANGE_MODE)]
-    assert plan(mode="code", chain=[*known]).resent == ()
-    assert plan(mode="code").resent == ()
+    known = [{**tool, "strict": None} for tool in REGISTRY.schemas(REGISTRY.for_mode(GENERAL))]
+    assert plan(mode="code", chain=Chain(known)).resent is None
+    assert plan(mode="code", chain=Chain(known, "code")).resent is None
+    assert plan(mode="code").resent is None
+
+
+def test_a_tool_that_is_declared_anew_is_sent_again_in_place_of_the_old_one() -> None:
+    old = [*REGISTRY.schemas(REGISTRY.for_mode(GENERAL)), {"type": "function", "name": "a"}]
+    new: JsonObject = {"type": "function", "name": "a", "description": "Better."}
+    made = plan(chain=Chain(old), tools_json=msgspec.json.encode([new]).decode())
+    assert [tool for tool in made.resent or () if tool_name(tool) == "a"] == [new]
+
+
+def test_a_hosted_tool_is_new_once() -> None:
+    hosted: JsonObject = {"type": "web_search"}
+    known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
+    asked = msgspec.json.encode([hosted]).decode()
+    assert hosted in (plan(chain=Chain(known), tools_json=asked).resent or ())
+    assert plan(chain=Chain([*known, hosted]), tools_json=asked).resent is None
+    more = msgspec.json.encode([hosted, {"type": "function", "name": "b"}]).decode()
+    resent = plan(chain=Chain([*known, hosted]), tools_json=more).resent or ()
+    assert list(resent).count(hosted) == 1
+
+
+def test_another_mode_is_told_with_its_layers_and_takes_tools_away() -> None:
+    known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
+    made = plan(mode="code", chain=Chain(known, "general"))
+    assert [tool_name(tool) for tool in made.resent or ()] == ["build", CHANGE_MODE]
+    assert made.news.startswith("From now on the mode is 'code'.")
+    assert "Write tests first." in made.news
+    assert "Build often." in made.news
+    assert plan(mode="code", chain=Chain(known, "code")).news == ""
+    assert plan(mode="code").news == ""
 
 
 def test_the_usage_block_speaks_of_the_tools_of_the_mode() -> None:

@@ -80,3 +80,18 @@ async def test_a_schema_that_says_nothing_leaves_it_to_the_signature() -> None:
     tool.check()
     assert tool.declaration()["parameters"] == {"type": "object"}
     assert (await invoke(tool, '{"left": 1, "right": 2}')).output == "3"
+
+
+async def test_such_a_schema_takes_optional_parameters_and_single_ones_by_name() -> None:
+    def tide(harbour: str = "Dover", year: int = 1) -> str:
+        return f"{harbour} {year}"
+
+    def high(harbour: str) -> str:
+        return harbour
+
+    def same(arguments: JsonObject) -> JsonObject:
+        return arguments
+
+    assert (await invoke(Tool("tide", "", {}, run=tide), '{"year": 2}')).output == "Dover 2"
+    assert (await invoke(Tool("high", "", {}, run=high), '{"harbour": "Dover"}')).output == "Dover"
+    assert (await invoke(Tool("same", "", {}, run=same), '{"a": 1}')).output == '{"a":1}'

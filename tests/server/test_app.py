@@ -261,6 +261,8 @@ ORIGINS = [
     (b"http://localhost.evil.example", False),
     (b"http://LOCALHOST", True),
     (b"https://localhost", True),
+    (b"http://localhost:80", True),
+    (b"https://localhost:80", False),
 ]
 """What a browser says of a page, and whether pages of that origin may ask the host `localhost`."""
 
@@ -279,6 +281,12 @@ async def test_web_pages_of_other_sites_have_nothing_done(
         else:
             assert_error(answer, 403, "forbidden_origin")
         assert len(backend.turns) == int(welcome)
+
+
+async def test_who_has_a_key_may_ask_from_a_page_of_any_site(open_client: OpenClient) -> None:
+    async with open_client(scripted(), app_options=options(keys=Keys(["right"]))) as client:
+        headers = {"origin": "https://app.example", "authorization": "Bearer right"}
+        assert (await client.post("/v1/responses", json=BODY, headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(("origin", "welcome"), ORIGINS)

@@ -9,6 +9,7 @@ from antiphon.embedded import Antiphon
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.orchestrator.in_process_client import InProcessResponsesClient
+from antiphon.orchestrator.remembering_client import RememberingClient
 from antiphon.settings import Settings
 
 
@@ -22,4 +23,5 @@ async def open_client(base_url: str | None, settings: Settings) -> AsyncGenerato
             yield client
     else:
         async with Antiphon(settings) as antiphon:
-            yield InProcessResponsesClient(antiphon)
+            client = InProcessResponsesClient(antiphon)
+            yield RememberingClient(client) if settings.store.url == "none" else client

@@ -102,17 +102,23 @@ class AgentRuns:
             logger.info("run %s was taken over or has ended", run_id)
 
     async def _do(self, tenant: str, claim: RunClaim) -> None:
-        """One attempt. Whatever goes wrong ends the run as failed, except that the database is away, which is
-        waited for, or has lost a part of the log: then the engine tries again, from what is there."""
+        """One attempt. A database that is away is waited for, however long; that is no attempt."""
+        while True:
+            try:
+                return await self._try(tenant, claim)
+            except (StoreUnavailable, StoreFull) as error:
+                logger.warning("the agent run %s waits for the database: %s", claim.run.id, error.message)
+            await asyncio.sleep(insisting.PAUSE)
+            claim = replace(claim, events=await self._reread(tenant, claim))
+
+    async def _try(self, tenant: str, claim: RunClaim) -> None:
+        """Whatever goes wrong ends the run as failed; except that the database is away, or has lost a part of
+        the log: then the engine tries again, from what is there."""
         journal = Journal(self.store, self.signals, tenant, claim)
         try:
             await self._perform(tenant, claim, journal)
-        except Fenced:
+        except (Fenced, StoreUnavailable, StoreFull):
             raise
-        except (StoreUnavailable, StoreFull) as error:
-            logger.warning("the agent run %s waits for the database: %s", claim.run.id, error.message)
-            await asyncio.sleep(insisting.PAUSE)
-            await self._do(tenant, replace(claim, events=await self._reread(tenant, claim)))
         except AntiphonError as error:
             if error.code == LOG_GAP:
                 raise
@@ -216,4 +222,5 @@ class AgentRuns:
 
 def _title(request: AgentExecuteRequest) -> str:
     words = " ".join((request.instruction or "").split())
+    words = words or f"goes on from {request.response_continuation_id}"
     return words if len(words) <= TITLE else f"{words[: TITLE - 1]}…"

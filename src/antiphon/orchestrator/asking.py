@@ -8,6 +8,7 @@ import msgspec
 
 from antiphon.errors import ResponsesCallFailed
 from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.continuation import MODE_KEY
 from antiphon.orchestrator.events import TextDelta, TurnCompleted, TurnStarted
 from antiphon.orchestrator.models import (
     AgentExecuteResponse,
@@ -41,6 +42,7 @@ class Asker:
         state = self.progress.state
         turn = state.turn + 1
         body = answer_calls(self._opening() if turn == 1 else self._continuation(), outputs)
+        body["metadata"] = {MODE_KEY: self.plan.mode.key}
         if self.max_output_tokens is not None:
             body["max_output_tokens"] = self.max_output_tokens
         if state.asked < turn:
@@ -65,9 +67,11 @@ class Asker:
             stream=request.streaming or None,
         )
         body["input"][-1]["content"] += map(_image, request.image_attachments)
-        if self.plan.resent:
+        if self.plan.resent is not None:
             body["tools"] = self.plan.resent
-            body["instructions"] = "\n\n".join([*self.plan.mode.instructions, self.plan.usage_block])
+        if self.plan.news:
+            # A message, not `instructions`: those hold for one turn only.
+            body["input"].insert(0, {"role": "developer", "content": [_text(self.plan.news)]})
         return body
 
     def _continuation(self) -> JsonObject:
@@ -104,6 +108,10 @@ class Asker:
         if response is None:
             raise ResponsesCallFailed("The stream ended before the response did.", status=502)
         return response
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
 
 
 def _image(image: ImageAttachment) -> JsonObject:

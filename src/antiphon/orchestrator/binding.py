@@ -1,8 +1,8 @@
 """How the arguments of a call, JSON that a model wrote, become the arguments of a Python function."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from inspect import Parameter
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -33,9 +33,13 @@ class Binding:
         properties = () if declared is None else declared
         self._context = signature.context
         self._whole = _whole_parameter(signature, properties)
+        if declared is None and self._whole is not None and not _takes_object(self._whole):
+            self._whole = None
         self._function = signature.function
         self._known = {one.name for one in (*signature.shown, signature.context) if one is not None}
-        fields = [one for one in signature.shown if one.name in properties or is_required(one)]
+        fields = [
+            one for one in signature.shown if declared is None or one.name in properties or is_required(one)
+        ]
         self._fields = frozenset(one.name for one in fields)
         self._struct: type[Struct] | None = None
         if self._whole is None:
@@ -109,6 +113,12 @@ def _whole_parameter(signature: Signature, properties: Container[str]) -> Parame
         return None
     required = [one for one in signature.shown if is_required(one)]
     return required[0] if len(required) == 1 else None
+
+
+def _takes_object(parameter: Parameter) -> bool:
+    """Whether a parameter looks as if it took all arguments."""
+    kind = parameter.annotation
+    return kind in (Parameter.empty, Any, dict) or get_origin(kind) in (dict, Mapping)
 
 
 def _has_name(parameter: Parameter, properties: Container[str]) -> bool:

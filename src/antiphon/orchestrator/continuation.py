@@ -13,8 +13,10 @@ from msgspec import Struct
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, AgentToolCall
 from antiphon.orchestrator.request_parser import tool_results_of
-from antiphon.orchestrator.resolution import Plan, tool_names
+from antiphon.orchestrator.resolution import Chain, Plan, tool_names
 
+MODE_KEY = "agent_mode"
+"""The metadata of a response in which its mode is told: the next request may name another one."""
 Owner = Literal["server", "client", "both"]
 """Who answers a call. `both`: the server checks it, then the client gives the result."""
 
@@ -23,26 +25,30 @@ class Previous(Struct, frozen=True):
     """The response that a request goes on from. The empty one: it begins a conversation."""
 
     calls: tuple[AgentToolCall, ...] = ()
-    declared: Sequence[object] | None = None
-    """The tools that the model knows; None: that is not known."""
+    chain: Chain | None = None
+    """The conversation; None: there is none, or nothing is known of it."""
 
     @property
     def tools(self) -> frozenset[str] | None:
-        """Their names."""
-        return None if self.declared is None else frozenset(tool_names(self.declared))
+        """The names of the tools that the model knows; None: that is not known."""
+        return None if self.chain is None else frozenset(tool_names(self.chain.tools))
 
 
-class _Declaring(Struct):
+class _Told(Struct):
     tools: list[Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 def previous_of(response: AgentExecuteResponse) -> Previous:
-    """A response as one to go on from: its calls, and the tools that it says it was made with."""
+    """A response as one to go on from: its calls, and what it says about the conversation."""
     try:
-        declared = msgspec.json.decode(response.raw_response_json or "", type=_Declaring).tools
+        told = msgspec.json.decode(response.raw_response_json or "", type=_Told)
     except (msgspec.MsgspecError, UnicodeError):
-        declared = None
-    return Previous(response.tool_calls, declared)
+        told = _Told()
+    if told.tools is None:
+        return Previous(response.tool_calls)
+    mode = (told.metadata or {}).get(MODE_KEY)
+    return Previous(response.tool_calls, Chain(told.tools, mode if isinstance(mode, str) else None))
 
 
 def owner_of(call: AgentToolCall, plan: Plan, response_tools: frozenset[str] | None) -> Owner:

@@ -107,7 +107,7 @@ class _Reasoner:
             raw = await self.client.retrieve(self.request.response_continuation_id or "")
             response = map_response(raw, self.request, self.context)
             previous = previous_of(response)
-        return resolve(self.request, self.context, tools, modes, previous.declared), previous
+        return resolve(self.request, self.context, tools, modes, previous.chain), previous
 
     async def reason(
         self, plan: Plan, previous: Previous, answerer: CallAnswerer, retriever: Retriever | None
@@ -130,13 +130,12 @@ class _Reasoner:
         self, error: ResponsesCallFailed, asked: AgentExecuteRequest, tools: ToolRegistry
     ) -> AgentExecuteResponse:
         """Tell the end: the model could not be asked."""
+        response = self.progress.state.finished(_failure(error, asked, self.context))
         done = [call.name for call in self.progress.state.executed if call.was_executed]
         if names := ", ".join(name for name in done if (tool := tools.get(name)) and tool.side_effects):
-            # There is nothing to go on from: what the tools gave was not stored anywhere but here.
-            await self.progress.warn(
-                f"Tools were run before the error ({names}). Sending the request again runs them again."
-            )
-        response = self.progress.state.finished(_failure(error, asked, self.context))
+            # There is nothing to go on from: what the tools gave is known nowhere but here.
+            warning = f"Tools were run before the error ({names}). Sending the request again runs them again."
+            response = msgspec.structs.replace(response, warnings=(*response.warnings, warning))
         number = self.progress.number
         await self.progress.add(AgentFailed(sequence_number=number, response=response, code=error.code or ""))
         return response

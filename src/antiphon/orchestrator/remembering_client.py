@@ -15,6 +15,9 @@ REMEMBERED = 1_000
 """Responses that can be gone on from."""
 
 
+TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
 class _Answer(Struct):
     id: Any = None
     output: Any = None
@@ -52,9 +55,8 @@ class RememberingClient:
         sent = self._whole(body)
         async with aclosing(self._client.stream(sent)) as events:
             async for event in events:
-                response = event.get("response")
-                if isinstance(response, dict) and cast("JsonObject", response).get("output"):
-                    self._keep(sent, msgspec.json.encode(response))
+                if event.get("type") in TERMINAL:
+                    self._keep(sent, msgspec.json.encode(event.get("response")))
                 yield event
 
     async def retrieve(self, response_id: str) -> bytes:
@@ -69,7 +71,7 @@ class RememberingClient:
     def _whole(self, body: JsonObject) -> JsonObject:
         previous = body.get("previous_response_id")
         if not previous:
-            return {"store": False, **body}
+            return {**body, "store": False}
         kept = self._kept.get(previous)
         if kept is None:
             message = f"The response '{previous}' was not made here, or is forgotten: begin anew."
@@ -77,10 +79,13 @@ class RememberingClient:
         whole = {name: value for name, value in body.items() if name != "previous_response_id"}
         if kept.tools is not None:
             whole.setdefault("tools", kept.tools)
-        return {"store": False, **whole, "input": [*kept.items, *_items(body.get("input"))]}
+        return {**whole, "store": False, "input": [*kept.items, *_items(body.get("input"))]}
 
     def _keep(self, sent: JsonObject, raw: bytes) -> None:
-        answer = msgspec.json.decode(raw, type=_Answer)
+        try:
+            answer = msgspec.json.decode(raw, type=_Answer)
+        except (msgspec.MsgspecError, UnicodeError):
+            return  # what is no response cannot be gone on from; whoever asked sees that
         if not isinstance(answer.id, str):
             return
         items = [*_items(sent.get("input")), *filter(_can_be_said_again, _items(answer.output))]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.blocks import build_tool_usage_block, json_or_none
@@ -17,8 +18,16 @@ from antiphon.orchestrator.models import AgentExecuteRequest, ConversationContex
 from antiphon.orchestrator.modes import DEFAULT_KEY, EDITING_KEY, Mode, Modes
 from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.tool import ServerTool
+from antiphon.orchestrator.wire import to_strict_tool
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.scope import Scope, parse_scope
+
+
+class Chain(Struct, frozen=True):
+    """The conversation that a request goes on with: the tools that the model has there, and the mode."""
+
+    tools: Sequence[object]
+    mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +46,10 @@ class Plan:
     """The names of all server tools; a client cannot have a tool of such a name."""
     client_tools: frozenset[str]
     """The names that the client declares."""
-    resent: Sequence[object]
-    """All tools, if the conversation that is gone on with does not know them all; else none."""
+    resent: Sequence[object] | None
+    """All tools, if the conversation that is gone on with has others; else None."""
+    news: str
+    """What the model must be told because the conversation was in another mode so far."""
     scope: Scope
     """What may be retrieved."""
     warnings: tuple[str, ...]
@@ -49,21 +60,22 @@ def resolve(
     context: ConversationContext,
     tools: ToolRegistry,
     modes: Modes,
-    chain: Sequence[object] | None = None,
+    chain: Chain | None = None,
 ) -> Plan:
     """Find out what holds for this request. Raises `InvalidRequest` for a scope that is none.
 
-    `chain` are the tools that the model has in the conversation that the request goes on with, if that is
-    known.
+    `chain` is the conversation that the request goes on with, if that is known.
     """
     warnings: list[str] = []
     mode = _mode_of(request, modes, warnings)
     offered = offered_tools(tools, mode)
     declared = _client_tools(request, tools, offered, warnings)
     client_tools = frozenset(tool_names(declared))
-    known = {*offered, *client_tools, *tool_names(chain or ())}
+    known = {*offered, *client_tools, *tool_names(chain.tools if chain else ())}
     warnings += _missing(tools, mode, client_tools)
     schemas: list[object] = [*tools.schemas(list(offered.values())), *declared]
+    usage_block = build_tool_usage_block(tools.usage(list(offered.values())))
+    layers = _layers(mode, modes, offered)
     return Plan(
         mode=mode,
         request=msgspec.structs.replace(
@@ -72,12 +84,13 @@ def resolve(
             tools_json=msgspec.json.encode(schemas).decode() if schemas else None,
             tool_choice_name=_choice(request, mode, known, warnings),
         ),
-        context=msgspec.structs.replace(context, system=_system(context, mode, modes, offered)),
-        usage_block=build_tool_usage_block(tools.usage(list(offered.values()))),
+        context=msgspec.structs.replace(context, system=_joined(context.system, *layers)),
+        usage_block=usage_block,
         offered=offered,
         taken=frozenset(tools.names),
         client_tools=client_tools,
-        resent=_resent(schemas, chain, tools),
+        resent=None if chain is None else _resent(schemas, chain, mode, tools),
+        news=_joined(_turned(mode), *layers, usage_block) if _turns(chain, mode) else "",
         scope=_scope(request, mode),
         warnings=tuple(warnings),
     )
@@ -199,15 +212,42 @@ def _missing(tools: ToolRegistry, mode: Mode, client_tools: Container[str]) -> l
     return [f"The mode '{mode.key}' names tools that do not exist: {', '.join(missing)}."] if missing else []
 
 
-def _resent(schemas: list[object], chain: Sequence[object] | None, tools: ToolRegistry) -> Sequence[object]:
-    """Tools are sent once; and once more when there are new ones, with those that the client has declared
-    before: a list replaces the one before it."""
-    heard = frozenset(tool_names(chain or ()))
-    if chain is None or heard.issuperset(tool_names(schemas)):
-        return ()
+def _resent(
+    schemas: Sequence[object], chain: Chain, mode: Mode, tools: ToolRegistry
+) -> Sequence[object] | None:
+    """Tools are sent once; and again when there are new ones, or when the mode takes some away. A list
+    replaces the one before it, so what the client has declared before is in it again."""
     named = frozenset(tool_names(schemas))
-    kept = [tool for tool in chain if tool_name(tool) not in named and tool_name(tool) not in tools]
+    heard = all(any(_same(tool, old) for old in chain.tools) for tool in schemas)
+    stale = [name for name in tool_names(chain.tools) if name in tools and name not in named]
+    if heard and not (stale and _turns(chain, mode)):
+        return None
+    kept = [
+        old
+        for old in chain.tools
+        if tool_name(old) not in named
+        and tool_name(old) not in tools
+        and not any(_same(tool, old) for tool in schemas)
+    ]
     return [*schemas, *kept]
+
+
+def _same(tool: object, old: object) -> bool:
+    """Whether a tool is one that the server tells; it may tell more of it than it was told."""
+    strict = to_strict_tool(tool)
+    if not isinstance(strict, dict) or not isinstance(old, dict):
+        return strict == old
+    wanted, told = cast("JsonObject", strict), cast("JsonObject", old)
+    return all(told.get(member) == value for member, value in wanted.items())
+
+
+def _turns(chain: Chain | None, mode: Mode) -> bool:
+    """Whether the conversation was in another mode before."""
+    return chain is not None and chain.mode is not None and chain.mode != mode.key
+
+
+def _turned(mode: Mode) -> str:
+    return f"From now on the mode is '{mode.key}'. What was said about another mode no longer holds."
 
 
 def _spelled(name: str | None, mode: Mode) -> str:
@@ -215,9 +255,12 @@ def _spelled(name: str | None, mode: Mode) -> str:
     return name if name is not None and name.strip().lower() == mode.key else mode.key
 
 
-def _system(context: ConversationContext, mode: Mode, modes: Modes, offered: Mapping[str, ServerTool]) -> str:
-    switch = mode_block(mode, modes) if CHANGE_MODE in offered else ""
-    layers = [context.system, *mode.instructions, switch]
+def _layers(mode: Mode, modes: Modes, offered: Mapping[str, ServerTool]) -> list[str]:
+    """What a mode adds to the system prompt."""
+    return [*mode.instructions, mode_block(mode, modes) if CHANGE_MODE in offered else ""]
+
+
+def _joined(*layers: str) -> str:
     return "\n\n".join(layer.strip() for layer in layers if layer.strip())
 
 

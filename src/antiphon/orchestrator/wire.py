@@ -24,7 +24,7 @@ def to_strict(body: JsonObject) -> JsonObject:
     if isinstance(body.get("input"), list):
         strict["input"] = [_strict_item(item) for item in body["input"]]
     if isinstance(body.get("tools"), list):
-        strict["tools"] = [_strict_tool(tool) for tool in body["tools"]]
+        strict["tools"] = [to_strict_tool(tool) for tool in body["tools"]]
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and cast("JsonObject", choice).get("type") == "tool":
         strict["tool_choice"] = {**cast("JsonObject", choice), "type": "function"}
@@ -90,8 +90,9 @@ def _is_text(part: object) -> bool:
     return isinstance(part, dict) and cast("JsonObject", part).get("type") == "text"
 
 
-def _strict_tool(tool: object) -> object:
-    """A tool is a function unless it says otherwise; chat completions nest what is flat here."""
+def to_strict_tool(tool: object) -> object:
+    """A tool as the Responses API spells it: a function unless it says otherwise, and flat where chat
+    completions nest."""
     if not isinstance(tool, dict):
         return tool
     body: JsonObject = {"type": "function", **cast("JsonObject", tool)}

@@ -73,10 +73,14 @@ def check_origin(head: Head) -> None:
 
     Programs name no Origin and pass, whatever they are.
     """
-    if head.origin is None or head.origin.lower().partition(b"://")[2] == head.host.lower():
+    if head.origin is None:
+        return
+    scheme, _, site = head.origin.lower().partition(b"://")
+    usual_port = {b"http": b":80", b"https": b":443"}.get(scheme, b"")
+    if site.removesuffix(usual_port) == head.host.lower().removesuffix(usual_port):
         return
     raise Forbidden(
         f"Web pages of '{head.origin.decode('latin-1')[:100]}' may not ask this server, only those of its "
-        "own host. Programs that are no web pages send no Origin header.",
+        f"own host, '{head.host.decode('latin-1')[:100]}'. Programs that are no web pages send no Origin.",
         code="forbidden_origin",
     )

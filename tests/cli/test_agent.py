@@ -67,7 +67,9 @@ def test_a_run_that_has_ended_is_listed_shown_followed_and_deleted(run: Run, run
     shown = run("agent", "show", made, *STORE)
     assert re.search(r'turn 1.*\n.*add \{"a": 1, "b": 2\}  ok', shown.stdout), shown.stdout
     whole = json.loads(run("agent", "show", made, "--json", *STORE).stdout)
+    assert (whole["id"], whole["object"], whole["status"]) == (made, "agent.run", "completed")
     assert whole["response"]["text"] == "It is 3."
+    assert whole["response"]["turnId"] == whole["tree"]["turns"][-1]["response_id"]
     assert run("agent", "follow", made, *STORE).stdout == "It is 3.\n"
     assert run("agent", "cancel", made, *STORE).stdout == f"{made} is completed.\n"
     assert run("agent", "resume", made, *STORE, "--upstream-kind", "plain").exit_code == 0

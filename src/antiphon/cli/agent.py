@@ -25,6 +25,7 @@ from antiphon.cli.remote_runs import open_remote_runs
 from antiphon.cli.run_view import print_run, print_runs
 from antiphon.cli.terminal import output
 from antiphon.orchestrator.agent import ModeSummary
+from antiphon.orchestrator.run_object import run_object, whole_run
 from antiphon.wiring import make_ids
 from antiphon.wiring.agent import make_agent
 
@@ -127,7 +128,7 @@ def list_runs(limit: int, machine: bool, **options: Any) -> None:
     """
     runs = _ask(AgentOptions(**options), lambda door: door.list_runs(limit))
     if machine:
-        _print_json(runs)
+        _print_json([run_object(run) for run in runs])
     elif runs:
         print_runs(runs, make_ids().clock())
     else:
@@ -148,7 +149,7 @@ def show_run(run_id: str, machine: bool, **options: Any) -> None:
     """
     shown = _ask(AgentOptions(**options), lambda door: door.show(run_id))
     if machine:
-        _print_json(shown)
+        click.echo(msgspec.json.format(whole_run(shown.run, shown.response, shown.tree, "camel"), indent=2))
         return
     print_run(shown, make_ids().clock(), output())
 

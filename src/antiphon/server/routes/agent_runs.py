@@ -7,40 +7,24 @@ the case that `case` names.
 from contextlib import aclosing
 
 import msgspec
-from msgspec import Raw, Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.agent_runs import RunRecord
-from antiphon.orchestrator.casing import Case, to_json
+from antiphon.orchestrator.casing import Case
 from antiphon.orchestrator.request_parser import parse_run_request
-from antiphon.orchestrator.run_tree import RunTree, response_of, tree_of
+from antiphon.orchestrator.run_object import run_object, whole_run
+from antiphon.orchestrator.run_tree import response_of, tree_of
 from antiphon.protocol.sse import COMMENT, DONE
 from antiphon.server.agent_stream import asked_case, render
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.query import MAX_LIMIT
-from antiphon.store.agent_runs import AgentRun, RunStatus
+from antiphon.store.agent_runs import AgentRun
 
 LIMIT = 20
 RUN_ID = b"x-agent-run-id"
 """The header that names the run whose events are streamed."""
-
-
-class _RunObject(Struct, frozen=True, kw_only=True):
-    id: str
-    object: str = "agent.run"
-    status: RunStatus
-    title: str
-    created_at: int
-    ended_at: int | None
-    expires_at: int | None
-    attempts: int
-
-
-class _WholeRun(_RunObject, frozen=True, kw_only=True):
-    response: Raw | None
-    tree: RunTree
 
 
 class AgentRunRoutes:
@@ -70,7 +54,7 @@ class AgentRunRoutes:
         query = exchange.query()
         limit = query.number("limit", least=1, most=MAX_LIMIT) or LIMIT
         runs = await self._runs.list_runs(exchange.tenant, limit=limit + 1, after=query.text("after"))
-        page = [_object(run) for run in runs[:limit]]
+        page = [run_object(run) for run in runs[:limit]]
         listed = {
             "object": "list",
             "data": page,
@@ -120,27 +104,9 @@ class AgentRunRoutes:
             await exchange.end_stream(DONE)
 
 
-def _object(run: AgentRun) -> _RunObject:
-    return _RunObject(
-        id=run.id,
-        status=run.status,
-        title=run.title,
-        created_at=run.created_at,
-        ended_at=run.ended_at,
-        expires_at=run.expires_at,
-        attempts=run.attempts,
-    )
-
-
 def _told(run: AgentRun) -> bytes:
-    return msgspec.json.encode(_object(run))
+    return msgspec.json.encode(run_object(run))
 
 
 def _shown(record: RunRecord, case: Case) -> bytes:
-    response = response_of(record.events)
-    whole = _WholeRun(
-        **msgspec.structs.asdict(_object(record.run)),
-        response=None if response is None else Raw(to_json(response, case)),
-        tree=tree_of(record.events),
-    )
-    return msgspec.json.encode(whole)
+    return whole_run(record.run, response_of(record.events), tree_of(record.events), case)

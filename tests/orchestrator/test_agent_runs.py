@@ -310,6 +310,26 @@ async def test_whoever_takes_over_goes_on_from_the_log_and_the_first_one_is_stop
     assert [event.sequence_number for event in events] == [0, 1, 2]
 
 
+async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_over(
+    store: AgentRunStore, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.orchestrator.agent_runs.LOOK", 0.01)
+    at_work, stopped = asyncio.Event(), asyncio.Event()
+
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    run = await make(act).runs.submit("t", REQUEST)
+    await at_work.wait()
+    assert await store.claim("t", run.id, "elsewhere") is not None
+    async with asyncio.timeout(20):
+        await stopped.wait()
+
+
 async def test_a_run_that_breaks_off_again_and_again_is_given_up(
     store: AgentRunStore, make: MakeReplica
 ) -> None:

@@ -26,7 +26,8 @@ from antiphon.service.background import Background
 from antiphon.service.create import Creator
 from antiphon.service.router import Router
 from antiphon.store import insisting
-from antiphon.store.base import Conversation, Events, Page, Store
+from antiphon.store.base import Conversation, Events, Page, Store, Unowned
+from antiphon.store.signals import Subscription
 from antiphon.store.working import MAX_ATTEMPTS
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -383,6 +384,31 @@ async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, sto
         events = await heard(background, response_id)
     looking.cancel()
     assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_after_an_outage_everybody_has_the_time_to_say_that_it_lives(
+    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def away(lease: float, owner: str = "") -> list[Unowned]:
+        if not waits:
+            raise StoreUnavailable
+        return []
+
+    async def wait(subscription: Subscription, seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise asyncio.CancelledError
+        return False
+
+    monkeypatch.setattr(store, "unowned", away)
+    monkeypatch.setattr(Subscription, "wait", wait)
+    background = make(ScriptedBackend.saying("a"))
+    background.lease = 10.0
+    with pytest.raises(asyncio.CancelledError):
+        await background.look_after()
+    assert waits == [10.0, 2.0]
 
 
 async def test_a_response_whose_model_is_gone_fails(make: Make, make_creator: MakeCreator) -> None:

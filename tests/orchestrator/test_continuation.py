@@ -305,3 +305,23 @@ async def test_a_mode_without_tools_takes_them_away() -> None:
         await execute(request, client=client, tools=registry, modes=modes)
         assert (client.bodies[-1].get("tools") == []) is sent
         assert (client.bodies[-1]["input"][0]["role"] == "developer") is sent
+
+
+async def test_a_continuation_that_names_no_mode_stays_in_that_of_the_conversation() -> None:
+    special = Mode(key="special", when_to_use="Now.", instructions=("Be special.",), tools=("shine",))
+    modes = Modes([Mode(key="general", when_to_use="Else."), special])
+    shine = ServerTool("shine", "Shines.", {"type": "object"}, lambda: "!")
+    registry = ToolRegistry([shine])
+    client = ScriptedClient(calls(("shine", {}), ("open_tab", {})), says("Done."))
+    first = AgentExecuteRequest(
+        instruction="Go.", mode="special", tools_json='[{"type":"function","name":"open_tab"}]'
+    )
+    await execute(first, client=client, tools=registry, modes=modes)
+    back, heard = results(("call_0_1", "1"), response_continuation_id="resp_1"), Heard()
+    response = await execute(back, client=client, tools=registry, modes=modes, tell=heard.tell)
+    assert (response.text, response.mode, response.warnings) == ("Done.", "special", ())
+    assert outputs(client.bodies[1]) == [("call_0_0", "!"), ("call_0_1", "1")]
+    assert "tools" not in client.bodies[1]
+    for count in range(len(heard.events)):  # and so it does after a crash
+        again = await execute(back, client=client, tools=registry, modes=modes, past=heard.events[:count])
+        assert again.mode == "special"

@@ -53,7 +53,6 @@ async def test_a_submitted_run_waits_with_everything_it_needs(agent_runs: AgentR
     waiting = run(expires_at=5000)
     await agent_runs.submit("t", waiting, REQUEST, "nobody")
     assert await agent_runs.run("t", "run_1") == waiting
-    assert await agent_runs.request("t", "run_1") == REQUEST
     claim = await claimed(agent_runs)
     assert claim == RunClaim(token=1, attempt=1, run=replace(waiting, attempts=1), request=REQUEST, events=[])
 
@@ -87,7 +86,6 @@ async def test_the_end_comes_with_its_last_events(agent_runs: AgentRunStore, clo
     ended = await agent_runs.run("t", "run_1")
     assert (ended.status, ended.ended_at, ended.attempts) == ("completed", 1234, 1)
     assert await agent_runs.events("t", "run_1") == (events(0, 1), True)
-    assert await agent_runs.request("t", "run_1") == REQUEST
     assert await agent_runs.claim("t", "run_1", "o2") is None
 
 
@@ -245,7 +243,6 @@ async def test_a_bounded_store_forgets_the_oldest_ended_runs(
 
 CALLS: dict[str, Callable[[AgentRunStore, str], Awaitable[object]]] = {
     "run": lambda runs, known: runs.run("b", known),
-    "request": lambda runs, known: runs.request("b", known),
     "events": lambda runs, known: runs.events("b", known),
     "delete": lambda runs, known: runs.delete("b", known),
     "list_after": lambda runs, known: runs.list_runs("b", limit=1, after=known),
@@ -277,7 +274,8 @@ async def test_without_a_store_a_run_is_refused_and_none_is_found() -> None:
     assert (refused.value.status, refused.value.code) == (400, "unsupported_parameter")
     assert await none.claim("t", "run_1", "o") is None
     assert await none.list_runs("t", limit=1) == ()
-    for call in ("run", "request", "events", "delete"):
+    assert not await none.holds("t", "run_1", 1)
+    for call in ("run", "events", "delete"):
         with pytest.raises(NotFound, match="run_1"):
             await CALLS[call](none, "run_1")
     for call in ("append", "finish"):

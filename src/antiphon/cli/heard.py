@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from antiphon.errors import BackendBroken
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.events import TERMINAL_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,6 @@ Heard = Said | Thought | Began | Ended
 _SAID = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _THOUGHT = frozenset({"response.reasoning_text.delta", "response.reasoning_summary_text.delta"})
 _BEGAN = frozenset({"response.content_part.added", "response.reasoning_summary_part.added"})
-_ENDED = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
 def hear(event: JsonObject) -> Heard | None:
@@ -132,6 +132,6 @@ def hear(event: JsonObject) -> Heard | None:
         return Thought(str(event.get("delta", "")))
     if kind in _BEGAN:
         return Began()
-    if kind in _ENDED:
+    if kind in TERMINAL_TYPES:
         return Ended.of(event.get("response") or {})
     return None

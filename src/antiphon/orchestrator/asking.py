@@ -22,9 +22,9 @@ from antiphon.orchestrator.resolution import Plan
 from antiphon.orchestrator.response_mapper import map_response
 from antiphon.orchestrator.wire import answer_calls
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.events import TERMINAL_TYPES
 
 _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
-_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Asker:
                     await self.progress.add(
                         TextDelta(sequence_number=number, turn=turn, delta=str(event.get("delta", "")))
                     )
-                elif event.get("type") in _TERMINAL:
+                elif event.get("type") in TERMINAL_TYPES:
                     response = event["response"]
         if response is None:
             raise ResponsesCallFailed("The stream ended before the response did.", status=502)

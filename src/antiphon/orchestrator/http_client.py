@@ -17,12 +17,12 @@ from antiphon.backends.registry import Deadlines, Endpoint
 from antiphon.errors import BackendBroken, BackendError, ResponsesCallFailed
 from antiphon.orchestrator.wire import SentTools, to_strict
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.events import TERMINAL_TYPES
 from antiphon.protocol.sse import LineTooLong, SseReader
 
 NO_STREAM = "no_stream"
 """The code of the failure that a server was asked for a stream and sent something else."""
 
-_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _DEADLINES = Deadlines()
 
 _Kind = TypeVar("_Kind")
@@ -115,7 +115,7 @@ class HttpResponsesClient:
         ):
             async for event in events:
                 kind = str(event.get("type"))
-                if kind in _TERMINAL:
+                if kind in TERMINAL_TYPES:
                     end = event
                     break  # outside of the context nobody can leave early any more
                 if kind == "error":

@@ -107,7 +107,16 @@ class _Reasoner:
             raw = await self.client.retrieve(self.request.response_continuation_id or "")
             response = map_response(raw, self.request, self.context)
             previous = previous_of(response)
-        return resolve(self.request, self.context, tools, modes, previous.chain), previous
+        request = msgspec.structs.replace(self.request, mode=self._mode(previous))
+        return resolve(request, self.context, tools, modes, previous.chain), previous
+
+    def _mode(self, previous: Previous) -> str | None:
+        """The mode that is named; else that of the run, if it was begun, or of the conversation."""
+        if _present(self.request.mode):
+            return self.request.mode
+        if self.progress.state.started is not None:
+            return self.progress.state.started.mode
+        return previous.chain.mode if previous.chain else self.request.mode
 
     async def reason(
         self, plan: Plan, previous: Previous, answerer: CallAnswerer, retriever: Retriever | None

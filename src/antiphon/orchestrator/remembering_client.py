@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from antiphon.errors import ResponsesCallFailed
 from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.wire import items_of
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.events import TERMINAL_TYPES
 
 REMEMBERED = 1_000
 """Responses that can be gone on from."""
-
-
-TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
 class _Answer(Struct):
@@ -55,7 +54,7 @@ class RememberingClient:
         sent = self._whole(body)
         async with aclosing(self._client.stream(sent)) as events:
             async for event in events:
-                if event.get("type") in TERMINAL:
+                if event.get("type") in TERMINAL_TYPES:
                     self._keep(sent, msgspec.json.encode(event.get("response")))
                 yield event
 
@@ -79,7 +78,7 @@ class RememberingClient:
         whole = {name: value for name, value in body.items() if name != "previous_response_id"}
         if kept.tools is not None:
             whole.setdefault("tools", kept.tools)
-        return {**whole, "store": False, "input": [*kept.items, *_items(body.get("input"))]}
+        return {**whole, "store": False, "input": [*kept.items, *items_of(body.get("input"))]}
 
     def _keep(self, sent: JsonObject, raw: bytes) -> None:
         try:
@@ -88,16 +87,10 @@ class RememberingClient:
             return  # what is no response cannot be gone on from; whoever asked sees that
         if not isinstance(answer.id, str):
             return
-        items = [*_items(sent.get("input")), *filter(_can_be_said_again, _items(answer.output))]
+        items = [*items_of(sent.get("input")), *filter(_can_be_said_again, items_of(answer.output))]
         self._kept[answer.id] = _Kept(raw, items, sent.get("tools"))
         if len(self._kept) > self._limit:
             del self._kept[next(iter(self._kept))]
-
-
-def _items(given: object) -> list[object]:
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}] if given else []
-    return cast("list[object]", given) if isinstance(given, list) else []
 
 
 def _can_be_said_again(item: object) -> bool:

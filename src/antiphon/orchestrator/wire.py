@@ -40,7 +40,7 @@ def answer_calls(body: JsonObject, outputs: Sequence[AgentToolCall]) -> JsonObje
     if not outputs:
         return body
     block = build_tool_results_block(outputs)
-    messages = [_without(block, item) for item in _items(body.get("input"))]
+    messages = [_without(block, item) for item in items_of(body.get("input"))]
     return {**body, "input": [*map(_output_item, outputs), *(item for item in messages if item is not None)]}
 
 
@@ -103,8 +103,8 @@ def to_strict_tool(tool: object) -> object:
     return {**flat, **cast("JsonObject", nested)}
 
 
-def _items(given: object) -> list[JsonObject]:
-    """The items of an `input`; a string is one user message."""
+def items_of(given: object) -> list[JsonObject]:
+    """The items of an `input` or an `output`; a string is one user message."""
     if isinstance(given, list):
         return cast("list[JsonObject]", given)
     return [{"role": "user", "content": given}] if given else []

@@ -251,3 +251,7 @@ TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed
 EVENT_TYPES: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind for kind in Event.__subclasses__()
 }
+TERMINAL_TYPES = frozenset(
+    str(kind.__struct_config__.tag) for kind in (ResponseCompleted, ResponseIncomplete, ResponseFailed)
+)
+"""How the events are called that end a stream."""

@@ -73,10 +73,6 @@ class AgentRunStore(Protocol):
         """One run."""
         ...
 
-    async def request(self, tenant: str, run_id: str) -> bytes:
-        """What a run was submitted with."""
-        ...
-
     async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
         """The events with numbers above `after`, and whether the run has ended."""
         ...

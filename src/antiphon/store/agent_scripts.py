@@ -84,14 +84,6 @@ def find(tenant: str, run_id: str, now: int) -> Script[AgentRun]:
     return _run(rows[0])
 
 
-def request(tenant: str, run_id: str, now: int) -> Script[bytes]:
-    """What a run was submitted with."""
-    rows = yield Statement("request_of_agent_run", (tenant, run_id, now))
-    if not rows:
-        raise run_not_found(run_id)
-    return rows[0][0].encode()
-
-
 def events(tenant: str, run_id: str, after: int, now: int) -> Script[tuple[Sequence[RunEvent], bool]]:
     """What the log holds beyond an event, and whether the run has ended."""
     run = yield from find(tenant, run_id, now)

@@ -42,10 +42,6 @@ class NoAgentRuns:
         """Nothing is found."""
         raise run_not_found(run_id)
 
-    async def request(self, tenant: str, run_id: str) -> bytes:
-        """Nothing is found."""
-        raise run_not_found(run_id)
-
     async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
         """Nothing is found."""
         raise run_not_found(run_id)

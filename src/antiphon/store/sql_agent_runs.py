@@ -52,10 +52,6 @@ class SqlAgentRuns:
         """One run."""
         return await self._db.read(agent_scripts.find(tenant, run_id, self._now()))
 
-    async def request(self, tenant: str, run_id: str) -> bytes:
-        """What a run was submitted with."""
-        return await self._db.read(agent_scripts.request(tenant, run_id, self._now()))
-
     async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
         """What the log holds beyond an event, and whether the run has ended."""
         return await self._db.read(agent_scripts.events(tenant, run_id, after, self._now()))

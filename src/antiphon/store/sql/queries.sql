@@ -264,9 +264,6 @@ WHERE tenant = $1 AND id = $2 AND token = $3 AND status IN ('queued', 'in_progre
 SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
 WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
 
--- name: request_of_agent_run
-SELECT request FROM agent_runs WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
-
 -- name: newest_agent_runs
 SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
 WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2)

@@ -10,7 +10,7 @@
  * Build: cc -O2 -o load load.c
  * Run:   ./load port path body-file [-c connections] [-d seconds] [-w warm-up seconds]
  *               [-r seconds over which the connections start] [-m delta marker]
- *               [-e end marker] [-k deltas expected]
+ *               [-e end marker] [-k deltas expected] [-h "Further-Header: value"]
  *
  * Prints "begin" to stderr when the warm-up is over and, at the end, one flat JSON object.
  */
@@ -52,6 +52,7 @@ static double seconds = 5, warm_up = 1, ramp = 0;
 static char *request;
 static size_t request_len;
 static const char *delta_marker = "\"response.output_text.delta\"", *end_marker = "response.completed";
+static const char *header = "";
 static long expected_deltas = -1;
 static uint64_t answers, events, deltas, errors, reconnects;
 static struct samples first_times, total_times, transit_times;
@@ -339,16 +340,16 @@ static void build_request(const char *path, const char *file) {
     request = malloc(n + 1024);
     int head = snprintf(request, 1024,
         "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
-        "Authorization: Bearer sk-bench\r\nContent-Length: %zu\r\n\r\n",
-        get ? "GET" : "POST", path, port, n);
-    if (head >= 1024) { fprintf(stderr, "path too long\n"); exit(2); }
+        "Authorization: Bearer sk-bench\r\n%s%sContent-Length: %zu\r\n\r\n",
+        get ? "GET" : "POST", path, port, header, *header ? "\r\n" : "", n);
+    if (head >= 1024) { fprintf(stderr, "path or header too long\n"); exit(2); }
     memcpy(request + head, content, n);
     request_len = head + n;
 }
 
 int main(int argc, char **argv) {
     int count = 1, option;
-    while ((option = getopt(argc, argv, "c:d:w:r:m:e:k:")) > 0) switch (option) {
+    while ((option = getopt(argc, argv, "c:d:w:r:m:e:k:h:")) > 0) switch (option) {
         case 'c': count = atoi(optarg); break;
         case 'd': seconds = atof(optarg); break;
         case 'w': warm_up = atof(optarg); break;
@@ -356,6 +357,7 @@ int main(int argc, char **argv) {
         case 'm': delta_marker = optarg; break;
         case 'e': end_marker = optarg; break;
         case 'k': expected_deltas = atol(optarg); break;
+        case 'h': header = optarg; break;
         default: return 2;
     }
     if (argc - optind != 3) {

@@ -68,7 +68,7 @@ def _command(gateway: Gateway, scenario: Scenario) -> list[str]:
     kind, api = scenario.kind, gateway.contender.api
     command = [str(OUT / "load"), str(gateway.port), *_request(gateway, scenario)]
     command += ["-c", str(scenario.connections), "-d", str(kind.seconds), "-w", str(kind.warm_up)]
-    command += ["-r", str(kind.warm_up / 2), "-m", api.delta]
+    command += ["-r", str(kind.warm_up / 2), "-m", api.delta, "-h", kind.header]
     if kind.deltas is None:
         return [*command, "-e", JSON_END]
     return [*command, "-e", api.end, "-k", str(kind.deltas)]

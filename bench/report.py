@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bench.chain import HISTORY, ON_DISK, RESUMED
 from bench.contenders import DIRECT, OURS
+from bench.in_turn import CPU_SHARE, SHARE
 from bench.runner import START
 from bench.scenarios import Scenario
 from bench.summary import ADDED, Summary
@@ -97,7 +98,19 @@ class Report:
 def _lines(scenario: Scenario) -> tuple[Line, ...]:
     if scenario.kind_name in LINES:
         return LINES[scenario.kind_name]
+    if scenario.kind.beside:
+        return _in_turn_with(scenario.beside().name)
     return ONE if scenario.connections == 1 else RATES
+
+
+def _in_turn_with(other: str) -> tuple[Line, ...]:
+    return (
+        ("deltas_per_s", "deltas/s"),
+        ("events_per_s", "events/s"),
+        ("cpu_us", "CPU per delta, µs"),
+        (SHARE, f"deltas/s over those of {other} in turn"),
+        (CPU_SHARE, f"CPU per delta over that of {other} in turn"),
+    )
 
 
 def _cells(*texts: str) -> str:

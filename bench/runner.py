@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bench.chain import RESUMED, measure_chain
 from bench.contenders import DIRECT, OURS, Contender
 from bench.gateway import Gateway, NotServing, serving
+from bench.in_turn import SHARE, measure_in_turn
 from bench.measure import LoadFailed, Metrics, Row, measure
 from bench.rig import Rig
 from bench.scenarios import Scenario
@@ -27,7 +28,7 @@ class Plan:
     def minutes(self) -> float:
         """How long it takes on a quiet machine, roughly."""
         once = sum(
-            8 + sum(scenario.kind.seconds + scenario.kind.warm_up + 1 for scenario in self.suiting(contender))
+            8 + sum(scenario.kind.takes for scenario in self.suiting(contender))
             for contender in self.contenders
         )
         return self.rounds * once / 60
@@ -71,22 +72,28 @@ def _measured(contender: Contender, plan: Plan, rig: Rig, number: int) -> Iterat
 
 
 def _suits(contender: Contender, scenario: Scenario) -> bool:
-    if scenario.kind.work == "resume":
-        return contender.name == OURS  # the chain is put straight into our store
-    if scenario.kind.stored:
+    if scenario.kind.asked == "ours":
+        return contender.name == OURS
+    if scenario.kind.asked == "stateful":
         return bool(contender.state)
     return contender.name != DIRECT or scenario.kind_name != "hold"  # it is the gateway that takes memory
 
 
 def _quietest(gateway: Gateway, scenario: Scenario, rig: Rig, tries: int) -> tuple[Metrics, str]:
     """Measure until nobody else was busy, and take the least disturbed try."""
-    once = measure_chain if scenario.kind.work == "resume" else measure
+    once = _way_to_measure(scenario)
     found: list[tuple[Metrics, str]] = []
     for _ in range(tries):
         found.append(once(gateway, scenario, rig))
         if found[-1][0]["noise_cores"] < NOISY:
             break
     return min(found, key=lambda result: result[0]["noise_cores"])
+
+
+def _way_to_measure(scenario: Scenario) -> Callable[[Gateway, Scenario, Rig], tuple[Metrics, str]]:
+    if scenario.kind.work == "resume":
+        return measure_chain
+    return measure_in_turn if scenario.kind.beside else measure
 
 
 def _progress(contender: Contender, scenario: Scenario, number: int, metrics: Metrics) -> str:
@@ -104,4 +111,10 @@ def _headline(scenario: Scenario, metrics: Metrics) -> str:
         if metrics["deltas"]
         else f"{metrics['answers_per_s']:,.0f} answers/s"
     )
-    return f"{rate}  cpu {metrics['cpu_cores']:.2f}"
+    return f"{rate}  {_second(scenario, metrics)}"
+
+
+def _second(scenario: Scenario, metrics: Metrics) -> str:
+    if scenario.kind.beside:
+        return f"{metrics[SHARE]:.3f} of {scenario.kind.beside}"
+    return f"cpu {metrics['cpu_cores']:.2f}"

@@ -23,12 +23,15 @@ JSON_END = '"usage"'
 Work = Literal["create", "retrieve", "resume"]
 """Ask for answers; read a stored one again; go on from a long chain of stored ones."""
 
+Asked = Literal["everybody", "stateful", "ours"]
+"""Who is put to it: every contender, those that keep state, Antiphon alone."""
+
 
 @dataclass(frozen=True)
 class Kind:
     """One way to put a contender to work; `seconds` are measured after `warm_up`.
 
-    What is `stored` is asked only of contenders that keep state.
+    If it has a kind `beside` it, both are measured in turn, in so many `pairs` of slices.
     """
 
     about: str
@@ -40,12 +43,37 @@ class Kind:
     burst: int = 1
     stamp: int = 0
     work: Work = "create"
-    stored: bool = False
+    header: str = ""
+    asked: Asked = "everybody"
+    beside: str = ""
+    pairs: int = 1
+
+    @property
+    def takes(self) -> float:
+        """About how many seconds, with all that belongs to it."""
+        once = self.seconds + self.warm_up + 1
+        return once * self.pairs * 2 if self.beside else once
+
+
+def _beside(about: str, other: str, body: str, header: str = "") -> Kind:
+    """Streams of 100 tokens from Antiphon, in slices that take turns with those of the kind `other`."""
+    return Kind(about, body, 100, 0.6, 0.3, header=header, asked="ours", beside=other, pairs=8)
 
 
 KINDS = {
     "json": Kind("JSON answers of 100 tokens", "100"),
     "s100": Kind("streams of 100 tokens, each chunk in a write of its own", "stream_100", 100),
+    "m100": _beside("like s100, in the profile maestro", "s100", "stream_100", "X-Antiphon-Profile: maestro"),
+    "p100": _beside("like s100, in the profile proxy", "s100", "stream_100", "X-Antiphon-Profile: proxy"),
+    "u100": Kind(
+        "like s100, with two tools; their calls are not looked for in the text",
+        "untouched_stream_100",
+        100,
+        2,
+        asked="ours",
+    ),
+    "t100": _beside("like u100, and calls are looked for in the text", "u100", "recovered_stream_100"),
+    "a100": _beside("s100 beside itself: how fine such comparisons are", "s100", "stream_100"),
     "s1000": Kind("streams of 1,000 tokens, each chunk in a write of its own", "stream_1000", 1000, 4),
     "b100": Kind("streams of 100 tokens, many chunks per write", "stream_100", 100, burst=0),
     "b1000": Kind("streams of 1,000 tokens, many chunks per write", "stream_1000", 1000, 4, burst=0),
@@ -61,20 +89,22 @@ KINDS = {
     "hold": Kind(
         "streams of 10 tokens/s, for the memory they take", "stream_100", 100, 10, 2, delay_us=100_000
     ),
-    "kept": Kind("like json, and every answer is stored", "kept_100", stored=True),
-    "k100": Kind("like s100, and every answer is stored", "kept_stream_100", 100, stored=True),
-    "retrieve": Kind("one stored answer, read again and again", "kept_100", work="retrieve", stored=True),
+    "kept": Kind("like json, and every answer is stored", "kept_100", asked="stateful"),
+    "k100": Kind("like s100, and every answer is stored", "kept_stream_100", 100, asked="stateful"),
+    "retrieve": Kind(
+        "one stored answer, read again and again", "kept_100", work="retrieve", asked="stateful"
+    ),
     "chain": Kind(
         "going on from 1,000 stored turns of 4 items (takes no connections)",
         "",
         seconds=10,
         work="resume",
-        stored=True,
+        asked="ours",
     ),
 }
 DEFAULT = (
-    "json:32", "s100:32", "s1000:32", "s100:1", "paced:256", "hold:256",
-    "kept:32", "k100:32", "retrieve:1", "chain",
+    "json:32", "s100:32", "m100:32", "p100:32", "u100:32", "t100:32", "s1000:32", "s100:1",
+    "paced:256", "hold:256", "kept:32", "k100:32", "retrieve:1", "chain",
 )  # fmt: skip
 MAX_CONNECTIONS = 4096
 
@@ -98,9 +128,17 @@ class Scenario:
         kind = self.kind
         return f"burst={kind.burst}&delay_us={kind.delay_us}&stamp={kind.stamp}&yield={int(self.unhurried)}"
 
+    def beside(self) -> "Scenario":
+        """What it is measured in turn with, in slices of the same length."""
+        name = self.kind.beside
+        kind = replace(KINDS[name], seconds=self.kind.seconds, warm_up=self.kind.warm_up)
+        return Scenario(f"{name}:{self.connections}", name, kind, self.connections)
+
     def shortened(self) -> "Scenario":
         """The same, for a quick run."""
         kind = self.kind
+        if kind.beside:
+            return replace(self, kind=replace(kind, pairs=2))
         quick = replace(kind, seconds=min(kind.seconds / 2, 3), warm_up=kind.warm_up / 2)
         return replace(self, kind=quick)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bench.chain import HISTORY, ON_DISK
 from bench.contenders import OURS
+from bench.in_turn import SHARE
 from bench.runner import START
 from bench.summary import ADDED, Summary
 
@@ -23,7 +24,7 @@ class Target:
     @property
     def relative(self) -> bool:
         """Whether the number is a ratio."""
-        return self.peer is not None or self.base is not None
+        return self.peer is not None or self.base is not None or self.metric == SHARE
 
     def measured(self, summary: Summary) -> float | None:
         """The number, or the ratio."""
@@ -61,6 +62,9 @@ TARGETS = (
         "stored: ahead of agentic-api's answers/s", "kept:32", "answers_per_s", at_least=1, peer="agentic"
     ),
     Target("stored: ahead of agentic-api's deltas/s", "k100:32", "deltas_per_s", at_least=1, peer="agentic"),
+    Target("profile maestro: at least 97 % of the default's deltas/s", "m100:32", SHARE, at_least=0.97),
+    Target("profile proxy: at least 97 % of the default's deltas/s", "p100:32", SHARE, at_least=0.97),
+    Target("calls looked for in text: at least 90 % of the deltas/s", "t100:32", SHARE, at_least=0.9),
     Target("retrieval in less than 2 ms (p50)", "retrieve:1", "total_p50_ms", below=2),
     Target("history of 1,000 turns × 4 items in less than 25 ms (p50)", "chain", HISTORY, below=25),
     Target("1,000 turns × 4 items in less than 10 MB on disk", "chain", ON_DISK, below=10),

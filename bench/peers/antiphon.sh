@@ -10,7 +10,11 @@ if [ "$1" = version ]; then
     python=$(dirname "$executable")/python
     exec "$python" -c 'from importlib.metadata import version; print(version("antiphon"))'
 fi
-cd "$WORK" || exit 1 # away from any antiphon.toml
-export XDG_DATA_HOME="$WORK" # and from the keys of whoever runs this
-exec "$executable" serve --host 127.0.0.1 --port "$PORT" --upstream "http://127.0.0.1:$UP_PORT/v1" \
+cat >"$WORK/antiphon.toml" <<END
+[[upstreams]]
+base_url = "http://127.0.0.1:$UP_PORT/v1"
+models = [{ name = "mock-untouched", text_calls = "off" }, { name = "*", text_calls = "auto" }]
+END
+export XDG_DATA_HOME="$WORK" # away from the keys of whoever runs this
+exec "$executable" serve --config "$WORK/antiphon.toml" --host 127.0.0.1 --port "$PORT" \
     --store "${BENCH_STORE:-sqlite:$WORK/state.db}" --log-level error

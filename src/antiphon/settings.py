@@ -22,6 +22,8 @@ STORES = ("memory:", "sqlite:", *POSTGRES)
 
 Seconds = Annotated[float, Meta(gt=0)]
 LogLevel = Literal["debug", "info", "warning", "error"]
+ProfileName = Literal["openai", "maestro", "proxy"]
+TextCalls = Literal["auto", "off", "hermes", "xml", "glm", "llama", "mistral", "deepseek", "fenced"]
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,8 +35,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Port to listen on; 0 picks a free one."""
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     """Server processes. More than one needs PostgreSQL as the store, or none."""
-    profile: Literal["openai"] = "openai"
-    """The set of wire choices."""
+    profile: ProfileName = "openai"
+    """The set of wire choices: `openai`, `maestro` or `proxy` (docs/profiles.md)."""
     log_level: LogLevel = "info"
     """How much is logged, to standard error."""
     api_keys: tuple[str, ...] = ()
@@ -51,6 +53,19 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds within which a request body must have arrived."""
     websocket: bool = True
     """Whether `GET /v1/responses` takes WebSockets; if not, it answers 426."""
+
+
+class ProfileSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator may choose within a profile; unset: as the profile has it."""
+
+    state: bool | None = None
+    """Whether responses are kept and can be continued."""
+    usage_policy: Literal["null", "absent", "zeros"] | None = None
+    """What stands for usage that the upstream did not report."""
+    finish_reason: Literal["hidden", "header", "body"] | None = None
+    """Where the finish reason is told, for debugging: `x-proxy-finish-reason`, or `_proxy` in the body."""
+    similar_models: bool | None = None
+    """Whether a model that does not exist is served by the one with the most similar name."""
 
 
 class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -186,6 +201,35 @@ class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the load among rows of the same name and priority."""
     priority: int = 0
     """Rows with a lower number are tried first; the next ones are the fallback."""
+    text_calls: TextCalls | None = None
+    """How this model writes tool calls as text (docs/text-calls.md); unset: as its upstream says."""
+
+
+class CodexSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """`codex app-server` as a backend."""
+
+    enabled: bool = False
+    """Whether to serve it."""
+    command: str = "codex"
+    """The program: a name on the PATH, or a path."""
+    models: tuple[str | ModelRow, ...] = ("codex",)
+    """The models it serves. `codex` means the one that codex itself is configured with."""
+    home: str = ""
+    """Its CODEX_HOME, with its configuration and its login; empty: codex's own."""
+    folder: str = ""
+    """The folder it works in; empty: an empty one in the data folder."""
+    own_tools: bool = False
+    """Whether it may use tools of its own: commands, patches, web search. If not, it is but a model."""
+    sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
+    """What it may do to this machine when it runs commands of its own."""
+    turns: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Turns that it works on at once; more wait."""
+    handshake_timeout: Seconds = 15.0
+    """Seconds within which it must answer after its start."""
+    silence_timeout: Seconds = 300.0
+    """Seconds without a word from it, after which a turn has failed."""
+    tool_timeout: Seconds = 600.0
+    """Seconds for which a turn waits for the outputs of its tool calls."""
 
 
 class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -217,12 +261,15 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for a whole answer."""
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
     """How often a turn is tried again before its first byte."""
+    text_calls: TextCalls | None = None
+    """How its models write tool calls as text (docs/text-calls.md); unset: as its kind does."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be configured."""
 
     server: ServerSettings = ServerSettings()
+    profiles: dict[ProfileName, ProfileSettings] = {}
     store: StoreSettings = StoreSettings()
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
@@ -230,6 +277,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     seal: SealSettings = SealSettings()
     agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()
+    codex: CodexSettings = CodexSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
 
     @property
@@ -238,9 +286,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         return self.store.url.startswith(("sqlite:", *POSTGRES))
 
     @property
+    def model_names(self) -> list[str]:
+        """The models that the settings name, as clients call them, `*` among them; not the embedded one."""
+        served = [upstream.models for upstream in self.upstreams]
+        if self.codex.enabled:
+            served.append(self.codex.models)
+        return [name for models in served for name in names_of(models)]
+
+    @property
     def serves_local_model(self) -> bool:
         """Whether the embedded model is on."""
-        return not self.upstreams if self.local.enabled is None else self.local.enabled
+        if self.local.enabled is None:
+            return not self.upstreams and not self.codex.enabled
+        return self.local.enabled
+
+
+def names_of(models: tuple[str | ModelRow, ...]) -> list[str]:
+    """What clients call these models."""
+    return [model if isinstance(model, str) else model.name for model in models]
 
 
 Tree = dict[str, Any]

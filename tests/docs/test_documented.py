@@ -12,7 +12,7 @@ import antiphon
 from antiphon.backends.registry import ENDPOINTS
 from antiphon.cli.root import main
 from antiphon.server.app import ROUTES
-from antiphon.settings import ModelRow, ModeSettings, Settings, UpstreamSettings
+from antiphon.settings import ModelRow, ModeSettings, ProfileSettings, Settings, UpstreamSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,8 +25,9 @@ def setting_names() -> list[str]:
     names = [f"upstreams.{field.encode_name}" for field in msgspec.structs.fields(UpstreamSettings)]
     names += [f"models.{field.encode_name}" for field in msgspec.structs.fields(ModelRow)]
     names += [f"modes.{field.encode_name}" for field in msgspec.structs.fields(ModeSettings)]
+    names += [f"profiles.{field.encode_name}" for field in msgspec.structs.fields(ProfileSettings)]
     for section in msgspec.structs.fields(Settings):
-        if section.encode_name != "upstreams":
+        if section.encode_name not in ("upstreams", "profiles"):
             names += [
                 f"{section.encode_name}.{field.encode_name}" for field in msgspec.structs.fields(section.type)
             ]

@@ -13,6 +13,7 @@ from antiphon.protocol.items import (
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
+    ItemReference,
     Message,
     OpaqueItem,
     Reasoning,
@@ -434,3 +435,7 @@ def test_what_is_not_utf8_is_refused_wherever_it_stands() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(b'{"model": "m", "input": "hi", "ignored": "\xff\xfe"}')
     assert caught.value.code == "invalid_json"
+
+
+def test_a_bare_id_is_a_reference() -> None:
+    assert create_from(model="m", input=[{"id": "msg_1"}]).items == (ItemReference("msg_1"),)

@@ -15,9 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
 from antiphon.server.process import DrainedWebSocket, GuardedProtocol, bind, make_config
 from antiphon.server.types import Receive, Scope, Send
+from antiphon.server.websocket.door import Guest
 from antiphon.turn.chunks import TextDelta
 from tests.server.test_websocket_lanes import Gate
 from tests.server.websocket_client import PATIENCE, TERMINAL, World
@@ -65,7 +67,7 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await world.door.serve(scope, receive, send, lambda: "tenant", "req_1")
+            await world.door.serve(scope, receive, send, Guest(lambda: "tenant", OPENAI, "req_1"))
             return
         for kind in ("startup", "shutdown"):
             await receive()

@@ -12,10 +12,11 @@ import msgspec
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Unauthorized
 from antiphon.protocol.ids import IdSource
+from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
-from antiphon.server.websocket.door import WebSocketDoor
+from antiphon.server.websocket.door import Guest, WebSocketDoor
 from antiphon.service.create import Creator
 from antiphon.service.router import Route, Router
 from antiphon.store.base import Continuation, Store, StoredResponse, response_not_found
@@ -64,9 +65,9 @@ class World:
         self.door = WebSocketDoor(creator, self.lifetimes, limits=self.limits)
 
     @asynccontextmanager
-    async def connect(self) -> "AsyncGenerator[Socket, None]":
+    async def connect(self, profile: Profile = OPENAI) -> "AsyncGenerator[Socket, None]":
         """An accepted socket; at the end the client leaves."""
-        socket = Socket(self.door)
+        socket = Socket(self.door, profile)
         try:
             assert await socket.receive() == {
                 "type": "websocket.accept",
@@ -80,7 +81,7 @@ class World:
 class Socket:
     """One connection, seen by its client."""
 
-    def __init__(self, door: WebSocketDoor) -> None:
+    def __init__(self, door: WebSocketDoor, profile: Profile = OPENAI) -> None:
         self._to_server: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.blocked: asyncio.Queue[Message] = asyncio.Queue()
@@ -96,7 +97,7 @@ class Socket:
         self.key_ended = False
         self._to_server.put_nowait({"type": "websocket.connect"})
         self.task = asyncio.create_task(
-            door.serve(scope, self._to_server.get, self._send, self._admit, "req_1")
+            door.serve(scope, self._to_server.get, self._send, Guest(self._admit, profile, "req_1"))
         )
 
     def _admit(self) -> str:

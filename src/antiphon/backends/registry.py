@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from antiphon.errors import SettingsError
 from antiphon.protocol.requests import Effort
+from antiphon.settings import TextCalls
 
 Dialect = Literal["chat_completions"]
 Hint = Literal["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"]
@@ -71,6 +72,8 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     api_key_env: str = ""
     dialect: Dialect = "chat_completions"
     quirks: Quirks = _PLAIN
+    text_calls: TextCalls = "off"
+    """How its models write tool calls as text, where the server does not read them."""
 
 
 _BASE_URL = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
@@ -78,7 +81,7 @@ _ON_PREMISES: tuple[Effort, ...] = ("none", "low", "medium", "high")
 
 ENDPOINTS: Mapping[str, EndpointKind] = {
     # Any server of which nothing is known. Many reject unknown fields, so no hint and no replay.
-    "plain": EndpointKind(base_url="http://localhost:8000/v1"),
+    "plain": EndpointKind(base_url="http://localhost:8000/v1", text_calls="auto"),
     "openai": EndpointKind(
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
@@ -100,6 +103,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     "vllm": EndpointKind(
         base_url="http://localhost:8000/v1",
         api_key_env="VLLM_API_KEY",
+        text_calls="auto",
         quirks=Quirks(
             efforts=_ON_PREMISES,
             # vLLM renamed reasoning_content (vllm#27755) and does not read the old name back (vllm#38488).
@@ -111,6 +115,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     "ollama": EndpointKind(
         base_url="http://localhost:11434/v1",
         api_key_env="OLLAMA_API_KEY",
+        text_calls="auto",
         quirks=Quirks(
             tool_choice="asked",  # neither field is read: see ChatCompletionRequest in ollama's openai.go
             parallel_tool_calls=False,
@@ -122,6 +127,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     "llama.cpp": EndpointKind(
         base_url="http://localhost:8080/v1",
         api_key_env="LLAMA_API_KEY",
+        text_calls="auto",
         quirks=Quirks(
             tool_choice="required",  # an object silently means auto (llama.cpp#26535)
             efforts=_ON_PREMISES,
@@ -132,6 +138,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     "lm-studio": EndpointKind(
         base_url="http://localhost:1234/v1",
         api_key_env="LM_API_TOKEN",
+        text_calls="auto",
         quirks=Quirks(
             tool_choice="required",  # an object is refused (lmstudio-bug-tracker#670)
             parallel_tool_calls=False,

@@ -95,9 +95,5 @@ def prepare_model(settings: Settings, model: str | None) -> str | None:
 
 def _configured_model(settings: Settings) -> str | None:
     """The first name in the settings, else the embedded model; None if every name is passed through."""
-    for upstream in settings.upstreams:
-        for model in upstream.models:
-            name = model if isinstance(model, str) else model.name
-            if name != WILDCARD:
-                return name
-    return LOCAL_ALIAS if settings.serves_local_model else None
+    named = (name for name in settings.model_names if name != WILDCARD)
+    return next(named, LOCAL_ALIAS if settings.serves_local_model else None)

@@ -14,7 +14,7 @@ from antiphon.cli.options import LOCAL_ALIAS
 from antiphon.cli.remote import API_KEY
 from antiphon.cli.weights import local_name
 from antiphon.service.router import WILDCARD
-from antiphon.settings import Settings, UpstreamSettings
+from antiphon.settings import Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -79,14 +79,16 @@ class Banner:
 
     def _models(self) -> list[str]:
         lines = [_served_by(upstream) for upstream in self.settings.upstreams]
+        if self.settings.codex.enabled:
+            codex = self.settings.codex
+            lines.append(f"{', '.join(names_of(codex.models))} → {codex.command} app-server")
         if self.settings.serves_local_model:
             lines.append(f"{local_name(self.settings.local.model)} (embedded, also called '{LOCAL_ALIAS}')")
         return lines
 
     def _named_models(self) -> list[str]:
-        named = [name for upstream in self.settings.upstreams for name in names_of(upstream)]
         local = [LOCAL_ALIAS] if self.settings.serves_local_model else []
-        return [name for name in (*named, *local) if name != WILDCARD]
+        return [name for name in (*self.settings.model_names, *local) if name != WILDCARD]
 
     def _curl(self) -> str:
         model = next(iter([*self._named_models(), *self.offered]), "MODEL")
@@ -97,13 +99,8 @@ class Banner:
         return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
 
 
-def names_of(upstream: UpstreamSettings) -> list[str]:
-    """The models of an upstream, as clients call them."""
-    return [model if isinstance(model, str) else model.name for model in upstream.models]
-
-
 def _served_by(upstream: UpstreamSettings) -> str:
-    names = names_of(upstream)
+    names = names_of(upstream.models)
     what = "any name" if WILDCARD in names else ", ".join(names)
     address = upstream.base_url or endpoint_kind(upstream.kind).base_url
     return f"{what} → {redact(address)} ({upstream.kind})"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from antiphon.cli.checks.agent import check_agent
 from antiphon.cli.checks.base import Check
+from antiphon.cli.checks.codex import check_codex
 from antiphon.cli.checks.configuration import check_address, check_configuration
 from antiphon.cli.checks.installation import check_folder, check_packages, check_python, check_terminal
 from antiphon.cli.checks.local import check_engine, check_generation, check_weights
@@ -84,6 +85,7 @@ def examine(options: SettingsOptions, encoding: str) -> list[Check]:
     if settings is not None:
         checks += [check_address(settings), asyncio.run(check_store(settings)), check_agent(settings)]
         checks += asyncio.run(_ask_upstreams(settings))
+        checks += [asyncio.run(check_codex(settings))] if settings.codex.enabled else []
         checks += _examine_local(settings) if settings.serves_local_model else []
     return checks
 

@@ -26,6 +26,7 @@ from antiphon.cli.options import (
 from antiphon.cli.upstreams import check_rows
 from antiphon.cli.weights import ensure_weights, require_engine
 from antiphon.errors import SettingsError
+from antiphon.protocol.profile import HEADER, PROFILES
 from antiphon.server.process import bind, serve
 from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.wiring import data_folder, open_store, seal_secret
@@ -70,7 +71,13 @@ class ServeOptions(SettingsOptions):
 )
 @with_options(*UPSTREAM_OPTIONS, STORE_OPTION, CONFIG_OPTION)
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes.  [default: 1]")
-@click.option("--profile", metavar="NAME", help="The set of wire choices.  [default: openai]")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    metavar="NAME",
+    help=f"The set of wire choices: {', '.join(PROFILES)}. A request may ask for another one with the "
+    f"header {HEADER}.  [default: openai]",
+)
 @click.option(
     "--drain",
     type=click.FloatRange(min=0),

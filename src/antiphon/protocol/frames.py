@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, Unsupported
 from antiphon.protocol.events import Event
+from antiphon.protocol.gate import decode_request
 from antiphon.protocol.parse import decode
 from antiphon.protocol.parse_create import check_create
+from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import CreateResponse, RawCreate
+from antiphon.protocol.shape import Shape, error_wire
 
 CREATE = "response.create"
 MAX_STREAM_ID = 256
@@ -86,9 +89,9 @@ def unsupported_event(kind: str) -> Unsupported:
     )
 
 
-def parse_create_frame(body: bytes) -> CreateFrame:
+def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
     """Read and check the request of a create. A WebSocket always streams, so `stream` says nothing here."""
-    raw = decode(body, _RawCreateFrame, _WHAT)
+    raw = decode_request(body, _RawCreateFrame, profile, _WHAT)
     if raw.background:
         raise Unsupported(
             "A WebSocket does not run responses in the background. Send this with `POST /v1/responses`.",
@@ -97,27 +100,30 @@ def parse_create_frame(body: bytes) -> CreateFrame:
         )
     generate = raw.generate is not False
     # Who only prepares may do it with tools and instructions alone.
-    return CreateFrame(check_create(replace(raw, stream=True), input_optional=not generate), generate)
+    raw = replace(raw, stream=True)
+    return CreateFrame(check_create(raw, profile, input_optional=not generate), generate)
 
 
 class FrameWriter:
     """Writes the frames of one lane: each carries its `stream_id`, those of the default lane have none."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_profile")
 
-    def __init__(self, stream_id: str | None) -> None:
+    def __init__(self, stream_id: str | None, profile: Profile = OPENAI) -> None:
+        self._profile = profile
         self._end = b"}" if stream_id is None else b',"stream_id":%b}' % _encode(stream_id)
 
-    def event(self, event: Event) -> str:
+    def event(self, event: Event, shape: Shape) -> str:
         """The same object as in a stream of server-sent events."""
-        return self._ended(_encode(event))
+        return self._ended(shape.encode_event(event)[1])
 
     def error(self, error: AntiphonError) -> str:
         """The envelope of an error that belongs to no response."""
-        wire: dict[str, object] = {**error.to_wire()}
+        status, members = error_wire(error, self._profile)
+        wire: dict[str, object] = {**members}
         if error.retry_after is not None:
             wire["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
-        return self._ended(_encode({"type": "error", "status": error.status, "error": wire}))
+        return self._ended(_encode({"type": "error", "status": status, "error": wire}))
 
     def _ended(self, body: bytes) -> str:
         return (body[:-1] + self._end).decode()

@@ -5,12 +5,18 @@ Nothing below the composition root reads a clock or a random source: both are ha
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from string import ascii_lowercase, digits
+from typing import Literal
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 Entropy = Callable[[int], bytes]
 """So many random bytes."""
+
+MARK = "AM"
+LETTERS = ascii_lowercase + digits
+_TO_LETTERS = bytes(ord(LETTERS[byte % len(LETTERS)]) for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +30,16 @@ class IdSource:
         """One fresh id."""
         milliseconds = int(self.clock() * 1000).to_bytes(6, "big")
         return f"{prefix}_{(milliseconds + self.entropy(16)).hex()}"
+
+    def new_marked(self, prefix: str) -> str:
+        """One fresh id that says who made it: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``."""
+        if prefix == "resp":
+            return f"{prefix}_{MARK}-{int(self.clock() * 1000)}-{self._letters(8)}"
+        return f"{prefix}_{MARK}-{self._letters(12)}"
+
+    def maker(self, style: Literal["timed", "marked"]) -> Callable[[str], str]:
+        """What makes ids of this style."""
+        return self.new if style == "timed" else self.new_marked
+
+    def _letters(self, count: int) -> str:
+        return self.entropy(count).translate(_TO_LETTERS).decode()

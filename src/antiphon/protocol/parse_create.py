@@ -1,23 +1,29 @@
 """``POST /v1/responses``: from the bytes of the body to a validated `CreateResponse`."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.gate import decode_request, refuse_state, stateless
+from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
 from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import check_text, decode, missing
+from antiphon.protocol.parse import check_text, missing
 from antiphon.protocol.parse_items import parse_input
-from antiphon.protocol.parse_tools import check_schema, parse_tool_choice, parse_tools
+from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
+from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import CreateResponse, RawCreate, TextFormat
 
 
-def parse_create(body: bytes) -> CreateResponse:
+def parse_create(body: bytes, profile: Profile = OPENAI) -> CreateResponse:
     """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
-    return check_create(decode(body, RawCreate))
+    return check_create(decode_request(body, RawCreate, profile), profile)
 
 
 def create_from(**params: Any) -> CreateResponse:
@@ -25,20 +31,55 @@ def create_from(**params: Any) -> CreateResponse:
     return parse_create(msgspec.json.encode(params))
 
 
-def check_create(raw: RawCreate, *, input_optional: bool = False) -> CreateResponse:
+def check_create(
+    raw: RawCreate, profile: Profile = OPENAI, *, input_optional: bool = False
+) -> CreateResponse:
     """The rules that types cannot say, and the parts that have several spellings."""
+    _check_served(raw, profile)
+    if not profile.state:
+        refuse_state(partial(getattr, raw))
+        raw = replace(raw, store=False)
     _check_state(raw)
-    if not input_optional:
+    if not input_optional and not (profile.instructions_suffice and raw.instructions):
         _check_input(raw)
     check_metadata(raw.metadata)
     if raw.text is not None and raw.text.format is not None:
         _check_format(raw.text.format)
+    # Where instructions suffice, an empty input beside them says nothing.
+    said = raw.input is not None and (raw.input != "" or not profile.instructions_suffice)
+    items = parse_input(raw.input or "") if said else ()
+    _check_items(items, profile)
     return CreateResponse(
         params=raw,
-        items=parse_input(raw.input) if raw.input is not None else (),
-        tools=parse_tools(raw.tools) if raw.tools else (),
+        items=items,
+        tools=_TOOLS[profile.tools](raw.tools) if raw.tools else (),
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
+        profile=profile,
     )
+
+
+_TOOLS = {"served": parse_tools, "functions": parse_functions}
+
+
+def _check_served(raw: RawCreate, profile: Profile) -> None:
+    """What only some profiles serve."""
+    if raw.background and not (profile.background and profile.state):
+        raise _unserved("background", profile)
+    if raw.context_management and profile.layout != "natural":
+        raise _unserved("context_management", profile)
+
+
+def _check_items(items: Sequence[Item], profile: Profile) -> None:
+    for index, item in enumerate(items):
+        if isinstance(item, ItemReference) and not profile.state:
+            raise stateless(f"input[{index}]", "Include the item itself instead of the reference to it.")
+        if isinstance(item, CompactionTrigger) and profile.layout != "natural":
+            raise _unserved(f"input[{index}]", profile)
+
+
+def _unserved(param: str, profile: Profile) -> Unsupported:
+    message = f"'{param}' is not served in the profile '{profile.name}'. Leave it out."
+    return Unsupported(message, param=param, code="unsupported_parameter")
 
 
 def _check_state(raw: RawCreate) -> None:

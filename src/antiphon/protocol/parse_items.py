@@ -88,6 +88,8 @@ def _kind(body: JsonObject, path: str) -> str:
     kind = body.get("type")
     if kind is None and "role" in body:
         return "message"
+    if kind is None and body.keys() == {"id"}:
+        return "item_reference"
     if kind is None:
         raise missing(f"{path}.type", "An item is a message (role and content) or says its type.")
     return convert(kind, str, f"{path}.type")

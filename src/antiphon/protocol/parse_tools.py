@@ -1,5 +1,6 @@
 """Tools and the tool choice, read liberally and checked: names, duplicates, schemas."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import jsonschema_rs
@@ -26,12 +27,27 @@ _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters':
 
 def parse_tools(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
     """The `tools` parameter, or a list of tools that was found elsewhere."""
+    return _all(values, path, _tool)
+
+
+def parse_functions(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
+    """The same where functions are all that is served: whatever else is declared is taken unread."""
+    return _all(values, path, _function_or_unread)
+
+
+def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> tuple[Tool, ...]:
     if len(values) > MAX_TOOLS:
         message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
         raise InvalidRequest(message, param=path, code="array_above_max_length")
-    tools = tuple(_tool(value, f"{path}[{index}]") for index, value in enumerate(values))
+    tools = tuple(parse(value, f"{path}[{index}]") for index, value in enumerate(values))
     _refuse_duplicates(tools, path)
     return tools
+
+
+def _function_or_unread(value: object, path: str) -> Tool:
+    body = as_object(value, path)
+    kind = convert(required(body, "type", path), str, f"{path}.type")
+    return _callable(body, path) if kind == "function" else HostedTool(kind, body)
 
 
 def _tool(value: object, path: str) -> Tool:

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import Item
+from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.tools import Tool, ToolChoice
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -116,17 +117,21 @@ class RawCreate(CreateBody, frozen=True, kw_only=True):
     """The body as it comes: the liberal parts are still plain JSON."""
 
     input: str | list[Any] | None = None
+    n: Any = None
+    """No parameter of this API; some profiles say so."""
     tools: list[Any] | None = None
     tool_choice: str | JsonObject | None = None
 
 
 class CreateResponse(Struct, frozen=True, kw_only=True):
-    """A validated request: `params` by type, the items, the tools and the choice by the parser."""
+    """A validated request: `params` by type, the items, the tools and the choice by the parser. Its profile
+    says how it is understood and how it is answered."""
 
     params: CreateBody
     items: tuple[Item, ...]
     tools: tuple[Tool, ...]
     tool_choice: ToolChoice
+    profile: Profile = OPENAI
 
     @property
     def stored(self) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import fields, replace
 
 from antiphon.protocol.content import JsonObject
@@ -97,14 +97,17 @@ class Response(Struct, frozen=True, kw_only=True):
     user: str | None = None
     downgrades: list[str] | UnsetType = UNSET
     """Antiphon's own: what of the request was emulated or left out, and why. Absent when nothing was."""
+    created: int | UnsetType = UNSET
+    debug: JsonObject | UnsetType = field(default=UNSET, name="_proxy")
+    """These two are set only where a response leaves, by the profiles that show them (`shape.py`)."""
 
 
 _PLAIN_TEXT = TextFormat(type="text")
 _BLANK = Response(id="", created_at=0, model="", text=TextOptions(_PLAIN_TEXT, "medium"))
 _ECHOED = tuple(
-    field.name
-    for field in fields(CreateBody)
-    if field.name
+    param.name
+    for param in fields(CreateBody)
+    if param.name
     in {own.name for own in fields(Response)} - {"conversation", "service_tier", "store", "text"}
 )
 """Parameters that come back as they were given; what was not given has the default of `Response`."""

@@ -10,15 +10,12 @@ from collections.abc import Iterable
 import msgspec
 
 from antiphon.protocol.events import Event, OutputTextDelta
+from antiphon.protocol.shape import Shape
 
-DONE = b"data: [DONE]\n\n"
 COMMENT = b": still here\n\n"
 """What is sent after some silence, so that nothing on the way gives up."""
 
 _encode = msgspec.json.encode
-_EVENT_HEADS: dict[type[Event], bytes] = {
-    kind: f"event: {kind.__struct_config__.tag}\ndata: ".encode() for kind in Event.__subclasses__()
-}
 _DELTA_HEAD = (
     b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":'
 )
@@ -27,9 +24,10 @@ _DELTA_HEAD = (
 class SseRenderer:
     """Renders the events of one stream."""
 
-    __slots__ = ("_content_index", "_item_id", "_middle")
+    __slots__ = ("_content_index", "_item_id", "_middle", "_shape")
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape | None = None) -> None:
+        self._shape = shape or Shape()
         self._item_id = ""
         self._content_index = 0
         self._middle = b""
@@ -46,7 +44,8 @@ class SseRenderer:
                     % (_DELTA_HEAD, event.sequence_number, self._middle, _encode(event.delta))
                 )
             else:
-                pieces.append(b"%b%b\n\n" % (_EVENT_HEADS[type(event)], _encode(event)))
+                kind, body = self._shape.encode_event(event)
+                pieces.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), body))
         return b"".join(pieces)
 
     def _open(self, event: OutputTextDelta) -> None:

@@ -9,7 +9,8 @@ from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.casing import Case, to_json
 from antiphon.orchestrator.events import END, AgentEvent, AgentFailed
 from antiphon.orchestrator.models import AgentExecuteResponse
-from antiphon.protocol.sse import COMMENT, DONE
+from antiphon.protocol.profile import DONE
+from antiphon.protocol.sse import COMMENT
 from antiphon.server.exchange import Exchange
 from antiphon.server.query import Query
 

@@ -4,10 +4,13 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired
 from antiphon.orchestrator.agent import AgentServices
+from antiphon.protocol.gate import stateless
+from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
 from antiphon.server.auth import Keys
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.guard import Head, HostGuard, check_origin, read_head
@@ -25,7 +28,7 @@ from antiphon.server.routing import Endpoint, RouteTable
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
-from antiphon.server.websocket.door import WebSocketDoor
+from antiphon.server.websocket.door import Guest, WebSocketDoor
 from antiphon.service.keys import DELETE, READ, WRITE
 from antiphon.service.services import Services
 
@@ -85,6 +88,7 @@ class AppOptions:
     body_timeout: float = 30.0
     websocket: bool = True
     heartbeat: float = 10.0
+    profiles: Profiles = DEFAULT_PROFILES
 
 
 class App:
@@ -162,14 +166,14 @@ class App:
         routes = ConversationRoutes(services.conversations, self._bodies())
         one, items = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
         return {
-            "POST /v1/conversations": Endpoint(routes.create, WRITE),
-            f"GET {one}": Endpoint(routes.retrieve, READ),
-            f"POST {one}": Endpoint(routes.update, WRITE),
-            f"DELETE {one}": Endpoint(routes.delete, DELETE),
-            f"POST {items}": Endpoint(routes.add_items, WRITE),
-            f"GET {items}": Endpoint(routes.list_items, READ),
-            f"GET {items}/{{item_id}}": Endpoint(routes.retrieve_item, READ),
-            f"DELETE {items}/{{item_id}}": Endpoint(routes.delete_item, DELETE),
+            "POST /v1/conversations": Endpoint(routes.create, WRITE, stateful=True),
+            f"GET {one}": Endpoint(routes.retrieve, READ, stateful=True),
+            f"POST {one}": Endpoint(routes.update, WRITE, stateful=True),
+            f"DELETE {one}": Endpoint(routes.delete, DELETE, stateful=True),
+            f"POST {items}": Endpoint(routes.add_items, WRITE, stateful=True),
+            f"GET {items}": Endpoint(routes.list_items, READ, stateful=True),
+            f"GET {items}/{{item_id}}": Endpoint(routes.retrieve_item, READ, stateful=True),
+            f"DELETE {items}/{{item_id}}": Endpoint(routes.delete_item, DELETE, stateful=True),
         }
 
     def _agent_routes(self, agents: AgentServices) -> dict[str, Endpoint]:
@@ -199,9 +203,14 @@ class App:
         return Bodies(self.lifetimes, self._options.max_body, self._options.body_timeout)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, send, head=Head(), request_id=self._new_request_id())
+        profiles = self._options.profiles
+        request_id = self._new_request_id()
+        exchange = Exchange(
+            scope, receive, send, head=Head(), request_id=request_id, profile=profiles.default
+        )
         try:
             exchange.head = read_head(scope["headers"])
+            exchange.profile = profiles.named(exchange.head.profile)
             await self._answer(exchange)
         except ClientGone:
             logger.info("request %s: the client left", exchange.request_id)
@@ -231,6 +240,8 @@ class App:
         endpoint, parameters = self.routes.find(exchange.method, exchange.path)
         if endpoint.scope is not None:
             caller.require(endpoint.scope)
+        if endpoint.stateful and not exchange.profile.state:
+            raise stateless(exchange.path)
         await endpoint.handler(exchange, *parameters)
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -239,11 +250,13 @@ class App:
         try:
             head = read_head(scope["headers"])
             door = self._door_at(scope["path"], head)
+            profile = self._options.profiles.named(head.profile)
         except AntiphonError as error:
             logger.info("request %s: %d %s", request_id, error.status, error.message)
             await refuse(scope, send, error, request_id)
             return
-        await door.serve(scope, receive, send, lambda: self._socket_tenant(head), request_id)
+        admit = partial(self._socket_tenant, head)
+        await door.serve(scope, receive, send, Guest(admit, profile, request_id))
 
     def _door_at(self, path: str, head: Head) -> WebSocketDoor:
         self._options.hosts.check(head.host)

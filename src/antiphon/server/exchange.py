@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 from antiphon.errors import AntiphonError, BodyTooLarge, UnsupportedMedia
+from antiphon.protocol.profile import OPENAI, Profile
+from antiphon.protocol.shape import error_wire
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.query import Query
@@ -36,12 +38,22 @@ class Exchange:
         "method",
         "path",
         "phase",
+        "profile",
         "receive",
         "request_id",
         "tenant",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, *, head: Head, request_id: str) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        head: Head,
+        request_id: str,
+        profile: Profile = OPENAI,
+    ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self._query_string: bytes = scope.get("query_string", b"")
@@ -50,6 +62,7 @@ class Exchange:
         self.head = head
         self.request_id = request_id
         self.phase: Literal["asked", "streaming", "answered"] = "asked"
+        self.profile = profile
         self.tenant = ""
 
     @property
@@ -116,14 +129,15 @@ class Exchange:
             headers = (*headers, (b"connection", b"close"))
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
-        payload = msgspec.json.encode({"error": error.to_wire()})
+        status, wire = error_wire(error, self.profile)
+        payload = msgspec.json.encode({"error": wire})
         if isinstance(error, BodyTooLarge):
-            await self._start_json(payload, error.status, headers)
+            await self._start_json(payload, status, headers)
             await self._send({"type": "http.response.body", "body": payload, "more_body": True})
             await self._discard_body()
             await self._send({"type": "http.response.body", "body": b""})
         else:
-            await self.send_json(payload, error.status, headers)
+            await self.send_json(payload, status, headers)
 
     async def _discard_body(self) -> None:
         """Let the client finish writing: closing before would reset the connection and lose the answer."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
+from antiphon.protocol.profile import HEADER
 
 MAX_HEADERS = 32 * 1024
 
@@ -20,7 +21,19 @@ class Head:
     content_length: bytes = b""
     content_encoding: bytes = b""
     authorization: bytes = b""
+    profile: bytes = b""
     origin: bytes | None = None
+
+
+_READ = {
+    b"host": "host",
+    b"content-type": "content_type",
+    b"content-length": "content_length",
+    b"content-encoding": "content_encoding",
+    b"authorization": "authorization",
+    b"origin": "origin",
+    HEADER.encode(): "profile",
+}
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
@@ -28,19 +41,10 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     head, size, hosts = Head(), 0, 0
     for name, value in headers:
         size += len(name) + len(value)
-        if name == b"host":
-            head.host = value
-            hosts += 1
-        elif name == b"content-type":
-            head.content_type = value
-        elif name == b"content-length":
-            head.content_length = value
-        elif name == b"authorization":
-            head.authorization = value
-        elif name == b"content-encoding":
-            head.content_encoding = value
-        elif name == b"origin":
-            head.origin = value
+        field = _READ.get(name)
+        if field is not None:
+            setattr(head, field, value)
+            hosts += name == b"host"
     if size > MAX_HEADERS:
         raise HeadersTooLarge(f"The request headers have {size} bytes; at most {MAX_HEADERS} are taken.")
     if hosts != 1 or not head.host:

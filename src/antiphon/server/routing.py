@@ -15,10 +15,12 @@ Handler = Callable[..., Awaitable[None]]
 
 
 class Endpoint(NamedTuple):
-    """A handler, and what a key must be allowed to do for it; None: any key will do."""
+    """A handler, and what a key must be allowed to do for it; None: any key will do. `stateful`: it is about
+    things that are kept between requests."""
 
     handler: Handler
     scope: str | None = None
+    stateful: bool = False
 
 
 Methods = dict[str, Endpoint]

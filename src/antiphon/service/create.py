@@ -33,6 +33,7 @@ from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.keeping import Keeper, StoreKeeper
+from antiphon.service.recovering import chunks_of
 from antiphon.service.resolve import (
     CONVERSATION_LEASE,
     Resolved,
@@ -125,12 +126,13 @@ class Run:
         self._place = place
         self._keeper = keeper
         self._prior = prior
-        self._routes = creator.router.routes(request.params.model)
+        self._routes = creator.router.routes(request.params.model, similar=request.profile.similar_models)
+        self._new_id = creator.ids.maker(request.profile.ids)
         self._resolved = Resolved(request)
         self._machine: Machine | None = None
         self._opening: list[Chunk] = []
         self._entered = 0.0
-        self.id = creator.ids.new("resp") if prior is None else prior.response.id
+        self.id = self._new_id("resp") if prior is None else prior.response.id
         self.ended = False
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
@@ -221,7 +223,7 @@ class Run:
             resolved = self._resolved = await self._resolve_again(self._prior)
         else:
             resolver = Resolver(
-                creator.store, creator.ids.new, creator.inherit_tools, place.tenant, place.session
+                creator.store, self._new_id, creator.inherit_tools, place.tenant, place.session
             )
             resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
         return model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
@@ -274,7 +276,7 @@ class Run:
                 if self._settled():
                     return
             said = False
-            batches = prepared.chunks()
+            batches = chunks_of(prepared, turn, attempt.route, self._creator.clock)
             try:
                 async for chunks in batches:
                     said = said or bool(chunks)
@@ -341,12 +343,16 @@ class Run:
         downgrades = [*(turn.downgrades if turn else ()), *(prepared.downgrades if prepared else ())]
         if downgrades:
             response = replace(response, downgrades=downgrades)
+        if request.profile.tools == "functions":
+            for note in downgrades:
+                logger.warning("response %s: %s", self.id, note)
         machine = self._machine = Machine(
             response,
-            new_id=creator.ids.new,
+            new_id=self._new_id,
             tools={tool.name: tool for tool in turn.tools} if turn else None,
             forbidden=turn.forbidden if turn else frozenset(),
             seal=creator.sealer.seal if _wants_seal(request) else None,
+            profile=request.profile,
             told=request.streamed or self._prior is not None,
         )
         begun = machine.start() if self._prior is None else machine.resume(self._prior.said)

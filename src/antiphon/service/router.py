@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from antiphon.backends.base import Backend, ModelInfo
 from antiphon.errors import BackendError, ModelNotFound
+from antiphon.service.similar_names import most_similar
+from antiphon.settings import TextCalls
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +25,12 @@ class Route:
     upstream: str = ""
     weight: float = 1.0
     priority: int = 0
+    text_calls: TextCalls = "off"
+    """How the model writes tool calls as text."""
 
-    def upstream_name(self, model: str) -> str:
-        """What the backend calls the model."""
-        return self.upstream or model
+    def upstream_name(self, asked: str) -> str:
+        """What the backend calls the model that was asked for."""
+        return self.upstream or (asked if self.model == WILDCARD else self.model)
 
 
 class Router:
@@ -42,9 +46,12 @@ class Router:
             else:
                 self._exact.setdefault(route.model, []).append(route)
 
-    def routes(self, model: str) -> list[Route]:
-        """The routes to try, best first: by priority, then at random by weight."""
+    def routes(self, model: str, *, similar: bool = False) -> list[Route]:
+        """The routes to try, best first: by priority, then at random by weight. `similar`: a model that does
+        not exist may be served by one with a similar name."""
         found = self._exact.get(model) or self._wildcard
+        if not found and similar:
+            found = self._exact.get(most_similar(model, self._exact) or "")
         if not found:
             known = ", ".join(f"'{name}'" for name in sorted(self._exact)[:20]) or "none"
             raise ModelNotFound(f"The model '{model}' does not exist here. Known models: {known}.")

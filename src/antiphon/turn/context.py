@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, UnsetType
+from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.items import Item
+from antiphon.protocol.items import Item, Message
+from antiphon.protocol.profile import Profile
 from antiphon.protocol.requests import CreateBody, CreateResponse
 from antiphon.protocol.tools import (
     AllowedTools,
@@ -24,6 +26,7 @@ from antiphon.protocol.tools import (
     ToolChoice,
     ToolRef,
 )
+from antiphon.turn.wording import worded
 
 
 class TurnTool(Struct, frozen=True, kw_only=True):
@@ -92,19 +95,48 @@ def build_turn(
     Hosted tools that nothing serves are refused, or left out and reported if their type is in
     `ignored_tools`.
     """
-    notes = list(downgrades)
-    tools = _flatten(request.tools, ignored_tools, notes)
-    visible, choice = _choose(request.tool_choice, tools)
+    notes, profile, params = list(downgrades), request.profile, request.params
+    declared = _functions(request.tools, notes) if profile.tools == "functions" else request.tools
+    tools = _flatten(declared, ignored_tools, notes)
+    visible, choice = _choose(_narrowed(request.tool_choice, tools, profile, notes), tools)
+    shown = worded(request.items if items is None else items, profile)
+    if profile.roles == "user" and params.instructions:
+        shown = (Message(role="user", content=params.instructions), *shown)
+        params, history = replace(params, instructions=None), history + 1
     return TurnRequest(
         model=model,
-        params=request.params,
-        items=request.items if items is None else tuple(items),
+        params=params,
+        items=shown,
         tools=visible,
         choice=choice,
         history=history,
         forbidden=frozenset(tool.name for tool in tools) - frozenset(tool.name for tool in visible),
         downgrades=tuple(notes),
     )
+
+
+def _functions(tools: Sequence[Tool], downgrades: list[str]) -> list[Tool]:
+    """The functions among the tools."""
+    for tool in tools:
+        if not isinstance(tool, FunctionTool):
+            kind = tool.type if isinstance(tool, HostedTool) else str(tool.__struct_config__.tag)
+            downgrades.append(f"tool '{kind}' is not a function and was left out")
+    return [tool for tool in tools if isinstance(tool, FunctionTool)]
+
+
+def _narrowed(
+    choice: ToolChoice, tools: tuple[TurnTool, ...], profile: Profile, downgrades: list[str]
+) -> ToolChoice:
+    """The choice, in a profile that knows of no named tools."""
+    if profile.named_choice == "named" or not isinstance(choice, ToolRef):
+        return choice
+    if profile.tools == "functions" and choice.type != "function":
+        downgrades.append(
+            f"tool_choice names the tool '{choice.type}', which was left out: the model chooses"
+        )
+        return "auto"
+    _find(choice, tools, "tool_choice")
+    return "required"
 
 
 def _flatten(tools: Sequence[Tool], ignored: frozenset[str], downgrades: list[str]) -> tuple[TurnTool, ...]:
@@ -175,7 +207,7 @@ def _choose(
             return tools, "auto"
         case "required":
             if not tools:
-                message = "'tool_choice' is 'required', but no tool is declared in 'tools'."
+                message = "'tool_choice' is 'required', but 'tools' declares no tool that is served here."
                 raise InvalidRequest(message, param="tool_choice", code="invalid_value")
             return tools, "required"
         case ToolRef():

@@ -81,6 +81,10 @@ class OpenMessage:
         self._logprobs.extend(logprobs)
         self._emit(OutputTextDelta, self.id, self.output_index, self.content_index, delta, list(logprobs))
 
+    def begin_text(self) -> None:
+        """Begin a text before its first word."""
+        self._switch("text")
+
     def refusal(self, delta: str) -> None:
         """More of a refusal."""
         self._switch("refusal")

@@ -33,6 +33,7 @@ from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.alone import SoleEngine, lock_path
 from antiphon.wiring.backends import open_routes
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
+from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
 from antiphon.wiring.stores import open_stores
 
@@ -192,6 +193,7 @@ def build_app(
         body_timeout=server.body_timeout,
         websocket=server.websocket,
         heartbeat=server.heartbeat,
+        profiles=make_profiles(settings),
     )
     ids = make_ids()
     return App(partial(_serve, settings, routes, keys), lambda: ids.new("req"), options, on_started)

@@ -9,7 +9,8 @@ from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.backends.registry import Deadlines, Endpoint, default_endpoint, endpoint_kind
 from antiphon.service.router import Route
-from antiphon.settings import ModelRow, Settings, UpstreamSettings
+from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
+from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder
 
 
@@ -19,7 +20,12 @@ def open_routes(settings: Settings, stack: AsyncExitStack) -> list[Route]:
     for row in settings.upstreams:
         backend = ChatCompletionsBackend(make_endpoint(row, settings.server.heartbeat))
         stack.push_async_callback(backend.aclose)
-        routes += [_route(model, backend) for model in row.models]
+        text_calls = row.text_calls or endpoint_kind(row.kind).text_calls
+        routes += [_route(model, backend, text_calls) for model in row.models]
+    if settings.codex.enabled:
+        codex = make_codex_backend(settings)
+        stack.push_async_callback(codex.aclose)
+        routes += [_route(model, codex) for model in settings.codex.models]
     if settings.serves_local_model:
         local = make_local_backend(settings)
         stack.push_async_callback(local.aclose)
@@ -27,9 +33,16 @@ def open_routes(settings: Settings, stack: AsyncExitStack) -> list[Route]:
     return routes
 
 
-def _route(model: str | ModelRow, backend: Backend) -> Route:
+def _route(model: str | ModelRow, backend: Backend, text_calls: TextCalls = "off") -> Route:
     row = ModelRow(model) if isinstance(model, str) else model
-    return Route(row.name, backend, row.upstream, row.weight, row.priority)
+    return Route(
+        row.name,
+        backend,
+        row.upstream,
+        row.weight,
+        row.priority,
+        text_calls=row.text_calls or text_calls,
+    )
 
 
 def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:

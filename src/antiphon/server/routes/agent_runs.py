@@ -15,7 +15,8 @@ from antiphon.orchestrator.casing import Case
 from antiphon.orchestrator.request_parser import parse_run_request
 from antiphon.orchestrator.run_object import run_object, whole_run
 from antiphon.orchestrator.run_tree import response_of, tree_of
-from antiphon.protocol.sse import COMMENT, DONE
+from antiphon.protocol.profile import DONE
+from antiphon.protocol.sse import COMMENT
 from antiphon.server.agent_stream import asked_case, render
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.lifetime import Lifetimes

@@ -6,7 +6,7 @@ import msgspec
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.item_lists import list_items
-from antiphon.protocol.sse import DONE
+from antiphon.protocol.shape import Shape
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import Lifetimes
 from antiphon.service.stored import StoredResponses
@@ -34,7 +34,7 @@ class StoredRoutes:
             message = "'starting_after' is about a stream. Send 'stream=true' with it, or leave it out."
             raise InvalidRequest(message, param="starting_after")
         response = await self._stored.retrieve(exchange.tenant, response_id)
-        await exchange.send_json(msgspec.json.encode(response))
+        await exchange.send_json(Shape(exchange.profile).encode(response))
 
     async def delete(self, exchange: Exchange, response_id: str) -> None:
         """Forget it; if it is still being made, it is cancelled first."""
@@ -45,7 +45,7 @@ class StoredRoutes:
     async def cancel(self, exchange: Exchange, response_id: str) -> None:
         """End a response that is made in the background."""
         response = await self._stored.background.cancel(exchange.tenant, response_id)
-        await exchange.send_json(msgspec.json.encode(response))
+        await exchange.send_json(Shape(exchange.profile).encode(response))
 
     async def input_items(self, exchange: Exchange, response_id: str) -> None:
         """A page of what went into a response."""
@@ -65,4 +65,4 @@ class StoredRoutes:
                 await exchange.send_events(piece)
         if not exchange.started:
             await exchange.start_stream()
-        await exchange.end_stream(DONE)
+        await exchange.end_stream(exchange.profile.end)

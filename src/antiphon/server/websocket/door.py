@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from typing import NamedTuple
 
 from antiphon.errors import Unavailable
+from antiphon.protocol.profile import Profile
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import Channel, refuse
@@ -15,6 +17,14 @@ from antiphon.service.session import ConnectionMemory
 logger = logging.getLogger(__name__)
 
 
+class Guest(NamedTuple):
+    """Who comes in: how it is admitted to each turn, and how it wants to be spoken to."""
+
+    admit: Admit
+    profile: Profile
+    request_id: str
+
+
 class WebSocketDoor:
     """Serves sockets whose key, Host and Origin were checked already."""
 
@@ -23,23 +33,24 @@ class WebSocketDoor:
         self._lifetimes = lifetimes
         self._limits = limits
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, admit: Admit, request_id: str) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send, guest: Guest) -> None:
         """One connection, from its handshake to its end."""
         if self._lifetimes.draining:
-            await refuse(scope, send, Unavailable(), request_id)
+            await refuse(scope, send, Unavailable(), guest.request_id)
             return
         channel = Channel(receive, send)
-        await channel.accept(request_id)
+        await channel.accept(guest.request_id)
         shared = Shared(
             creator=self._creator,
             lifetimes=self._lifetimes,
             channel=channel,
             memory=ConnectionMemory(),
             turns=asyncio.Semaphore(self._limits.responses),
-            admit=admit,
-            request_id=request_id,
+            admit=guest.admit,
+            profile=guest.profile,
+            request_id=guest.request_id,
         )
         try:
             await Connection(shared, self._limits).serve()
         except ClientGone:
-            logger.info("request %s: the client left", request_id)
+            logger.info("request %s: the client left", guest.request_id)

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError
 from antiphon.protocol.events import ErrorEvent, Event, ResponseFailed
 from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
+from antiphon.protocol.profile import Profile
+from antiphon.protocol.requests import StreamOptions
+from antiphon.protocol.shape import Shape
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.websocket.channel import Channel
 from antiphon.service.create import Creator, Run
@@ -34,6 +37,7 @@ class Shared:
     memory: ConnectionMemory
     turns: asyncio.Semaphore
     admit: Admit
+    profile: Profile
     request_id: str
     ending: AntiphonError | None = None
     """Why no turn is begun any more."""
@@ -44,7 +48,8 @@ class Lane:
 
     def __init__(self, shared: Shared, stream_id: str | None) -> None:
         self._shared = shared
-        self._writer = FrameWriter(stream_id)
+        self._writer = FrameWriter(stream_id, shared.profile)
+        self._shape = Shape(shared.profile)
         self._session = shared.memory.session()
         self._unsent: deque[Event] = deque()
         self.waiting: deque[Frame] = deque()
@@ -84,7 +89,8 @@ class Lane:
         if shared.ending is not None:
             raise shared.ending
         tenant = shared.admit()
-        create = parse_create_frame(frame.body)
+        create = parse_create_frame(frame.body, shared.profile)
+        self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
         if create.generate:
             await self._play(shared.creator.start(create.request, tenant, self._session), frame)
         else:
@@ -115,7 +121,7 @@ class Lane:
             self._evict_parent(frame)
         self._unsent.extend(_with_one_end(events))
         while self._unsent:
-            await self._shared.channel.send(self._writer.event(self._unsent[0]))
+            await self._shared.channel.send(self._writer.event(self._unsent[0], self._shape))
             self._unsent.popleft()
 
     async def _refuse(self, frame: Frame, error: AntiphonError) -> None:

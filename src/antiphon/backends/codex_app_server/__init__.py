@@ -1,0 +1,1 @@
+"""The codex dialect: `codex app-server`, JSON-RPC on the standard streams of a child process."""

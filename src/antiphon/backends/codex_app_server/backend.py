@@ -1,0 +1,119 @@
+"""`CodexBackend`: runs turns on `codex app-server`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from antiphon.backends.base import ModelInfo
+from antiphon.backends.codex_app_server.child import ChildOptions
+from antiphon.backends.codex_app_server.parking import Parking
+from antiphon.backends.codex_app_server.pulse import with_pulse
+from antiphon.backends.codex_app_server.request import CodexRequest, ThreadOptions, build_request
+from antiphon.backends.codex_app_server.rpc import decode
+from antiphon.backends.codex_app_server.supervisor import Supervisor
+from antiphon.backends.codex_app_server.thread import Thread
+from antiphon.backends.codex_app_server.wire import ModelList
+from antiphon.errors import BackendError, Unavailable
+from antiphon.turn.chunks import Chunk, Failed
+from antiphon.turn.context import TurnRequest
+
+MODELS_PATIENCE = 10.0
+
+Batches = AsyncGenerator[Sequence[Chunk], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much at once, and how long."""
+
+    turns: int = 4
+    silence: float = 300.0
+    tools: float = 600.0
+    heartbeat: float = 10.0
+
+
+class CodexBackend:
+    """One child process for all turns; it is started by the first one."""
+
+    name = "codex"
+
+    def __init__(
+        self, child: ChildOptions, thread: ThreadOptions, limits: Limits, *, pause: float = 0.5
+    ) -> None:
+        self.limits = limits
+        self.slots = asyncio.Semaphore(limits.turns)
+        self.parking = Parking(limits.tools)
+        self.supervisor = Supervisor(child, pause=pause)
+        self._thread = thread
+
+    def prepare(self, turn: TurnRequest) -> "CodexTurn":
+        """Translate a turn."""
+        return CodexTurn(build_request(turn, self._thread), self)
+
+    async def models(self) -> Sequence[ModelInfo]:
+        """What `model/list` says."""
+        child = await self.supervisor.child()
+        found: list[ModelInfo] = []
+        cursor: str | None = None
+        while True:
+            answer = await child.call("model/list", {"cursor": cursor}, patience=MODELS_PATIENCE)
+            page = decode(answer, ModelList)
+            found += [ModelInfo(model.id, owned_by=self.name) for model in page.data]
+            if page.next_cursor is None or page.next_cursor == cursor:
+                return found
+            cursor = page.next_cursor
+
+    async def aclose(self) -> None:
+        """End the child, and with it all turns."""
+        self.parking.clear()
+        await self.supervisor.aclose()
+
+
+class CodexTurn:
+    """One turn: a thread of its own, or one that waited for the tool outputs that this turn brings."""
+
+    def __init__(self, request: CodexRequest, backend: CodexBackend) -> None:
+        self.downgrades = request.downgrades
+        self.request = request
+        self._backend = backend
+
+    async def chunks(self) -> Batches:
+        """Run it."""
+        said = False
+        try:
+            async with aclosing(with_pulse(self._run(), self._backend.limits.heartbeat)) as batches:
+                async for batch in batches:
+                    said = said or bool(batch)
+                    yield batch
+        except (BackendError, Unavailable) as error:
+            if not said:
+                raise
+            yield [Failed(error)]
+
+    async def _run(self) -> Batches:
+        async with self._backend.slots:
+            thread = await self._thread()
+            parked = False
+            try:
+                async with aclosing(thread.batches()) as batches:
+                    async for batch in batches:
+                        if thread.open_calls:
+                            # Before it is told: the outputs may come at once, and take the thread over.
+                            self._backend.parking.put(thread, self.request)
+                            parked = True
+                        yield batch
+                        if parked:
+                            break
+                self._backend.supervisor.worked()
+            finally:
+                if not parked:
+                    thread.close()
+
+    async def _thread(self) -> Thread:
+        thread = self._backend.parking.take(self.request)
+        if thread is not None:
+            thread.answer(self.request.outputs)
+            return thread
+        child = await self._backend.supervisor.child()
+        return await Thread.open(child, self.request, silence=self._backend.limits.silence)

@@ -1,0 +1,146 @@
+"""From items to the history of a codex thread.
+
+Codex takes items of the Responses API (`thread/inject_items`): roles, calls and outputs stay what they are.
+What it cannot take is refused with the path of the part; nothing that the model should see is left out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import (
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    JsonObject,
+    MessagePart,
+    OutputText,
+    Refusal,
+)
+from antiphon.protocol.items import (
+    BEARING_ITEMS,
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.protocol.stored_items import item_type
+from antiphon.turn.context import TurnRequest
+
+OUTPUT = "function_call_output"
+
+
+def thread_items(turn: TurnRequest, notes: list[str]) -> list[JsonObject]:
+    """The whole conversation, as codex takes it. `notes` are told what is left out."""
+    history = _History(turn, notes)
+    for index, item in enumerate(turn.items):
+        history.add(item, turn.param(index))
+    return history.items
+
+
+class _History:
+    """The conversation so far."""
+
+    def __init__(self, turn: TurnRequest, notes: list[str]) -> None:
+        self.items: list[JsonObject] = []
+        self._turn = turn
+        self._notes = notes
+        self._called: set[str] = set()
+
+    def add(self, item: Item, path: str) -> None:
+        """One more item."""
+        match item:
+            case Message():
+                self.items.append(_message(item, f"{path}.content"))
+            case FunctionCall():
+                self._call(item, item.arguments or "{}")
+            case CustomToolCall():
+                self._call(item, msgspec.json.encode({"input": item.input}).decode())
+            case FunctionCallOutput() | CustomToolCallOutput():
+                self._output(item, path)
+            case Reasoning():
+                self._notes.append("reasoning in the input is left out: codex does not take it back")
+            case OpaqueItem():
+                self._leave_out(item, path)
+            case Compaction() | CompactionTrigger():
+                # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
+                message = f"An item of type '{item_type(item)}' cannot be sent to a model as it is."
+                raise Unsupported(message, param=path, code="unsupported_item")
+            case ItemReference():
+                raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
+
+    def _call(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
+        self._called.add(item.call_id)
+        name = self._turn.flat_name(item.name, item.namespace)
+        self.items.append(
+            {"type": "function_call", "call_id": item.call_id, "name": name, "arguments": arguments}
+        )
+
+    def _output(self, item: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
+        if item.call_id not in self._called:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        output: Any = item.output
+        if isinstance(item.output, list):
+            output = [_part(part, f"{path}.output[{index}]") for index, part in enumerate(item.output)]
+        self.items.append({"type": OUTPUT, "call_id": item.call_id, "output": output})
+
+    def _leave_out(self, item: OpaqueItem, path: str) -> None:
+        if item.type in BEARING_ITEMS:
+            message = f"codex cannot read an item of type '{item.type}'. Remove it from 'input'."
+            raise Unsupported(message, param=path, code="unsupported_item")
+        self._notes.append(f"items of type '{item.type}' are left out: codex cannot read them")
+
+
+def _message(item: Message, path: str) -> JsonObject:
+    role = "developer" if item.role == "system" else item.role
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": _content(item.content, kind, path)}
+
+
+def _content(content: str | Sequence[MessagePart], kind: str, path: str) -> list[JsonObject]:
+    if isinstance(content, str):
+        return [{"type": kind, "text": content}]
+    parts = [_part(part, f"{path}[{index}]") for index, part in enumerate(content)]
+    if kind == "output_text" and any(part["type"] == "input_image" for part in parts):
+        raise Unsupported("Only user messages and tool outputs may hold images.", param=path)
+    return [{**part, "type": kind} if "text" in part else part for part in parts]
+
+
+def _part(part: MessagePart, path: str) -> JsonObject:
+    match part:
+        case InputText() | OutputText():
+            return {"type": "input_text", "text": part.text}
+        case Refusal():
+            return {"type": "input_text", "text": part.refusal}
+        case InputImage():
+            return _image(part, path)
+        case InputFile():
+            message = "codex does not take files. Send the text of the file as 'input_text'."
+            raise Unsupported(message, param=path)
+        case InputAudio():
+            raise Unsupported("codex does not take sound here.", param=path)
+
+
+def _image(part: InputImage, path: str) -> JsonObject:
+    if part.image_url is None:
+        if part.file_id is None:
+            message = f"Missing required parameter: '{path}.image_url'."
+            raise InvalidRequest(message, param=f"{path}.image_url", code="missing_required_parameter")
+        message = "Uploaded files are not supported here. Send the image itself in 'image_url'."
+        raise Unsupported(message, param=f"{path}.file_id")
+    if not part.image_url.startswith(("https://", "data:")):
+        message = "An image URL must begin with 'https://' or 'data:'."
+        raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
+    image: JsonObject = {"type": "input_image", "image_url": part.image_url}
+    return image if part.detail is None else {**image, "detail": part.detail}

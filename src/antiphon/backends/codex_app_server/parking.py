@@ -1,0 +1,79 @@
+"""Turns that wait for the outputs of tools, between the response that calls them and the one that answers."""
+
+import asyncio
+from dataclasses import dataclass
+
+from antiphon.backends.codex_app_server.request import CodexRequest
+from antiphon.backends.codex_app_server.thread import Thread
+from antiphon.protocol.content import JsonObject
+
+CAPACITY = 64
+"""Most turns that wait at once; the oldest one is given up for a new one."""
+
+
+@dataclass(eq=False, slots=True)
+class _Parked:
+    thread: Thread
+    length: int
+    fingerprint: bytes
+    timer: asyncio.TimerHandle
+
+
+class Parking:
+    """Waiting turns. Each is given up after `patience` seconds."""
+
+    def __init__(self, patience: float, capacity: int = CAPACITY) -> None:
+        self._patience = patience
+        self._capacity = capacity
+        self._parked: list[_Parked] = []
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def put(self, thread: Thread, request: CodexRequest) -> None:
+        """Keep a turn that was asked for by `request` and has called tools."""
+        if len(self._parked) >= self._capacity:
+            self._give_up(self._parked[0])
+        length = len(request.items)
+        timer = asyncio.get_running_loop().call_later(self._patience, lambda: self._give_up(parked))
+        parked = _Parked(thread, length, request.fingerprint(length), timer)
+        self._parked.append(parked)
+
+    def take(self, request: CodexRequest) -> Thread | None:
+        """The turn that `request` goes on with: the same question, the turn's own words, then the outputs of
+        exactly its calls. Ids alone would not do: models write them, and two clients may have the same."""
+        for parked in self._parked:
+            if _continues(request, parked):
+                self._remove(parked)
+                return parked.thread
+        return None
+
+    def clear(self) -> None:
+        """Give all up."""
+        for parked in list(self._parked):
+            self._give_up(parked)
+
+    def _give_up(self, parked: _Parked) -> None:
+        self._remove(parked)
+        parked.thread.close()
+
+    def _remove(self, parked: _Parked) -> None:
+        parked.timer.cancel()
+        self._parked.remove(parked)
+
+
+def _continues(request: CodexRequest, parked: _Parked) -> bool:
+    calls = parked.thread.open_calls
+    return (
+        parked.thread.alive
+        and frozenset(request.outputs) == calls
+        and all(_is_own(item, calls) for item in request.said_after(parked.length))
+        and request.fingerprint(parked.length) == parked.fingerprint
+    )
+
+
+def _is_own(item: JsonObject, calls: frozenset[str]) -> bool:
+    """Whether the turn itself has said this item."""
+    if item["type"] == "function_call":
+        return item["call_id"] in calls
+    return item["type"] == "message" and item["role"] == "assistant"

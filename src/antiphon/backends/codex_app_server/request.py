@@ -1,0 +1,220 @@
+"""From a turn to what codex is asked: a thread, its history, and one turn in it. Pure."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from itertools import takewhile
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, UnsetType
+
+from antiphon.backends.codex_app_server.history import OUTPUT, thread_items
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.requests import CreateBody, TextFormat
+from antiphon.turn.context import TurnRequest, TurnTool
+
+DEFAULT_MODEL = "codex"
+"""The name that stands for the model that codex itself is configured with."""
+
+PERSONA = "You are a helpful assistant. Use the given tools when they help."
+"""In place of codex's own prompt, which describes tools that are off."""
+
+_FEATURES = (
+    "apps",
+    "goals",
+    "hooks",
+    "image_generation",
+    "multi_agent",
+    "plugins",
+    "shell_tool",
+    "unified_exec",
+    "view_image",
+)
+NO_TOOLS_OF_ITS_OWN: JsonObject = {
+    "web_search": "disabled",
+    "project_doc_max_bytes": 0,
+    "include_environment_context": False,
+    "include_permissions_instructions": False,
+    "include_apps_instructions": False,
+    "include_collaboration_mode_instructions": False,
+    "skills": {"include_instructions": False},
+    "tools": {"experimental_request_user_input": {"enabled": False}},
+    "features": dict.fromkeys(_FEATURES, False),
+}
+"""The part of codex's configuration that makes it a model rather than an agent."""
+
+_NOT_SENT = {
+    "frequency_penalty": 0,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "presence_penalty": 0,
+    "prompt_cache_key": None,
+    "prompt_cache_options": None,
+    "prompt_cache_retention": None,
+    "safety_identifier": None,
+    "temperature": 1,
+    "top_logprobs": 0,
+    "top_p": 1,
+}
+"""What codex has no field for, each with the value that says the same as none."""
+_LOGPROBS = "message.output_text.logprobs"
+_NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
+
+
+class ThreadOptions(Struct, frozen=True):
+    """What all threads have in common."""
+
+    folder: str
+    sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
+    own_tools: bool = False
+
+
+class CodexRequest(Struct, frozen=True):
+    """One turn in codex's terms."""
+
+    thread: JsonObject
+    items: list[JsonObject]
+    turn: JsonObject
+    tools: tuple[str, ...]
+    downgrades: tuple[str, ...]
+
+    @property
+    def outputs(self) -> Mapping[str, JsonObject]:
+        """The tool outputs that the history ends with, as answers to codex, by the ids of their calls."""
+        last = list(takewhile(lambda item: item["type"] == OUTPUT, reversed(self.items)))
+        return {item["call_id"]: _tool_result(item["output"]) for item in reversed(last)}
+
+    def fingerprint(self, length: int) -> bytes:
+        """What is asked, with so many items of the history: who asks the same goes on with the same turn."""
+        return sha256(msgspec.json.encode([self.thread, self.turn, self.items[:length]])).digest()
+
+    def said_after(self, length: int) -> list[JsonObject]:
+        """The history behind `length` items, without the outputs at its end."""
+        return self.items[length : len(self.items) - len(self.outputs)]
+
+
+def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
+    """Translate a turn."""
+    notes: list[str] = []
+    asks = [turn.params.instructions] if turn.params.instructions else []
+    items = thread_items(turn, notes)
+    tools = [_tool(tool, notes) for tool in turn.tools]
+    _ask_for_choice(turn, notes, asks)
+    request = _turn_options(turn.params, notes, asks)
+    _note_not_sent(turn, notes)
+    return CodexRequest(
+        thread=_thread(turn.model, options, "\n\n".join(asks), tools),
+        items=items,
+        turn=request,
+        tools=tuple(tool.name for tool in turn.tools),
+        downgrades=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _thread(model: str, options: ThreadOptions, instructions: str, tools: list[JsonObject]) -> JsonObject:
+    thread: JsonObject = {
+        "cwd": options.folder,
+        "sandbox": options.sandbox,
+        "approvalPolicy": "never",
+        "ephemeral": True,
+        # They tell when a call of the model has ended, what it cost, and its calls as the model wrote them.
+        "experimentalRawEvents": True,
+    }
+    if model != DEFAULT_MODEL:
+        thread["model"] = model
+    if instructions:
+        thread["developerInstructions"] = instructions
+    if tools:
+        thread["dynamicTools"] = tools
+    if not options.own_tools:
+        thread |= {"baseInstructions": PERSONA, "environments": [], "config": NO_TOOLS_OF_ITS_OWN}
+    return thread
+
+
+def _tool(tool: TurnTool, notes: list[str]) -> JsonObject:
+    if tool.strict:
+        notes.append("'strict' of tools is not sent: codex does not take it")
+    description, parameters = tool.description, tool.parameters
+    if tool.kind == "custom":
+        description, parameters = _custom(tool, notes)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": description or "",
+        "inputSchema": _NO_PARAMETERS if parameters is None else parameters,
+    }
+
+
+def _custom(tool: TurnTool, notes: list[str]) -> tuple[str, JsonObject]:
+    """A tool that takes free text is a function with one string, `input`."""
+    lines = [tool.description] if tool.description else []
+    if tool.grammar is not None and tool.grammar.type == "grammar":
+        lines.append(f"The input must follow this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}")
+        notes.append(
+            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced"
+        )
+    text = {"type": "string", "description": "The whole input of the tool, as text."}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"input": text},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    return "\n\n".join(lines), schema
+
+
+def _ask_for_choice(turn: TurnRequest, notes: list[str], asks: list[str]) -> None:
+    if turn.choice in ("auto", "none"):
+        return  # with "none" the model is shown no tools
+    names = ", ".join(tool.name for tool in turn.tools)
+    asks.append(f"You must answer by calling one of these tools, and not with text: {names}.")
+    notes.append("tool_choice is asked for in the prompt: codex does not enforce it")
+
+
+def _turn_options(params: CreateBody, notes: list[str], asks: list[str]) -> JsonObject:
+    options: JsonObject = {}
+    if params.reasoning is not None:
+        if params.reasoning.effort is not None:
+            options["effort"] = params.reasoning.effort
+        if params.reasoning.summary is not None:
+            options["summary"] = params.reasoning.summary
+    if params.text is not None and params.text.format is not None:
+        _put_format(options, params.text.format, notes, asks)
+    return options
+
+
+def _put_format(options: JsonObject, form: TextFormat, notes: list[str], asks: list[str]) -> None:
+    if form.type == "json_object":
+        asks.append("Answer with one JSON object only.")
+        notes.append("JSON is asked for in the prompt: codex does not enforce it without a schema")
+    elif form.type == "json_schema" and not isinstance(form.schema, UnsetType):
+        options["outputSchema"] = form.schema
+        if form.strict is not True:
+            notes.append("the JSON schema is taken as strict: codex knows no other")
+
+
+def _note_not_sent(turn: TurnRequest, notes: list[str]) -> None:
+    params = turn.params
+    left = [name for name, usual in _NOT_SENT.items() if getattr(params, name) not in (None, usual)]
+    if _LOGPROBS in (params.include or ()):
+        left.append(f"include '{_LOGPROBS}'")
+    if params.text is not None and params.text.verbosity in ("low", "high"):
+        left.append("text.verbosity")
+    if params.service_tier not in (None, "auto", "default"):
+        left.append("service_tier")
+    if left:
+        notes.append(f"not sent to codex: {', '.join(left)}")
+    if turn.tools and params.parallel_tool_calls is False:
+        notes.append("'parallel_tool_calls' is not sent: codex may call several tools at once")
+
+
+def _tool_result(output: Any) -> JsonObject:
+    """A tool output in the form that codex wants it in."""
+    parts = [{"type": "input_text", "text": output}] if isinstance(output, str) else output
+    return {"success": True, "contentItems": [_result_part(part) for part in parts]}
+
+
+def _result_part(part: JsonObject) -> JsonObject:
+    if part["type"] == "input_image":
+        return {"type": "inputImage", "imageUrl": part["image_url"]}
+    return {"type": "inputText", "text": part["text"]}

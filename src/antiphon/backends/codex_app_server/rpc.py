@@ -1,0 +1,87 @@
+"""JSON-RPC as codex speaks it: one message a line, without the member `jsonrpc`. Sans-IO."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.backends.codex_app_server.wire import Message
+from antiphon.backends.redact import excerpt
+from antiphon.errors import BackendBroken
+
+Decoded = TypeVar("Decoded")
+
+MAX_LINE = 256 * 1024 * 1024
+"""Codex repeats the history that it is given, images and all."""
+METHOD_NOT_FOUND = -32601
+
+_DECODER = msgspec.json.Decoder(Message)
+
+
+class LineReader:
+    """Bytes in, messages out."""
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """The messages that these bytes complete; raises `BackendBroken` at what is none, not before."""
+        first, *others = data.split(b"\n")
+        self._keep(first)
+        for piece in others:
+            line = b"".join(self._pieces)
+            self._pieces, self._size = [], 0
+            if line.strip():
+                yield _decode(line)
+            self._keep(piece)
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise BackendBroken(f"codex sent a line of more than {self._limit} bytes.")
+
+
+def _decode(line: bytes) -> Message:
+    try:
+        message = _DECODER.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        message = Message()
+    if message.method is None and message.id is None:
+        raise BackendBroken(f"codex sent something that is not its protocol: {excerpt(line)}")
+    return message
+
+
+def decode(raw: Raw, kind: type[Decoded]) -> Decoded:
+    """What a message carries; raises `BackendBroken` if it is something else."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BackendBroken(f"codex sent something that is not its protocol: {error}.") from None
+
+
+def request_line(number: int, method: str, params: object) -> bytes:
+    """A request; the answer will carry its number."""
+    return _line({"id": number, "method": method, "params": params})
+
+
+def notification_line(method: str) -> bytes:
+    """A message that is not answered."""
+    return _line({"method": method})
+
+
+def result_line(number: int | str, result: object) -> bytes:
+    """The answer to a request of codex."""
+    return _line({"id": number, "result": result})
+
+
+def refusal_line(number: int | str, code: int, message: str) -> bytes:
+    """The refusal of a request of codex."""
+    return _line({"id": number, "error": {"code": code, "message": message}})
+
+
+def _line(message: dict[str, object]) -> bytes:
+    return msgspec.json.encode(message) + b"\n"

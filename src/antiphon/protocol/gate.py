@@ -1,0 +1,92 @@
+"""What a profile looks at first, in its own order, before the types of a request are read."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.parse import convert, decode, missing
+from antiphon.protocol.profile import Check, Profile
+from antiphon.protocol.requests import RawCreate
+
+R = TypeVar("R", bound=RawCreate)
+Given = Callable[[str], object]
+"""The value of a parameter; None if there is none."""
+
+STATE = ("previous_response_id", "conversation")
+SEND_HISTORY = "Send the full conversation history in 'input' instead."
+
+
+def decode_request(body: bytes, kind: type[R], profile: Profile, what: str = "The request body") -> R:
+    """Decode a request into its type; first what the profile checks, without what it ignores."""
+    if not profile.checks:
+        return decode(body, kind, what)
+    try:
+        raw = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_checked(body, kind, profile, what)
+    for check in profile.checks:
+        _CHECKS[check](partial(getattr, raw), profile)
+    return replace(raw, **dict.fromkeys(profile.ignored)) if profile.ignored else raw
+
+
+def _decode_checked(body: bytes, kind: type[R], profile: Profile, what: str) -> R:
+    """The same for a body that is not of the type: it may be so in a parameter that is ignored, and what the
+    profile checks is told before that."""
+    members = decode(body, dict[str, Any], what)
+    for check in profile.checks:
+        _CHECKS[check](members.get, profile)
+    return convert({name: value for name, value in members.items() if name not in profile.ignored}, kind, "")
+
+
+def stateless(param: str, way_out: str = SEND_HISTORY) -> Unsupported:
+    """The error for a reference to something that is not kept."""
+    message = f"'{param}' is not supported: nothing is kept between requests. {way_out}"
+    return Unsupported(message, param=param, code="unsupported_parameter")
+
+
+def _check_n(given: Given, _profile: Profile) -> None:
+    count: object = given("n")
+    if count is None:
+        return
+    if isinstance(count, str) and count.isdecimal():
+        count = int(count)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        message = "'n' must be 1: one request has one answer. Leave it out."
+        raise InvalidRequest(message, param="n", code="invalid_value")
+    if count > 1:
+        message = f"'n' is {count}, but a response is one answer. Leave it out, and send {count} requests."
+        raise Unsupported(message, param="n", code="n_unsupported")
+
+
+def refuse_state(given: Given) -> None:
+    """Refuse a request that stands on something that was kept."""
+    for name in STATE:
+        if given(name) is not None:
+            raise stateless(name)
+
+
+def _check_state(given: Given, profile: Profile) -> None:
+    if not profile.state:
+        refuse_state(given)
+
+
+def _check_model(given: Given, _profile: Profile) -> None:
+    if not given("model"):
+        raise missing("model")
+
+
+def _check_input(given: Given, profile: Profile) -> None:
+    if not given("input") and not (profile.instructions_suffice and given("instructions")):
+        raise missing("input", "Either 'input' or 'instructions' is required.")
+
+
+_CHECKS: Mapping[Check, Callable[[Given, Profile], None]] = {
+    "n": _check_n,
+    "state": _check_state,
+    "model": _check_model,
+    "input": _check_input,
+}

@@ -1,0 +1,98 @@
+"""How a response looks on the wire. Inside it is always the same object; a profile changes its outside."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError, BackendError
+from antiphon.protocol.events import (
+    Event,
+    ResponseCompleted,
+    ResponseCreated,
+    ResponseFailed,
+    ResponseIncomplete,
+    ResponseInProgress,
+    ResponseQueued,
+)
+from antiphon.protocol.items import CustomToolCall, FunctionCall
+from antiphon.protocol.profile import OPENAI, Profile
+from antiphon.protocol.requests import StreamOptions
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
+
+FinishWord = Literal["stop", "tool_calls", "length", "content_filter", "error", "cancelled"]
+
+NO_USAGE = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
+WITH_RESPONSE = (
+    ResponseCreated,
+    ResponseInProgress,
+    ResponseCompleted,
+    ResponseIncomplete,
+    ResponseFailed,
+    ResponseQueued,
+)
+
+_encode = msgspec.json.encode
+
+
+class Shape:
+    """The form in which one profile tells a response. `stream`: what the stream was asked to carry."""
+
+    __slots__ = ("_profile", "_tells_usage", "plain")
+
+    def __init__(self, profile: Profile = OPENAI, stream: StreamOptions | None = None) -> None:
+        self._profile = profile
+        self._tells_usage = profile.usage != "absent" or stream is None or stream.include_usage is True
+        self.plain = not (profile.created or profile.usage != "null" or profile.finish_reason == "body")
+        """Whether the response is told as it is."""
+
+    def encode(self, response: Response) -> bytes:
+        """A response as JSON."""
+        return _encode(response if self.plain else self._shaped(response))
+
+    def encode_event(self, event: Event) -> tuple[str, bytes]:
+        """An event as JSON, and its type."""
+        if self._profile.truncated == "completed" and isinstance(event, ResponseIncomplete):
+            event = ResponseCompleted(event.sequence_number, event.response)
+        if not self.plain and isinstance(event, WITH_RESPONSE):
+            event = replace(event, response=self._shaped(event.response))
+        return str(event.__struct_config__.tag), _encode(event)
+
+    def _shaped(self, response: Response) -> Response:
+        profile, changes = self._profile, dict[str, object]()
+        if profile.created:
+            changes["created"] = response.created_at
+        if profile.usage == "zeros":
+            changes["usage"] = response.usage or NO_USAGE
+        elif profile.usage == "absent" and (response.usage is None or not self._tells_usage):
+            changes["usage"] = UNSET  # what is UNSET is not encoded, whatever its type
+        if profile.finish_reason == "body" and (reason := finish_reason(response)) is not None:
+            changes["debug"] = {"finish_reason": reason}
+        return replace(response, **changes)
+
+
+def finish_reason(response: Response) -> FinishWord | None:
+    """Why a response ended, in the words of chat completions; None while it is under way."""
+    match response.status:
+        case "completed":
+            called = any(isinstance(item, FunctionCall | CustomToolCall) for item in response.output)
+            return "tool_calls" if called else "stop"
+        case "incomplete":
+            details = response.incomplete_details
+            return "content_filter" if details and details.reason == "content_filter" else "length"
+        case "failed":
+            return "error"
+        case "cancelled":
+            return "cancelled"
+        case "queued" | "in_progress":
+            return None
+
+
+def error_wire(error: AntiphonError, profile: Profile) -> tuple[int, dict[str, str | None]]:
+    """The status and the error object, as the profile tells them."""
+    wire = error.to_wire()
+    hidden = isinstance(error, BackendError) or type(error) is AntiphonError
+    if profile.server_errors == "internal" and error.status >= 500 and hidden:
+        return 500, {**wire, "type": "internal_error"}
+    return error.status, wire

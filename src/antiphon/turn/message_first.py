@@ -1,0 +1,106 @@
+"""The layout of the `proxy` profile: one message, always the first item, and open until the end.
+
+Text goes to the message whenever it comes; each call is told as it comes, at 1 + its ordinal. At the end the
+message is closed first, then the calls in their order. So the index of an item is known before anything is
+said, and no two items ever share one.
+"""
+
+from typing import assert_never
+
+from antiphon.protocol.items import OutputItem
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Compacted,
+    FinishReason,
+    ReasoningDelta,
+    ReasoningSummaryDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from antiphon.turn.items import OpenCall, OpenItem, OpenMessage, Status
+from antiphon.turn.layout import Word, arguments_after_call, arguments_without_call, ran_to_its_end
+from antiphon.turn.opening import Opener
+
+MESSAGE_INDEX = 0
+
+
+class MessageFirst:
+    """The items of one response."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+        self._calls: list[OpenCall] = []
+        self._growing: dict[int, OpenCall] = {}
+        """The calls whose arguments may go on, by the backend's index."""
+        self._last: OpenItem | None = None
+        self.live: OpenMessage | None = None
+        self.output: list[OutputItem] = []
+
+    def begin(self) -> None:
+        """The message comes before the first word, with a text that may stay empty."""
+        self.live = self._last = self._opener.message(MESSAGE_INDEX)
+        self.live.begin_text()
+
+    def take(self, word: Word) -> None:
+        """Tell it at once."""
+        message = self.live
+        assert message is not None
+        match word:
+            case TextDelta():
+                message.text(word.text, word.logprobs)
+                self._last = message
+            case RefusalDelta():
+                message.refusal(word.text)
+                self._last = message
+            case AnnotationAdded():
+                message.annotate(word.annotation)
+            case CallStarted():
+                self._start(word)
+            case CallDelta():
+                self._extend(word)
+            case CallFinished():
+                self._growing.pop(word.index, None)
+            case ReasoningDelta() | ReasoningSummaryDelta() | Compacted():
+                raise AssertionError("there is no place for these: the profile hides or refuses them")
+            case _:
+                assert_never(word)
+
+    def finish(self, reason: FinishReason) -> None:
+        """Close the message, then the calls."""
+        ended = ran_to_its_end(reason)
+        self._close_message("completed" if ended or self._last is not self.live else "incomplete")
+        for call in self._calls:
+            self.output.append(call.close("completed" if ended or call.whole() else "incomplete"))
+
+    def break_off(self) -> None:
+        """Close everything as it stands; a call that is whole is whole."""
+        if self.live is None:
+            return
+        self._close_message("incomplete")
+        for call in self._calls:
+            self.output.append(call.close("completed" if call.whole() else "incomplete"))
+
+    def _close_message(self, status: Status) -> None:
+        assert self.live is not None
+        self.output.append(self.live.close(status))
+        self.live = None
+
+    def _start(self, word: CallStarted) -> None:
+        self._opener.admit(word)
+        call = self._opener.call(word, 1 + len(self._calls))
+        self._calls.append(call)
+        self._growing[word.index] = self._last = call
+
+    def _extend(self, word: CallDelta) -> None:
+        call = self._growing.get(word.index)
+        if call is not None:
+            if word.arguments:
+                call.extend(word.arguments)
+                self._last = call
+        elif not any(call.index == word.index for call in self._calls):
+            raise arguments_without_call()
+        elif word.arguments.strip():
+            raise arguments_after_call()

@@ -1,0 +1,43 @@
+"""How a profile words what the model is shown: whose words they are, and which parts become text."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.protocol.content import InputFile, InputImage, InputText, MessagePart
+from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
+from antiphon.protocol.profile import Profile
+
+P = TypeVar("P", bound=MessagePart)
+
+
+def worded(items: Sequence[Item], profile: Profile) -> tuple[Item, ...]:
+    """The items as this profile lets the model see them."""
+    if profile.parts == "as_text":
+        items = [_as_text(item) for item in items]
+    if profile.roles == "user":
+        items = [_from_user(item) for item in items]
+    return tuple(items)
+
+
+def _from_user(item: Item) -> Item:
+    if isinstance(item, Message) and item.role in ("system", "developer"):
+        return replace(item, role="user")
+    return item
+
+
+def _as_text(item: Item) -> Item:
+    if isinstance(item, Message) and not isinstance(item.content, str):
+        return replace(item, content=[_part_as_text(part) for part in item.content])
+    if isinstance(item, FunctionCallOutput | CustomToolCallOutput) and not isinstance(item.output, str):
+        return replace(item, output=[_part_as_text(part) for part in item.output])
+    return item
+
+
+def _part_as_text(part: P) -> P | InputText:
+    inline = isinstance(part, InputImage) and (part.image_url or "").startswith("data:image/")
+    if isinstance(part, InputFile | InputImage) and not inline:
+        return InputText(text=msgspec.json.encode(part).decode())
+    return part

@@ -1,0 +1,252 @@
+"""The backend on a scripted child: turns, tools, and everything that can go wrong with a process."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from antiphon.backends.codex_app_server.backend import CodexBackend, Limits
+from antiphon.backends.codex_app_server.child import ChildOptions
+from antiphon.backends.codex_app_server.parking import Parking
+from antiphon.backends.codex_app_server.request import ThreadOptions
+from antiphon.errors import (
+    BackendBroken,
+    BackendRefused,
+    BackendTimeout,
+    BackendUnreachable,
+    Unavailable,
+)
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Failed,
+    Finished,
+    TextDelta,
+    UsageReported,
+)
+from tests.backends.codex_app_server.playing import LOOK, answered, asking, staged, text_of
+
+COST = UsageReported(Usage(10, InputTokensDetails(2), 5, OutputTokensDetails(1), 15))
+PATIENCE = 30.0
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    async with asyncio.timeout(PATIENCE):
+        while not happened():  # noqa: ASYNC110 -- a file of another process sets no event
+            await asyncio.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_an_answer_is_said_once_though_it_comes_twice(tmp_path: Path) -> None:
+    async with staged(tmp_path, "answer") as stage:
+        assert await stage.run() == [TextDelta("Hel"), TextDelta("lo"), COST, Finished("stop")]
+
+
+async def test_one_process_serves_all_turns_and_is_started_by_the_first(tmp_path: Path) -> None:
+    async with staged(tmp_path, "answer") as stage:
+        assert stage.pids == []
+        for _ in range(3):
+            assert text_of(await stage.run()) == "Hello"
+        assert len(stage.pids) == 1
+    assert not is_running(stage.pids[0])
+
+
+async def test_a_program_that_is_missing_is_named_with_the_way_out(tmp_path: Path) -> None:
+    child = ChildOptions(str(tmp_path / "nothing"), {}, tmp_path)
+    backend = CodexBackend(child, ThreadOptions(folder=str(tmp_path)), Limits())
+    with pytest.raises(BackendUnreachable, match=r"npm install -g @openai/codex.*codex\.command"):
+        await anext(backend.prepare(asking()).chunks())
+    await backend.aclose()
+
+
+async def test_a_handshake_that_is_not_answered_times_out(tmp_path: Path) -> None:
+    async with staged(tmp_path, "mute", "answer", handshake=0.5) as stage:
+        with pytest.raises(BackendTimeout, match=r"did not answer 'initialize' within 0\.5 s"):
+            await stage.run()
+        assert not is_running(stage.pids[0])
+
+
+async def test_a_process_that_dies_at_its_start_tells_its_last_words(tmp_path: Path) -> None:
+    async with staged(tmp_path, "dies_at_start", "answer") as stage:
+        with pytest.raises(BackendBroken) as caught:
+            await stage.run()
+        assert caught.value.message == "codex exited with status 3: no licence, token=[redacted]"
+        assert text_of(await stage.run()) == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("dies_in_turn", "codex exited with status 7: out of luck"),
+        ("garbage", "codex sent something that is not its protocol: this is not it"),
+        ("absurd", "codex sent something that is not its protocol"),
+    ],
+)
+async def test_a_process_that_breaks_in_mid_turn_fails_it_and_serves_the_next(
+    tmp_path: Path, scenario: str, words: str
+) -> None:
+    async with staged(tmp_path, scenario, "answer") as stage:
+        first, last = await stage.run()
+        assert first == TextDelta("Hel")
+        assert isinstance(last, Failed)
+        assert isinstance(last.error, BackendBroken)
+        assert last.error.message.startswith(words)
+        await until(lambda: not is_running(stage.pids[0]))
+        assert text_of(await stage.run()) == "Hello"
+
+
+async def test_a_process_that_dies_before_it_speaks_is_an_error_and_not_a_failed_answer(
+    tmp_path: Path,
+) -> None:
+    async with staged(tmp_path, "dies_before_it_speaks") as stage:
+        with pytest.raises(BackendBroken, match="exited with status 7: it did not say why"):
+            await stage.run()
+
+
+async def test_a_turn_that_falls_silent_fails_and_is_interrupted(tmp_path: Path) -> None:
+    async with staged(tmp_path, "silent", silence=1.0) as stage:
+        _, last = await stage.run()
+        assert isinstance(last, Failed)
+        assert isinstance(last.error, BackendTimeout)
+        assert last.error.message == "codex said nothing for 1 s."
+        await until(lambda: stage.notes == ["interrupted t1"])
+
+
+async def test_a_process_that_answers_nothing_any_more_is_started_anew(tmp_path: Path) -> None:
+    async with staged(tmp_path, "hangs", "answer", silence=0.3) as stage:
+        with pytest.raises(BackendTimeout, match="did not answer 'thread/start'"):
+            await stage.run()
+        await until(lambda: not is_running(stage.pids[0]))
+        assert await stage.backend.models()
+
+
+async def test_a_refused_request_is_an_error_with_the_words_of_codex(tmp_path: Path) -> None:
+    async with staged(tmp_path, "refuses") as stage:
+        with pytest.raises(BackendRefused, match="mcp__x") as caught:
+            await stage.run()
+        assert caught.value.status == 400
+
+
+async def test_what_codex_asks_of_a_person_is_declined_and_the_unknown_refused(tmp_path: Path) -> None:
+    async with staged(tmp_path, "asks") as stage:
+        approval, question, unknown = text_of(await stage.run()).splitlines()
+    assert '"decision":"decline"' in approval
+    assert '"answers":{}' in question
+    assert '"code":-32601' in unknown
+
+
+async def test_calls_are_told_as_the_model_wrote_them_and_their_outputs_go_on_with_the_turn(
+    tmp_path: Path,
+) -> None:
+    async with staged(tmp_path, "tools") as stage:
+        assert await stage.run(tools=[LOOK]) == [
+            CallStarted(0, "c1", "look"),
+            CallDelta(0, '{ "at" : 1 }'),
+            CallFinished(0),
+            CallStarted(1, "c2", "look"),
+            CallDelta(1, '{ "at" : 1 }'),
+            CallFinished(1),
+            COST,
+            Finished("tool_calls"),
+        ]
+        chunks = await stage.run(tools=[LOOK], input=answered("c1", "c2"))
+        assert chunks == [TextDelta("done"), COST, Finished("stop")]
+        assert [("ask-c1" in note, "saw c1" in note) for note in stage.notes] == [
+            (True, True),
+            (False, False),
+        ]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        answered("c1", "c2", question="somebody else's"),
+        answered("c1"),
+        [*answered("c1", "c2")[:3], {"role": "user", "content": "stop"}, *answered("c1", "c2")[3:]],
+    ],
+)
+async def test_outputs_of_another_conversation_do_not_go_on_with_the_turn(
+    tmp_path: Path, history: list[dict[str, object]]
+) -> None:
+    async with staged(tmp_path, "tools") as stage:
+        await stage.run(tools=[LOOK])
+        assert (
+            stage.backend.parking.take(stage.backend.prepare(asking(tools=[LOOK], input=history)).request)
+            is None
+        )
+        assert len(stage.backend.parking) == 1
+
+
+async def test_a_turn_whose_outputs_never_come_is_interrupted(tmp_path: Path) -> None:
+    async with staged(tmp_path, "tools", tools=0.01) as stage:
+        await stage.run(tools=[LOOK])
+        await until(lambda: "interrupted t1" in stage.notes)
+        assert len(stage.backend.parking) == 0
+
+
+async def test_the_oldest_waiting_turn_is_given_up_for_one_too_many(tmp_path: Path) -> None:
+    async with staged(tmp_path, "calls") as stage:
+        stage.backend.parking = Parking(PATIENCE, capacity=2)
+        for _ in range(3):
+            await stage.run(tools=[LOOK])
+        assert len(stage.backend.parking) == 2
+        await until(lambda: stage.notes == ["interrupted t1"])
+
+
+async def test_waiting_turns_take_no_place_from_working_ones(tmp_path: Path) -> None:
+    async with staged(tmp_path, "tools", turns=1) as stage:
+        await stage.run(tools=[LOOK])
+        async with asyncio.timeout(PATIENCE):
+            assert text_of(await stage.run(tools=[LOOK], input=answered("c1", "c2"))) == "done"
+
+
+async def test_no_more_turns_than_allowed_are_worked_on_at_once(tmp_path: Path) -> None:
+    async with staged(tmp_path, "counts", turns=2) as stage:
+        answers = await asyncio.gather(*(stage.run() for _ in range(6)))
+    assert all(chunks[-1] == Finished("stop") for chunks in answers)
+    assert max(int(text_of(chunks)) for chunks in answers) <= 2
+
+
+async def test_a_client_that_leaves_interrupts_the_turn(tmp_path: Path) -> None:
+    async with staged(tmp_path, "silent") as stage:
+        async with aclosing(stage.backend.prepare(asking()).chunks()) as batches:
+            assert await anext(batches) == [TextDelta("Hel")]
+        await until(lambda: stage.notes == ["interrupted t1"])
+
+
+async def test_silence_is_filled_with_heartbeats(tmp_path: Path) -> None:
+    async with (
+        staged(tmp_path, "silent", heartbeat=0.02) as stage,
+        aclosing(stage.backend.prepare(asking()).chunks()) as batches,
+    ):
+        async for batch in batches:
+            if batch:
+                break
+        assert await anext(batches) == ()
+        assert await anext(batches) == ()
+
+
+async def test_its_models_are_those_that_codex_lists(tmp_path: Path) -> None:
+    async with staged(tmp_path, "answer") as stage:
+        assert [info.id for info in await stage.backend.models()] == ["model-1", "model-2"]
+
+
+async def test_after_the_end_no_process_is_started(tmp_path: Path) -> None:
+    async with staged(tmp_path, "answer") as stage:
+        await stage.backend.aclose()
+        with pytest.raises(Unavailable):
+            await stage.run()
+        assert stage.pids == []

@@ -1,0 +1,64 @@
+"""Codex's errors as ours."""
+
+from typing import Any
+
+import pytest
+
+from antiphon.backends.codex_app_server.errors import request_refusal, turn_failure
+from antiphon.backends.codex_app_server.wire import RpcError, TurnError
+
+
+@pytest.mark.parametrize(
+    ("info", "status", "code"),
+    [
+        ("contextWindowExceeded", 400, "context_length_exceeded"),
+        ("usageLimitExceeded", 429, "rate_limit_exceeded"),
+        ("rateLimitExceeded", 429, "rate_limit_exceeded"),
+        ("serverOverloaded", 503, "server_overloaded"),
+        ("modelNotFound", 404, "model_not_found"),
+        ("unauthorized", 401, "unauthorized"),
+        ("badRequest", 400, "bad_request"),
+        ("sandboxError", 400, "sandbox_error"),
+        ("internalServerError", 500, "server_error"),
+        ({"httpConnectionFailed": {"httpStatusCode": 401}}, 401, "unauthorized"),
+        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, 429, "rate_limit_exceeded"),
+        ({"responseStreamDisconnected": {"httpStatusCode": None}}, 502, "stream_disconnected"),
+        ({"httpConnectionFailed": {}}, 502, "connection_failed"),
+        ("other", 500, "server_error"),
+        ("somethingNew", 500, "server_error"),
+        ({"somethingNew": None}, 500, "server_error"),
+        ({}, 500, "server_error"),
+        (None, 500, "server_error"),
+    ],
+)
+def test_each_kind_has_its_status_and_code(info: Any, status: int, code: str) -> None:
+    error = turn_failure(TurnError("it broke", info))
+    assert (error.status, error.code) == (status, code)
+    assert error.message.startswith("codex failed: it broke")
+
+
+def test_a_missing_login_says_what_the_operator_can_do() -> None:
+    assert "codex login" in turn_failure(TurnError("no", "unauthorized")).message
+
+
+def test_the_refusal_of_its_own_upstream_is_handed_on() -> None:
+    body = '{"error":{"message":"Too long.","type":"x","param":"input","code":"context_length_exceeded"}}'
+    error = turn_failure(TurnError(body, "other"))
+    assert (error.message, error.status, error.code, error.param) == (
+        "Too long.",
+        400,
+        "context_length_exceeded",
+        "input",
+    )
+
+
+def test_secrets_in_its_words_are_not_shown() -> None:
+    error = turn_failure(TurnError("refused", "other", "sent Bearer sk-secret-0123456789"))
+    assert "secret" not in error.message
+
+
+@pytest.mark.parametrize(("code", "status"), [(-32600, 400), (-32602, 400), (-32603, 502)])
+def test_a_refused_request_names_what_was_asked(code: int, status: int) -> None:
+    error = request_refusal("thread/start", RpcError(code, "no such thing"))
+    assert error.status == status
+    assert error.message == "codex refused 'thread/start': no such thing"

@@ -1,0 +1,197 @@
+"""What codex says about a turn, and what chunks that makes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from antiphon.backends.codex_app_server.reader import TurnReader
+from antiphon.errors import BackendBroken, BackendRefused
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Finished,
+    ReasoningDelta,
+    ReasoningSummaryDelta,
+    TextDelta,
+    UsageReported,
+)
+
+COST = {
+    "totalTokens": 15,
+    "inputTokens": 10,
+    "cachedInputTokens": 2,
+    "outputTokens": 5,
+    "reasoningOutputTokens": 1,
+}
+
+
+def raw(**params: Any) -> Raw:
+    return Raw(msgspec.json.encode({"threadId": "t", "turnId": "turn", **params}))
+
+
+def reader() -> TurnReader:
+    return TurnReader("turn", ["look"])
+
+
+def hear(reader: TurnReader, *messages: tuple[str, dict[str, Any]]) -> list[Chunk]:
+    return [chunk for method, params in messages for chunk in reader.notified(method, raw(**params))]
+
+
+def delta(text: str, item: str = "m1") -> tuple[str, dict[str, Any]]:
+    return "item/agentMessage/delta", {"itemId": item, "delta": text}
+
+
+def whole(text: str, item: str = "m1") -> tuple[str, dict[str, Any]]:
+    return "item/completed", {"item": {"type": "agentMessage", "id": item, "text": text, "phase": None}}
+
+
+def model_item(**item: Any) -> tuple[str, dict[str, Any]]:
+    return "rawResponseItem/completed", {"item": item}
+
+
+def model_done(usage: Any = COST) -> tuple[str, dict[str, Any]]:
+    return "rawResponse/completed", {"responseId": "r", "usage": usage}
+
+
+def call(call_id: str, name: str = "look", arguments: str = "{}") -> tuple[str, dict[str, Any]]:
+    return model_item(type="function_call", call_id=call_id, name=name, arguments=arguments)
+
+
+def completed(status: str = "completed", error: Any = None) -> tuple[str, dict[str, Any]]:
+    return "turn/completed", {"turn": {"id": "turn", "status": status, "error": error, "items": []}}
+
+
+def test_deltas_are_said_and_the_whole_text_is_not_said_again() -> None:
+    assert hear(reader(), delta("a"), delta("b"), whole("ab")) == [TextDelta("a"), TextDelta("b")]
+
+
+def test_a_text_that_only_comes_whole_is_said() -> None:
+    assert hear(reader(), whole("ab")) == [TextDelta("ab")]
+
+
+def test_several_messages_are_parted_by_a_blank_line() -> None:
+    assert hear(reader(), delta("a"), delta("b", "m2"), delta("c", "m2"), whole("d", "m3")) == [
+        TextDelta("a"),
+        TextDelta("\n\nb"),
+        TextDelta("c"),
+        TextDelta("\n\nd"),
+    ]
+
+
+def test_reasoning_is_told_in_its_two_forms() -> None:
+    assert hear(
+        reader(),
+        ("item/reasoning/summaryTextDelta", {"itemId": "r1", "delta": "a", "summaryIndex": 0}),
+        ("item/reasoning/summaryTextDelta", {"itemId": "r1", "delta": "b", "summaryIndex": 1}),
+        ("item/reasoning/textDelta", {"itemId": "r1", "delta": "c", "contentIndex": 0}),
+        (
+            "item/completed",
+            {"item": {"type": "reasoning", "id": "r1", "summary": ["a", "b"], "content": ["c"]}},
+        ),
+        ("item/completed", {"item": {"type": "reasoning", "id": "r2", "summary": ["d"], "content": []}}),
+    ) == [
+        ReasoningSummaryDelta("a", 0),
+        ReasoningSummaryDelta("b", 1),
+        ReasoningDelta("c"),
+        ReasoningSummaryDelta("d", 0),
+    ]
+
+
+def test_the_cost_is_that_of_all_calls_of_the_model() -> None:
+    chunks = hear(reader(), model_done(), model_done(None), model_done(), completed())
+    usage = Usage(20, InputTokensDetails(4), 10, OutputTokensDetails(2), 30)
+    assert chunks == [UsageReported(usage), Finished("stop")]
+
+
+def test_a_cost_that_was_not_told_is_not_made_up() -> None:
+    assert hear(reader(), model_done(None), completed()) == [Finished("stop")]
+
+
+def test_it_waits_when_the_model_is_done_and_all_its_tools_were_asked_for() -> None:
+    turn = reader()
+    assert hear(turn, call("c1", arguments='{ "a": 1 }'), call("c2", arguments="")) == []
+    assert turn.asked(raw(callId="c2", tool="look", arguments={})) == []
+    assert hear(turn, model_done(None)) == []
+    assert not turn.waiting
+    assert turn.asked(raw(callId="c1", tool="look", arguments={"a": 1})) == [
+        CallStarted(0, "c1", "look"),
+        CallDelta(0, '{ "a": 1 }'),
+        CallFinished(0),
+        CallStarted(1, "c2", "look"),
+        CallDelta(1, "{}"),
+        CallFinished(1),
+        Finished("tool_calls"),
+    ]
+    assert turn.waiting
+    assert turn.open_calls == {"c1", "c2"}
+
+
+def test_after_the_outputs_another_response_begins_with_its_own_cost() -> None:
+    turn = reader()
+    hear(turn, delta("a"), call("c1"), model_done())
+    turn.asked(raw(callId="c1"))
+    turn.resume()
+    assert not turn.waiting
+    assert hear(turn, delta("b", "m2"), model_done(), completed()) == [
+        TextDelta("b"),
+        UsageReported(Usage(10, InputTokensDetails(2), 5, OutputTokensDetails(1), 15)),
+        Finished("stop"),
+    ]
+
+
+def test_a_call_that_codex_answers_itself_is_not_the_clients() -> None:
+    turn = reader()
+    hear(turn, call("c1", arguments="{nonsense"), call("c2"), model_done(None))
+    assert turn.asked(raw(callId="c2")) == []
+    chunks = hear(turn, model_item(type="function_call_output", call_id="c1", output="no JSON"))
+    assert [chunk.call_id for chunk in chunks if isinstance(chunk, CallStarted)] == ["c2"]
+
+
+def test_calls_of_codexs_own_tools_and_of_the_history_are_not_the_clients() -> None:
+    turn = reader()
+    earlier = raw(turnId="earlier", item={"type": "function_call", "call_id": "c0", "name": "look"})
+    assert turn.notified("rawResponseItem/completed", earlier) == []
+    assert hear(turn, call("c1", name="exec_command"), model_done(None)) == []
+    assert not turn.waiting
+
+
+def test_a_request_for_a_tool_that_was_not_shown_is_a_fault() -> None:
+    with pytest.raises(BackendBroken, match=r"0\.166"):
+        reader().asked(raw(callId="c1"))
+
+
+def test_a_failed_turn_keeps_its_error() -> None:
+    turn = reader()
+    error = {"message": "too much", "codexErrorInfo": "usageLimitExceeded", "additionalDetails": None}
+    assert hear(turn, completed("failed", error)) == []
+    assert turn.over
+    assert isinstance(turn.error, BackendRefused)
+    assert turn.error.status == 429
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "content_filter")]
+)
+def test_an_answer_that_was_cut_off_has_not_failed(reason: str, finish: Any) -> None:
+    turn = reader()
+    error = {"message": f"Incomplete response returned, reason: {reason}", "codexErrorInfo": "other"}
+    assert hear(turn, delta("a"), completed("failed", error)) == [TextDelta("a"), Finished(finish)]
+    assert turn.error is None
+
+
+def test_a_turn_that_somebody_interrupted_has_failed() -> None:
+    turn = reader()
+    hear(turn, completed("interrupted"))
+    assert isinstance(turn.error, BackendBroken)
+
+
+def test_what_is_unknown_says_nothing_and_what_is_absurd_is_an_error() -> None:
+    turn = reader()
+    assert hear(turn, ("thread/status/changed", {}), ("item/completed", {"item": {"type": "plan"}})) == []
+    with pytest.raises(BackendBroken, match="not its protocol"):
+        hear(turn, ("item/agentMessage/delta", {"itemId": 7}))

@@ -1,0 +1,188 @@
+"""What codex is asked."""
+
+from typing import Any
+
+import pytest
+
+from antiphon.backends.codex_app_server.request import ThreadOptions, build_request
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.parse_create import create_from
+from antiphon.turn.context import build_turn
+from tests.backends.codex_app_server.playing import LOOK, answered, asking, request_of
+
+DATA = "data:image/png;base64,AAAA"
+
+
+def test_a_thread_is_fresh_harmless_and_without_tools_of_its_own() -> None:
+    thread = request_of(instructions="Be brief.").thread
+    assert thread["ephemeral"] is True
+    assert thread["approvalPolicy"] == "never"
+    assert thread["sandbox"] == "read-only"
+    assert thread["cwd"] == "/work"
+    assert thread["developerInstructions"] == "Be brief."
+    assert thread["environments"] == []
+    assert thread["config"]["web_search"] == "disabled"
+    assert thread["config"]["features"]["shell_tool"] is False
+    assert "model" not in thread
+
+
+def test_with_tools_of_its_own_codex_stays_as_it_is() -> None:
+    options = ThreadOptions(folder="/work", sandbox="workspace-write", own_tools=True)
+    thread = build_request(asking(), options).thread
+    assert thread["sandbox"] == "workspace-write"
+    assert {"environments", "config", "baseInstructions"}.isdisjoint(thread)
+
+
+def test_any_other_model_than_codex_is_named() -> None:
+    turn = build_turn(create_from(model="mine", input="hi"), model="gpt-x")
+    assert build_request(turn, ThreadOptions(folder="/work")).thread["model"] == "gpt-x"
+
+
+def test_the_history_keeps_roles_calls_outputs_and_images() -> None:
+    history: list[dict[str, Any]] = [
+        {"role": "system", "content": "Rule."},
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": DATA}],
+        },
+        {"role": "assistant", "content": [{"type": "output_text", "text": "I see", "annotations": []}]},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":1}'},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [{"type": "input_text", "text": "a cat"}],
+        },
+        {"type": "custom_tool_call", "call_id": "c2", "name": "free", "input": "words"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "ok"},
+    ]
+    assert request_of(input=history).items == [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Rule."}]},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": DATA}],
+        },
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I see"}]},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":1}'},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [{"type": "input_text", "text": "a cat"}],
+        },
+        {"type": "function_call", "call_id": "c2", "name": "free", "arguments": '{"input":"words"}'},
+        {"type": "function_call_output", "call_id": "c2", "output": "ok"},
+    ]
+
+
+def test_reasoning_in_the_history_is_left_out_and_reported() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
+    request = request_of(input=[{"role": "user", "content": "hi"}, reasoning, reasoning])
+    assert len(request.items) == 1
+    assert request.downgrades == ("reasoning in the input is left out: codex does not take it back",)
+
+
+@pytest.mark.parametrize(
+    ("part", "param"),
+    [
+        ({"type": "input_file", "file_data": "data:,x"}, "input[0].content[0]"),
+        ({"type": "input_image", "file_id": "file_1"}, "input[0].content[0].file_id"),
+        ({"type": "input_image", "image_url": "http://inside/x.png"}, "input[0].content[0].image_url"),
+        ({"type": "input_image", "image_url": "file:///etc/passwd"}, "input[0].content[0].image_url"),
+    ],
+)
+def test_what_codex_cannot_take_is_refused_by_name(part: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        request_of(input=[{"role": "user", "content": [part]}])
+    assert caught.value.param == param
+
+
+def test_an_output_without_its_call_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="No tool call found"):
+        request_of(input=[{"type": "function_call_output", "call_id": "c1", "output": "x"}])
+
+
+def test_an_item_that_would_be_missed_is_refused() -> None:
+    item = {"type": "mcp_call", "id": "mcp_1", "name": "x", "arguments": "{}", "server_label": "s"}
+    with pytest.raises(Unsupported, match="mcp_call"):
+        request_of(input=[{"role": "user", "content": "hi"}, item])
+
+
+def test_tools_are_given_in_codexs_form() -> None:
+    free = {"type": "custom", "name": "free", "description": "Free text."}
+    request = request_of(tools=[LOOK, free, {"type": "function", "name": "bare", "parameters": None}])
+    look, custom, bare = request.thread["dynamicTools"]
+    assert look == {
+        "type": "function",
+        "name": "look",
+        "description": "Looks.",
+        "inputSchema": LOOK["parameters"],
+    }
+    assert custom["inputSchema"]["required"] == ["input"]
+    assert bare["inputSchema"] == {"type": "object", "properties": {}}
+    assert request.tools == ("look", "free", "bare")
+
+
+def test_a_choice_of_none_shows_no_tools() -> None:
+    assert "dynamicTools" not in request_of(tools=[LOOK], tool_choice="none").thread
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "look"}])
+def test_a_choice_that_codex_cannot_enforce_is_asked_for_and_reported(choice: Any) -> None:
+    request = request_of(tools=[LOOK], tool_choice=choice, instructions="Be brief.")
+    instructions = request.thread["developerInstructions"]
+    assert instructions.startswith("Be brief.\n\nYou must answer by calling one of these tools")
+    assert "look" in instructions
+    assert request.downgrades == ("tool_choice is asked for in the prompt: codex does not enforce it",)
+
+
+def test_effort_summary_and_schema_have_fields_of_their_own() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+    text = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
+    request = request_of(reasoning={"effort": "high", "summary": "concise"}, text=text)
+    assert request.turn == {"effort": "high", "summary": "concise", "outputSchema": schema}
+    assert request.downgrades == ()
+
+
+def test_json_without_a_schema_is_asked_for() -> None:
+    request = request_of(text={"format": {"type": "json_object"}})
+    assert request.turn == {}
+    assert "JSON object" in request.thread["developerInstructions"]
+    assert len(request.downgrades) == 1
+
+
+def test_what_codex_has_no_field_for_is_reported_in_one_sentence() -> None:
+    request = request_of(
+        max_output_tokens=5,
+        temperature=0,
+        top_p=0.9,
+        presence_penalty=0,
+        text={"verbosity": "low"},
+        service_tier="flex",
+    )
+    assert request.downgrades == (
+        "not sent to codex: max_output_tokens, temperature, top_p, text.verbosity, service_tier",
+    )
+
+
+def test_outputs_at_the_end_become_answers_to_codex() -> None:
+    history = answered("c1", "c2")
+    history[-1]["output"] = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": DATA}]
+    assert request_of(input=history, tools=[LOOK]).outputs == {
+        "c1": {"success": True, "contentItems": [{"type": "inputText", "text": "saw c1"}]},
+        "c2": {
+            "success": True,
+            "contentItems": [{"type": "inputText", "text": "a"}, {"type": "inputImage", "imageUrl": DATA}],
+        },
+    }
+
+
+def test_the_fingerprint_tells_apart_what_is_asked() -> None:
+    one = request_of(tools=[LOOK], input=answered("c1"))
+    assert one.fingerprint(1) == request_of(tools=[LOOK]).fingerprint(1)
+    for other in (
+        request_of(tools=[LOOK], input="ho"),
+        request_of(tools=[]),
+        request_of(tools=[LOOK], instructions="Be brief."),
+        request_of(tools=[LOOK], reasoning={"effort": "low"}),
+    ):
+        assert one.fingerprint(1) != other.fingerprint(1)

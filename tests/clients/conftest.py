@@ -1,0 +1,99 @@
+"""The real codex, whose model is a scripted one behind Antiphon: the whole way, without a network."""
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from antiphon import Route, ScriptedBackend, Settings
+from antiphon.backends.codex_app_server.backend import CodexBackend
+from antiphon.server.process import bind, make_config
+from antiphon.settings import CodexSettings, SealSettings, StoreSettings
+from antiphon.wiring import build_app
+from antiphon.wiring.codex import make_codex_backend
+
+PATIENCE = 60.0
+ROOT = Path(__file__).parents[2]
+SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="none"))
+CONFIG = """
+model = "m"
+model_provider = "antiphon"
+
+[model_providers.antiphon]
+name = "Antiphon"
+base_url = "http://127.0.0.1:{port}/v1"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+
+Driving = Callable[..., AbstractAsyncContextManager[CodexBackend]]
+
+
+def find_codex() -> str | None:
+    """The real binary, where there is one."""
+    installed = ROOT / ".tools/clients/node_modules/.bin/codex"
+    named = os.environ.get("ANTIPHON_CODEX")
+    return named or (str(installed) if installed.exists() else shutil.which("codex"))
+
+
+class Server(uvicorn.Server):
+    """uvicorn, and one can wait for its start."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def provider(model: ScriptedBackend) -> AsyncGenerator[int, None]:
+    """The port of an Antiphon that serves `model` as `m`."""
+
+    def app() -> Any:
+        return build_app(SETTINGS, routes=[Route("m", model)])
+
+    config = make_config(app, workers=1, drain=0, log_level="warning", max_message=2**20)
+    with bind("127.0.0.1", 0) as listener:
+        server = Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        await asyncio.wait_for(server.ready.wait(), PATIENCE)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await asyncio.wait_for(running, PATIENCE)
+
+
+@pytest.fixture
+def codex(tmp_path: Path) -> Driving:
+    """Opens the backend on the real binary, with its own home, and `model` behind it."""
+    command = find_codex()
+    if command is None:
+        pytest.skip("codex is not installed: `make test-clients` installs it")
+
+    @asynccontextmanager
+    async def drive(model: ScriptedBackend, **changes: Any) -> AsyncGenerator[CodexBackend, None]:
+        home = tmp_path / "home"
+        home.mkdir()
+        async with provider(model) as port:
+            (home / "config.toml").write_text(CONFIG.format(port=port))
+            folder = str(tmp_path / "work")
+            settings = CodexSettings(command=command, home=str(home), folder=folder, **changes)
+            backend = make_codex_backend(Settings(codex=settings))
+            try:
+                yield backend
+            finally:
+                await backend.aclose()
+
+    return drive

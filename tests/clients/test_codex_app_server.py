@@ -1,0 +1,317 @@
+"""The codex backend on the real codex, whose own model is scripted."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from antiphon import ScriptedBackend
+from antiphon.backends.codex_app_server.backend import CodexBackend
+from antiphon.backends.scripted import Step
+from antiphon.errors import BackendBroken, BackendRefused
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Message
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    ReasoningSummaryDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.context import TurnRequest, build_turn
+from tests.clients.conftest import PATIENCE, Driving
+
+pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.xdist_group("codex")]
+
+COST = Usage(10, InputTokensDetails(2), 5, OutputTokensDetails(1), 15)
+DOUBLE = Usage(20, InputTokensDetails(4), 10, OutputTokensDetails(2), 30)
+LOOK: dict[str, Any] = {
+    "type": "function",
+    "name": "look",
+    "description": "Looks.",
+    "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+}
+SAYS_DONE: list[Step] = [[TextDelta("done")], [UsageReported(COST), Finished("stop")]]
+
+
+def calls(*ids: str) -> list[Step]:
+    """A model that calls `look` once for each id."""
+    chunks: list[Chunk] = []
+    for index, call_id in enumerate(ids):
+        arguments = f'{{ "at": "{call_id}" }}'
+        chunks += [CallStarted(index, call_id, "look"), CallDelta(index, arguments), CallFinished(index)]
+    return [[*chunks, UsageReported(COST), Finished("tool_calls")]]
+
+
+def asking(**params: Any) -> TurnRequest:
+    return build_turn(create_from(**{"model": "codex", "input": "hi", **params}), model="codex")
+
+
+async def run(backend: CodexBackend, **params: Any) -> list[Chunk]:
+    batches = backend.prepare(asking(**params)).chunks()
+    async with asyncio.timeout(PATIENCE):
+        return [chunk async for batch in batches for chunk in batch]
+
+
+def outputs(*ids: str) -> list[dict[str, Any]]:
+    """What a client sends after the calls: all that was said, and what came of them."""
+    said = [
+        {"type": "function_call", "call_id": call_id, "name": "look", "arguments": f'{{ "at": "{call_id}" }}'}
+        for call_id in ids
+    ]
+    done = [
+        {"type": "function_call_output", "call_id": call_id, "output": f"saw {call_id}"} for call_id in ids
+    ]
+    return [{"role": "user", "content": "hi"}, *said, *done]
+
+
+def text_of(chunks: Sequence[Chunk]) -> str:
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+
+
+async def test_an_answer_is_streamed_with_its_cost(codex: Driving) -> None:
+    model = ScriptedBackend(
+        [
+            [ReasoningSummaryDelta("hm")],
+            [TextDelta("Hel")],
+            [TextDelta("lo")],
+            [UsageReported(COST), Finished("stop")],
+        ]
+    )
+    async with codex(model) as backend:
+        chunks = await run(backend, instructions="Be brief.")
+    assert chunks == [
+        ReasoningSummaryDelta("hm"),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+        UsageReported(COST),
+        Finished("stop"),
+    ]
+
+
+async def test_the_model_sees_the_history_and_nothing_of_codex(codex: Driving) -> None:
+    model = ScriptedBackend(SAYS_DONE)
+    history = [
+        {"role": "system", "content": "Rule."},
+        {"role": "user", "content": [{"type": "input_text", "text": "one"}, PIXEL]},
+        {"role": "assistant", "content": "two"},
+        *outputs("c1"),
+    ]
+    async with codex(model) as backend:
+        await run(backend, input=history, instructions="Be brief.", tools=[LOOK])
+    turn = model.turns[0]
+    texts = [(item.role, item.content) for item in turn.items if isinstance(item, Message)]
+    words = [(role, [getattr(part, "text", "image") for part in parts]) for role, parts in texts]
+    assert words[1:] == [
+        ("developer", ["Be brief."]),
+        ("developer", ["Rule."]),
+        ("user", ["one", "image"]),
+        ("assistant", ["two"]),
+        ("user", ["hi"]),
+    ]
+    assert [item.call_id for item in turn.items if isinstance(item, FunctionCall)] == ["c1"]
+    assert [item.output for item in turn.items if isinstance(item, FunctionCallOutput)] == ["saw c1"]
+    assert [tool.name for tool in turn.tools] == ["look"]
+
+
+PIXEL = {
+    "type": "input_image",
+    "image_url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+}
+
+
+async def test_calls_of_the_clients_tools_go_out_and_their_outputs_come_back(codex: Driving) -> None:
+    model = ScriptedBackend(calls("c1", "c2"), calls("c3"), SAYS_DONE)
+    async with codex(model) as backend:
+        first = await run(backend, tools=[LOOK])
+        second = await run(backend, tools=[LOOK], input=outputs("c1", "c2"))
+        third = await run(backend, tools=[LOOK], input=[*outputs("c1", "c2"), *outputs("c3")[1:]])
+    assert first == [
+        CallStarted(0, "c1", "look"),
+        CallDelta(0, '{ "at": "c1" }'),
+        CallFinished(0),
+        CallStarted(1, "c2", "look"),
+        CallDelta(1, '{ "at": "c2" }'),
+        CallFinished(1),
+        UsageReported(COST),
+        Finished("tool_calls"),
+    ]
+    assert [chunk for chunk in second if isinstance(chunk, CallStarted)] == [CallStarted(0, "c3", "look")]
+    assert third == [TextDelta("done"), UsageReported(COST), Finished("stop")]
+    told = [item for item in model.turns[2].items if isinstance(item, FunctionCallOutput)]
+    assert {item.call_id: item.output for item in told} == {"c1": "saw c1", "c2": "saw c2", "c3": "saw c3"}
+    # One thread of codex for all three: the third call of the model has the first one's cache key.
+    assert len({turn.params.prompt_cache_key for turn in model.turns}) == 1
+
+
+async def test_a_call_that_is_slow_in_coming_belongs_to_the_same_response(codex: Driving) -> None:
+    asked = asyncio.Event()
+
+    async def two_calls(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [CallStarted(0, "c1", "look"), CallDelta(0, "{}"), CallFinished(0)]
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        yield [CallStarted(1, "c2", "look"), CallDelta(1, "{}"), Finished("tool_calls")]
+
+    async with codex(ScriptedBackend(two_calls)) as backend:
+        running = asyncio.create_task(run(backend, tools=[LOOK]))
+        # Codex asks for the first tool as soon as it is called; a second is enough for that, and harmless if not.
+        await asyncio.wait({running}, timeout=1.0)
+        assert not running.done()
+        asked.set()
+        chunks = await running
+    assert [chunk.call_id for chunk in chunks if isinstance(chunk, CallStarted)] == ["c1", "c2"]
+
+
+async def test_outputs_for_a_turn_that_is_gone_begin_a_new_thread(codex: Driving) -> None:
+    model = ScriptedBackend(calls("c1"), SAYS_DONE)
+    async with codex(model) as backend:
+        await run(backend, tools=[LOOK])
+        backend.parking.clear()
+        chunks = await run(backend, tools=[LOOK], input=outputs("c1"))
+    assert text_of(chunks) == "done"
+    assert [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)] == [
+        "saw c1"
+    ]
+
+
+async def test_structured_output_and_effort_reach_the_model(codex: Driving) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "number"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    model = ScriptedBackend([[TextDelta('{"a":1}')], [Finished("stop")]])
+    async with codex(model) as backend:
+        text = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
+        chunks = await run(backend, text=text, reasoning={"effort": "low", "summary": "detailed"})
+    assert text_of(chunks) == '{"a":1}'
+    asked = model.turns[0].params
+    assert asked.text is not None
+    assert asked.text.format is not None
+    assert asked.text.format.schema == schema
+    assert asked.reasoning is not None
+    assert (asked.reasoning.effort, asked.reasoning.summary) == ("low", "detailed")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "code"),
+    [
+        (
+            BackendRefused("too long", status=400, code="context_length_exceeded"),
+            400,
+            "context_length_exceeded",
+        ),
+        (BackendRefused("slow down", status=429), 429, "rate_limit_exceeded"),
+        (BackendRefused("bad key", status=401), 401, "unauthorized"),
+        (BackendRefused("no such model", status=404, code="model_not_found"), 404, "model_not_found"),
+        (BackendRefused("broken", status=500), 500, "server_error"),
+    ],
+)
+async def test_a_refusal_of_its_model_is_ours(
+    codex: Driving, refusal: BackendRefused, status: int, code: str
+) -> None:
+    async with codex(ScriptedBackend([refusal], SAYS_DONE)) as backend:
+        with pytest.raises(BackendRefused) as caught:
+            await run(backend)
+        assert (caught.value.status, caught.value.code) == (status, code)
+        assert text_of(await run(backend)) == "done"
+
+
+async def test_a_failure_in_mid_answer_is_a_failed_chunk(codex: Driving) -> None:
+    broken = BackendRefused("broken", status=500)
+    async with codex(ScriptedBackend([[TextDelta("Hel")], broken])) as backend:
+        chunks = await run(backend)
+    assert chunks[0] == TextDelta("Hel")
+    assert isinstance(chunks[-1], Failed)
+
+
+async def test_an_answer_that_was_cut_off_is_one(codex: Driving) -> None:
+    async with codex(ScriptedBackend([[TextDelta("Hel")], [Finished("length")]])) as backend:
+        chunks = await run(backend)
+    assert (chunks[0], chunks[-1]) == (TextDelta("Hel"), Finished("length"))
+
+
+async def test_a_client_that_leaves_interrupts_codex(codex: Driving) -> None:
+    left = asyncio.Event()
+
+    async def endless(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        try:
+            yield [TextDelta("Hel")]
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    async with codex(ScriptedBackend(endless)) as backend:
+        async with aclosing(backend.prepare(asking()).chunks()) as batches:
+            async for batch in batches:
+                if batch:
+                    break
+        await asyncio.wait_for(left.wait(), PATIENCE)
+
+
+async def test_two_turns_run_at_once(codex: Driving) -> None:
+    both = asyncio.Barrier(2)
+
+    async def together(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        async with asyncio.timeout(PATIENCE):
+            await both.wait()
+        message = turn.items[-1]
+        assert isinstance(message, Message)
+        assert not isinstance(message.content, str)
+        yield [TextDelta(f"{getattr(message.content[0], 'text', '')}!")]
+        yield [Finished("stop")]
+
+    async with codex(ScriptedBackend(together)) as backend:
+        one, other = await asyncio.gather(run(backend, input="one"), run(backend, input="other"))
+    assert (text_of(one), text_of(other)) == ("one!", "other!")
+
+
+async def test_a_codex_that_is_killed_fails_the_turn_and_serves_the_next(codex: Driving) -> None:
+    async def endless(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("Hel")]
+        await asyncio.Event().wait()
+
+    async with codex(ScriptedBackend(endless, SAYS_DONE)) as backend:
+        chunks: list[Chunk] = []
+        async with aclosing(backend.prepare(asking()).chunks()) as batches:
+            async for batch in batches:
+                if batch and not chunks:
+                    os.killpg((await backend.supervisor.child()).pid, signal.SIGKILL)
+                chunks += batch
+        last = chunks[-1]
+        assert isinstance(last, Failed)
+        assert isinstance(last.error, BackendBroken)
+        assert "exited with status" in last.error.message
+        assert text_of(await run(backend)) == "done"
+
+
+async def test_it_tells_its_models(codex: Driving) -> None:
+    async with codex(ScriptedBackend(SAYS_DONE)) as backend:
+        assert all(info.owned_by == "codex" for info in await backend.models())
+
+
+async def test_with_tools_of_its_own_codex_uses_them_itself(codex: Driving) -> None:
+    command: list[Step] = [
+        [
+            CallStarted(0, "c1", "exec_command"),
+            CallDelta(0, '{"cmd":"echo here"}'),
+            UsageReported(COST),
+            Finished("tool_calls"),
+        ]
+    ]
+    model = ScriptedBackend(command, SAYS_DONE)
+    async with codex(model, own_tools=True, sandbox="danger-full-access") as backend:
+        chunks = await run(backend)
+    assert chunks == [TextDelta("done"), UsageReported(DOUBLE), Finished("stop")]
+    told = [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
+    assert "here" in str(told)

@@ -1,0 +1,116 @@
+"""How a response looks on the wire, by profile."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError, BackendBroken, BackendRefused, Unavailable
+from antiphon.protocol.events import Event, Keepalive, ResponseCompleted, ResponseCreated, ResponseIncomplete
+from antiphon.protocol.items import FunctionCall
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.profile import MAESTRO, OPENAI, PROXY, Profile
+from antiphon.protocol.requests import StreamOptions
+from antiphon.protocol.response import (
+    IncompleteDetails,
+    InputTokensDetails,
+    OutputTokensDetails,
+    Response,
+    Usage,
+    new_response,
+)
+from antiphon.protocol.shape import Shape, error_wire, finish_reason
+
+BEGUN = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=7)
+USAGE = Usage(3, InputTokensDetails(), 2, OutputTokensDetails(), 5)
+DONE = replace(BEGUN, status="completed", usage=USAGE)
+CALL = FunctionCall(id="fc_1", call_id="call_1", name="look", arguments="{}", status="completed")
+CUT = replace(BEGUN, status="incomplete", incomplete_details=IncompleteDetails("max_output_tokens"))
+
+
+def told(profile: Profile, response: Response, stream: StreamOptions | None = None) -> dict[str, Any]:
+    return msgspec.json.decode(Shape(profile, stream).encode(response))
+
+
+@pytest.mark.parametrize("profile", [OPENAI, MAESTRO])
+def test_most_profiles_tell_the_response_as_it_is(profile: Profile) -> None:
+    assert Shape(profile).encode(DONE) == msgspec.json.encode(DONE)
+    event = ResponseIncomplete(4, CUT)
+    assert Shape(profile).encode_event(event) == ("response.incomplete", msgspec.json.encode(event))
+
+
+def test_a_shaped_response_has_all_that_the_plain_one_has() -> None:
+    plain = told(OPENAI, DONE)
+    assert told(PROXY, DONE) == {**plain, "created": 7}
+    assert "downgrades" not in told(PROXY, DONE)
+    assert told(PROXY, replace(DONE, downgrades=["x"]))["downgrades"] == ["x"]
+
+
+def test_unknown_usage_is_absent_or_zeros() -> None:
+    zeros = replace(PROXY, usage="zeros")
+    assert "usage" not in told(PROXY, BEGUN)
+    assert told(zeros, BEGUN)["usage"]["total_tokens"] == 0
+    assert told(zeros, DONE, StreamOptions())["usage"]["total_tokens"] == 5
+
+
+def test_a_stream_tells_usage_to_whoever_asks() -> None:
+    assert "usage" not in told(PROXY, DONE, StreamOptions())
+    assert "usage" not in told(PROXY, DONE, StreamOptions(include_usage=False))
+    assert told(PROXY, DONE, StreamOptions(include_usage=True))["usage"]["total_tokens"] == 5
+    assert told(OPENAI, DONE, StreamOptions())["usage"]["total_tokens"] == 5
+
+
+def test_only_events_with_a_response_are_shaped() -> None:
+    shape = Shape(PROXY, StreamOptions())
+    created = msgspec.json.decode(shape.encode_event(ResponseCreated(0, BEGUN))[1])
+    assert created["type"] == "response.created"
+    assert created["sequence_number"] == 0
+    assert created["response"]["created"] == 7
+    keepalive: Event = Keepalive(1)
+    assert shape.encode_event(keepalive) == ("keepalive", msgspec.json.encode(keepalive))
+
+
+def test_an_answer_that_was_cut_off_is_told_as_completed() -> None:
+    kind, body = Shape(PROXY).encode_event(ResponseIncomplete(4, CUT))
+    event = msgspec.json.decode(body)
+    assert kind == event["type"] == "response.completed"
+    assert event["response"]["status"] == "incomplete"
+    assert event["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (BEGUN, None),
+        (DONE, "stop"),
+        (replace(DONE, output=[CALL]), "tool_calls"),
+        (CUT, "length"),
+        (replace(CUT, incomplete_details=IncompleteDetails("content_filter")), "content_filter"),
+        (replace(BEGUN, status="failed"), "error"),
+        (replace(BEGUN, status="cancelled"), "cancelled"),
+    ],
+)
+def test_the_finish_reason_follows_from_the_response(response: Response, reason: str | None) -> None:
+    assert finish_reason(response) == reason
+    debugging = replace(PROXY, finish_reason="body")
+    assert told(debugging, response).get("_proxy") == (reason and {"finish_reason": reason})
+    assert "_proxy" not in told(PROXY, response)
+    _, event = Shape(debugging).encode_event(ResponseCompleted(1, response))
+    assert msgspec.json.decode(event)["response"].get("_proxy") == (reason and {"finish_reason": reason})
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (BackendBroken("x"), 500, "internal_error"),
+        (BackendRefused("x", status=503), 500, "internal_error"),
+        (AntiphonError("a bug"), 500, "internal_error"),
+        (BackendRefused("x", status=429), 429, "rate_limit_error"),
+        (Unavailable(), 503, "server_error"),
+    ],
+)
+def test_what_breaks_behind_us_may_be_an_internal_error(error: AntiphonError, status: int, kind: str) -> None:
+    told_status, wire = error_wire(error, MAESTRO)
+    assert (told_status, wire["type"]) == (status, kind)
+    assert error_wire(error, OPENAI) == (error.status, error.to_wire())

@@ -1,0 +1,58 @@
+"""What a turn tells when a text goes through the recovery, cut into any pieces."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from antiphon.protocol.content import JsonObject
+from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, FinishReason, TextDelta
+from antiphon.turn.text_calls.dialects import dialects_named
+from antiphon.turn.text_calls.recovery import CallRecovery
+
+TOOLS: dict[str, JsonObject | None] = {
+    "look": None,
+    "weather": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "integer"},
+            "units": {"type": ["string", "null"]},
+        },
+    },
+}
+
+
+class Told(NamedTuple):
+    """The whole text, and the calls by name and arguments."""
+
+    text: str
+    calls: list[tuple[str, str]]
+
+
+def recovery(dialect: str = "auto") -> CallRecovery:
+    return CallRecovery(dialects_named(dialect), TOOLS)
+
+
+def feed_all(pieces: Iterable[str], dialect: str = "auto", reason: FinishReason = "stop") -> list[Chunk]:
+    """All chunks that leave for these deltas, one batch each."""
+    made = recovery(dialect)
+    chunks: list[Chunk] = []
+    for piece in pieces:
+        chunks.extend(made.feed([TextDelta(piece)]))
+    chunks.extend(made.feed([Finished(reason)]))
+    assert not made.holding
+    return chunks
+
+
+def told(chunks: Sequence[Chunk]) -> Told:
+    """The text and the calls in these chunks."""
+    names = {chunk.index: chunk.name for chunk in chunks if isinstance(chunk, CallStarted)}
+    arguments = dict.fromkeys(names, "")
+    for chunk in chunks:
+        if isinstance(chunk, CallDelta):
+            arguments[chunk.index] += chunk.arguments
+    text = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+    return Told(text, [(name, arguments[index]) for index, name in names.items()])
+
+
+def tell(text: str, dialect: str = "auto") -> Told:
+    return told(feed_all([text], dialect))

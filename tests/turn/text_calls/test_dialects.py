@@ -1,0 +1,103 @@
+"""Calls are read from the text of every dialect, however it is cut; everything else stays text."""
+
+import typing
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.registry import default_endpoint
+from antiphon.protocol.sse import SseReader
+from antiphon.settings import TextCalls
+from antiphon.turn.chunks import Chunk
+from antiphon.turn.text_calls.dialects import DIALECTS, dialects_named
+from tests.turn.text_calls.samples import CALLS, TEXTS
+from tests.turn.text_calls.telling import Told, feed_all, recovery, tell, told
+
+
+@pytest.mark.parametrize(("dialect", "text", "expected"), CALLS)
+def test_calls_are_read_from_the_text_of_a_dialect(dialect: str, text: str, expected: Told) -> None:
+    assert tell(text, dialect) == expected
+
+
+@pytest.mark.parametrize(("dialect", "text", "expected"), CALLS)
+def test_a_cut_anywhere_changes_nothing(dialect: str, text: str, expected: Told) -> None:
+    assert told(feed_all(text, dialect)) == expected
+    for cut in range(1, len(text)):
+        assert told(feed_all([text[:cut], text[cut:]], dialect)) == expected
+
+
+@pytest.mark.parametrize(("dialect", "text"), TEXTS)
+def test_what_is_no_call_stays_as_it_was_written(dialect: str, text: str) -> None:
+    for pieces in ([text], list(text), *([text[:cut], text[cut:]] for cut in range(1, len(text)))):
+        chunks = feed_all(pieces, dialect)
+        assert told(chunks) == Told(text, [])
+
+
+TAGS = ["<tool_call>", "</tool_call>", "<function=look>", '{"name":"look"}', '"', "\n", " ", "words"]
+FRAGMENTS = [*(text for _, text, _ in CALLS), *(text for _, text in TEXTS), *TAGS]
+
+
+@given(
+    fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=5),
+    dialect=st.sampled_from(["auto", *DIALECTS]),
+    data=st.data(),
+)
+@settings(max_examples=300)
+def test_any_cuts_of_any_mixture_tell_the_same(
+    fragments: list[str], dialect: str, data: st.DataObject
+) -> None:
+    text = "".join(fragments)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    whole = tell(text, dialect)
+    assert told(feed_all(pieces, dialect)) == whole
+    assert told(feed_all(text, dialect)) == whole
+
+
+@given(
+    text=st.text(alphabet='<>/[]{}"\\,:tol_calfunction=look \n`', max_size=120),
+    dialect=st.sampled_from(["auto", *DIALECTS]),
+)
+@settings(max_examples=300)
+def test_no_text_is_lost_where_no_call_is_found(text: str, dialect: str) -> None:
+    said, calls = told(feed_all(text, dialect))
+    assert calls or said == text
+
+
+def _stream(text: str, size: int) -> bytes:
+    """The text as a chat-completions stream, a few characters per event."""
+    deltas = [text[at : at + size] for at in range(0, len(text), size)]
+    payloads = [
+        msgspec.json.encode({"choices": [{"index": 0, "delta": {"content": delta}}]}) for delta in deltas
+    ]
+    payloads.append(msgspec.json.encode({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+    return b"".join(b"data: %b\n\n" % payload for payload in [*payloads, b"[DONE]"])
+
+
+@pytest.mark.parametrize(("dialect", "text", "expected"), [case for case in CALLS if not case[1].isascii()])
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_cut_at_any_byte_of_the_stream_changes_nothing(
+    dialect: str, text: str, expected: Told, size: int
+) -> None:
+    data = _stream(text, size)
+    for cut in range(1, len(data), 1 if size == 1000 else 17):
+        sse, reader, recovered = SseReader(), ChunkReader(default_endpoint("plain")), recovery(dialect)
+        chunks: list[Chunk] = []
+        for piece in (data[:cut], data[cut:]):
+            chunks.extend(recovered.feed(reader.feed(sse.feed(piece))))
+        chunks.extend(recovered.feed(reader.end(sse.finish())))
+        assert told(chunks) == expected
+
+
+def test_every_dialect_has_the_name_of_a_setting() -> None:
+    assert set(DIALECTS) | {"auto", "off"} == set(typing.get_args(TextCalls))
+    assert all(dialects_named(name) == (dialect,) for name, dialect in DIALECTS.items())
+
+
+def test_auto_reads_every_dialect_that_has_tags_of_its_own() -> None:
+    for dialect, text, expected in CALLS:
+        marked = dialect != "fenced" and not text.lstrip().startswith("[weather(")
+        assert (tell(text, "auto") == expected) is marked, text

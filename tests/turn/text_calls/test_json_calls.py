@@ -1,0 +1,87 @@
+"""JSON bodies: which repairs are tried, and what the arguments become."""
+
+import pytest
+
+from tests.turn.text_calls.telling import Told, tell
+
+
+def body(text: str) -> Told:
+    return tell(f"<tool_call>{text}</tool_call>")
+
+
+@pytest.mark.parametrize(
+    ("broken", "arguments"),
+    [
+        ('{"name":"look","arguments":{"a":1},}', '{"a":1}'),
+        ('{"name":"look","arguments":"{}",}', "{}"),
+        ('{"name":"look","arguments":{}}>', "{}"),
+        ('{"name":"look","arguments":{"a":{}}}}', '{"a":{}}'),
+        ('{"name":"look","arguments":{}}]', "{}"),
+        ('{"name":"look","arguments":{"a":1} , }  >', '{"a":1}'),
+        ('{"name":"look","arguments":{"a":1},}}', '{"a":1}'),
+        ('{"name":"look","arguments":{}},]', "{}"),
+        ('{"name":"look","arguments":{}}}>', "{}"),
+    ],
+)
+def test_a_body_is_repaired(broken: str, arguments: str) -> None:
+    assert body(broken) == Told("", [("look", arguments)])
+
+
+@pytest.mark.parametrize(
+    ("broken", "arguments"),
+    [
+        ('{"name":"look","arguments":{"a":[1,2,],"b":{"c":1,},},}', '{"a":[1,2],"b":{"c":1}}'),
+        ('{"name":"look","arguments":{"a":",}","b":",]>}",},}', '{"a":",}","b":",]>}"}'),
+        ('{"name":"look","arguments":{"a":"\\\\",},}', '{"a":"\\\\"}'),
+    ],
+)
+def test_a_repair_touches_no_string(broken: str, arguments: str) -> None:
+    assert body(broken) == Told("", [("look", arguments)])
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '{"name":"look","arguments":{}}}}',
+        '{"name":"look","arguments":{"a":1}',
+        '{"name":"look","arguments":{"a":"x\ny"}}',
+        '{"name":"look","arguments":{"a":\'x\'}}',
+        '{"name":"look",,"arguments":{}}',
+        '{"name":"look","arguments":3}',
+        '{"name":7,"arguments":{}}',
+    ],
+)
+def test_a_body_that_stays_broken_is_text(broken: str) -> None:
+    assert body(broken) == Told(f"<tool_call>{broken}</tool_call>", [])
+
+
+@pytest.mark.parametrize(
+    ("members", "arguments"),
+    [
+        ('"arguments":{"b": 1.10, "a": [true, null]}', '{"b": 1.10, "a": [true, null]}'),
+        ('"arguments":"{\\"a\\": 1}"', '{"a": 1}'),
+        ('"arguments":null', "{}"),
+        ('"arguments":""', "{}"),
+        ('"parameters":{"a":1}', '{"a":1}'),
+        ('"id":"x","arguments":{}', "{}"),
+        ('"arguments":{"n":12345678901234567890123}', '{"n":12345678901234567890123}'),
+    ],
+)
+def test_arguments_are_json_text_that_is_encoded_once(members: str, arguments: str) -> None:
+    assert body(f'{{"name":"look",{members}}}') == Told("", [("look", arguments)])
+
+
+def test_a_call_without_arguments_has_the_empty_object() -> None:
+    assert body('{"name":"look"}') == Told("", [("look", "{}")])
+
+
+def test_a_missing_quote_spoils_only_its_own_call() -> None:
+    broken = '<tool_call>{"name":"look","arguments":{"a":"b}}</tool_call>'
+    good = '<tool_call>{"name":"look","arguments":{"a":"b"}}</tool_call>'
+    assert tell(f"{broken}\n{good}") == Told(f"{broken}\n", [("look", '{"a":"b"}')])
+    assert tell(f"{broken} {good}") == Told(f"{broken} ", [("look", '{"a":"b"}')])
+
+
+def test_a_body_nested_beyond_all_reason_is_text() -> None:
+    text = '<tool_call>{"name":"look","arguments":{"a":' + "[" * 50_000 + "]" * 50_000 + "}}</tool_call>"
+    assert tell(text) == Told(text, [])

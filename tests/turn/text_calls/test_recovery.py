@@ -1,0 +1,243 @@
+"""What leaves, in which order, and what is held back."""
+
+from collections.abc import Iterable
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.errors import BackendBroken
+from antiphon.protocol.content import Logprob
+from antiphon.protocol.items import FunctionCall
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.machine import Machine
+from tests.turn.text_calls.telling import Told, feed_all, recovery, tell, told
+
+CALL = '<tool_call>{"name":"look","arguments":{"a":1}}</tool_call>'
+
+
+def look(index: int, arguments: str = '{"a":1}') -> list[Chunk]:
+    return [CallStarted(index, "", "look"), CallDelta(index, arguments), CallFinished(index)]
+
+
+def test_a_call_leaves_whole_with_an_index_that_no_backend_uses() -> None:
+    assert feed_all([CALL, CALL]) == [*look(-1), *look(-2), Finished("tool_calls")]
+
+
+def test_plain_text_flows_at_once_as_the_very_same_chunks() -> None:
+    made = recovery()
+    first: list[Chunk] = [TextDelta("Hello")]
+    assert made.feed(first) == first
+    more: list[Chunk] = [TextDelta(", "), TextDelta("world\n")]
+    assert made.feed(more) is more
+    assert not made.holding
+
+
+def test_reasoning_flows_at_once_as_the_very_same_chunks() -> None:
+    thoughts: list[Chunk] = [ReasoningDelta("hm"), ReasoningDelta("<tool_call>")]
+    assert recovery().feed(thoughts) is thoughts
+
+
+def test_only_what_may_begin_a_tag_is_held() -> None:
+    made = recovery()
+    assert made.feed([TextDelta("a < b <tool")]) == [TextDelta("a < b ")]
+    assert made.holding
+    assert made.feed([TextDelta("box>")]) == [TextDelta("<toolbox>")]
+    assert not made.holding
+
+
+def test_a_tag_that_prose_speaks_of_holds_nothing_back() -> None:
+    made = recovery()
+    made.feed([TextDelta("Write ")])
+    assert told(made.feed([TextDelta("<tool_call> and then")])).text == "<tool_call> and then"
+    assert not made.holding
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[TOOL_CALLS]look{"a": "no quote}\n',
+        '<|python_tag|>{"name": "look}\n',
+        '<tool_call>{"name": "look}</tool_call>\n',
+    ],
+)
+def test_json_with_a_missing_quote_is_given_up_at_the_end_of_its_line(text: str) -> None:
+    made = recovery()
+    assert told(made.feed([TextDelta("x" + text)])).text == "x" + text
+    assert not made.holding
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f" \n{CALL}", ""),
+        (f"{CALL}\n\n{CALL} \n", ""),
+        (f"Hi.\n\n{CALL}", "Hi.\n\n"),
+        (f"{CALL}\n\nDone. \n", "\n\nDone. \n"),
+        (f"a {CALL} b {CALL} c", "a  b  c"),
+    ],
+)
+def test_white_space_that_would_stand_alone_is_not_said(text: str, said: str) -> None:
+    assert tell(text).text == said
+    assert told(feed_all(text)).text == said
+
+
+def test_white_space_without_a_call_is_said_in_its_place() -> None:
+    made = recovery()
+    chunks: list[Chunk] = [
+        TextDelta(" \n"),
+        ReasoningDelta("hm"),
+        TextDelta(" "),
+        TextDelta("x"),
+        Finished("stop"),
+    ]
+    said = made.feed(chunks)
+    assert said == [TextDelta(" \n"), ReasoningDelta("hm"), TextDelta(" x"), Finished("stop")]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "tool_calls"])
+def test_other_reasons_to_finish_stay(reason: FinishReason) -> None:
+    assert feed_all([CALL], reason=reason)[-1] == Finished(reason)
+    assert feed_all(["words"])[-1] == Finished("stop")
+
+
+def test_a_call_that_is_cut_off_is_text() -> None:
+    cut = CALL[:-20]
+    chunks = feed_all([cut], reason="length")
+    assert told(chunks) == Told(cut, [])
+    assert chunks[-1] == Finished("length")
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "</tool", "</tool_call"])
+def test_a_whole_body_needs_no_closing_tag_at_the_end(ending: str) -> None:
+    assert tell('<tool_call>{"name":"look","arguments":{"a":1}}' + ending) == Told("", [("look", '{"a":1}')])
+
+
+ENDS: list[Chunk] = [
+    RefusalDelta("no"),
+    CallStarted(0, "c", "weather"),
+    Finished("stop"),
+    Failed(BackendBroken("gone")),
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_held_text_is_settled_before_the_text_ends(end: Chunk) -> None:
+    made = recovery()
+    assert made.feed([TextDelta("a<tool_call>{"), end]) == [TextDelta("a"), TextDelta("<tool_call>{"), end]
+    assert not made.holding
+
+
+@pytest.mark.parametrize("between", [ReasoningDelta("hm"), AnnotationAdded({"type": "url_citation"})])
+def test_what_comes_while_text_is_held_keeps_its_place(between: Chunk) -> None:
+    made = recovery()
+    said = made.feed([TextDelta("a <tool"), between, TextDelta("box> b")])
+    assert said == [TextDelta("a "), TextDelta("<tool"), between, TextDelta("box> b")]
+
+
+def test_what_comes_in_the_middle_of_a_call_follows_it() -> None:
+    made = recovery()
+    said = made.feed(
+        [TextDelta(CALL[:20]), ReasoningDelta("hm"), TextDelta(CALL[20:] + "x"), Finished("stop")]
+    )
+    assert said == [*look(-1), ReasoningDelta("hm"), TextDelta("x"), Finished("tool_calls")]
+
+
+def test_usage_waits_for_nothing() -> None:
+    usage = UsageReported(Usage(1, InputTokensDetails(0), 1, OutputTokensDetails(0), 2))
+    assert recovery().feed([TextDelta("<tool"), usage]) == [usage]
+
+
+def test_text_goes_on_after_a_refusal() -> None:
+    made = recovery()
+    said = made.feed([TextDelta("<tool"), RefusalDelta("no"), TextDelta(CALL), Finished("stop")])
+    assert said == [TextDelta("<tool"), RefusalDelta("no"), *look(-1), Finished("tool_calls")]
+
+
+def test_text_that_was_held_comes_without_logprobs() -> None:
+    certain = (Logprob("a", None, -0.1),)
+    made = recovery()
+    assert made.feed([TextDelta("a", certain)]) == [TextDelta("a", certain)]
+    assert made.feed([TextDelta(" a > b", certain)]) == [TextDelta(" a > b", certain)]
+    assert made.feed([TextDelta("a <b>", certain)]) == [TextDelta("a <b>", certain)]
+    assert made.feed([TextDelta("<to", certain)]) == []
+    assert made.feed([TextDelta("p>", certain)]) == [TextDelta("<top>")]
+
+
+def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The same, with neighbouring text in one piece."""
+    result: list[Chunk] = []
+    for chunk in chunks:
+        if isinstance(chunk, TextDelta) and result and isinstance(result[-1], TextDelta):
+            result[-1] = TextDelta(result[-1].text + chunk.text)
+        elif chunk != TextDelta(""):
+            result.append(chunk)
+    return result
+
+
+WORDS = [
+    "a",
+    " ",
+    "\n",
+    "<",
+    "<tool_call>",
+    "<tool",
+    "_call>",
+    "{",
+    '"',
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "<function=",
+    "x>",
+]
+CHUNKS: list[Chunk] = [
+    *map(TextDelta, WORDS),
+    ReasoningDelta("hm"),
+    RefusalDelta("no"),
+    AnnotationAdded({}),
+    CallStarted(0, "c", "look"),
+    CallDelta(0, "{}"),
+    CallFinished(0),
+]
+
+
+@given(batches=st.lists(st.lists(st.sampled_from(CHUNKS), max_size=4), max_size=8))
+def test_without_a_call_in_the_text_nothing_changes_its_place(batches: list[list[Chunk]]) -> None:
+    made = recovery()
+    batches = [*batches, [Finished("stop")]]
+    said = [chunk for batch in batches for chunk in made.feed(batch)]
+    assert joined(said) == joined(chunk for batch in batches for chunk in batch)
+
+
+def test_an_empty_delta_changes_nothing() -> None:
+    assert told(feed_all(["", CALL[:5], "", CALL[5:], ""])) == Told("", [("look", '{"a":1}')])
+
+
+def test_the_machine_makes_items_of_what_was_recovered() -> None:
+    ids = count()
+    asked = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
+    machine = Machine(asked, new_id=lambda prefix: f"{prefix}_{next(ids)}")
+    machine.feed(feed_all(f"So: {CALL}\n{CALL} Done."))
+    machine.end(2)
+    output = machine.response.output
+    calls = [item for item in output if isinstance(item, FunctionCall)]
+    assert [isinstance(item, FunctionCall) for item in output] == [False, True, True, False]
+    assert [(call.name, call.arguments) for call in calls] == [("look", '{"a":1}')] * 2
+    assert len({call.call_id for call in calls}) == 2
+    assert machine.response.status == "completed"

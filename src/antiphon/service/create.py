@@ -33,7 +33,7 @@ from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.keeping import Keeper, StoreKeeper
-from antiphon.service.recovering import chunks_of
+from antiphon.service.recovering import listener
 from antiphon.service.resolve import (
     CONVERSATION_LEASE,
     Resolved,
@@ -142,7 +142,7 @@ class Run:
         """
         try:
             plan = await self._plan(await self.resolve())
-            batches = self._attempts(plan)
+            batches = self._compaction() if plan.is_all else self._attempts(plan)
             try:
                 async for events in batches:
                     yield events
@@ -259,13 +259,14 @@ class Run:
             self._opening.append(plan.compacted)
         return plan
 
+    async def _compaction(self) -> AsyncGenerator[list[Event], None]:
+        """All that was asked for is a compaction, and it is there: no model has to say more."""
+        yield self._begin(None, None)
+        self._settled()
+
     async def _attempts(self, plan: Plan) -> AsyncGenerator[list[Event], None]:
         """Until a backend has said something, another one may take its place."""
         attempt: Attempt | None = Attempt(self._routes, plan.items)
-        if plan.is_all:
-            yield self._begin(None, None)
-            self._settled()
-            return
         while attempt is not None:
             turn = self._build(attempt)
             prepared = attempt.route.backend.prepare(turn)
@@ -276,11 +277,14 @@ class Run:
                 if self._settled():
                     return
             said = False
-            batches = chunks_of(prepared, turn, attempt.route, self._creator.clock)
+            batches = prepared.chunks()
+            hear = listener(turn, attempt.route, self._creator.clock)
             try:
-                async for chunks in batches:
-                    said = said or bool(chunks)
-                    yield self._machine_events(chunks, turn, prepared)
+                async for heard in batches:
+                    said = said or bool(heard)
+                    chunks = hear(heard)
+                    if chunks is not None:
+                        yield self._machine_events(chunks, turn, prepared)
                     if self._entered:
                         await self._stay()
                 return

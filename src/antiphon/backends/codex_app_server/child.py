@@ -152,6 +152,11 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def give_up(self, error: BackendError) -> None:
+        """It is of no use any more: nobody is to ask it, whether it has ended yet or not."""
+        self._fail(error)
+        self.kill()
+
     async def aclose(self) -> None:
         """End it: kindly at first."""
         self._fail(BackendUnreachable("codex was ended: this server shuts down."))
@@ -177,8 +182,7 @@ class Child:
                     self._take(message)
             self._fail(await self._cause_of_death())
         except BackendBroken as error:
-            self._fail(error)
-            self.kill()
+            self.give_up(error)
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None

@@ -59,9 +59,9 @@ class Thread:
     async def _answer_to(self, asked: Asked) -> Raw:
         try:
             return await self._child.answer_to(asked, patience=self._silence)
-        except BackendTimeout:
+        except BackendTimeout as error:
             # A model may be slow to speak; a program that does not even answer hangs, and is started anew.
-            self._child.kill()
+            self._child.give_up(error)
             raise
 
     @property

@@ -1,23 +1,20 @@
 """The real codex, whose model is a scripted one behind Antiphon: the whole way, without a network."""
 
-import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from antiphon import Route, ScriptedBackend, Settings
 from antiphon.backends.codex_app_server.backend import CodexBackend
-from antiphon.server.process import bind, make_config
 from antiphon.settings import CodexSettings, SealSettings, StoreSettings
 from antiphon.wiring import build_app
 from antiphon.wiring.codex import make_codex_backend
+from tests.uvicorn_here import serve_here
 
 PATIENCE = 60.0
 ROOT = Path(__file__).parents[2]
@@ -44,18 +41,6 @@ def find_codex() -> str | None:
     return named or (str(installed) if installed.exists() else shutil.which("codex"))
 
 
-class Server(uvicorn.Server):
-    """uvicorn, and one can wait for its start."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-
 @asynccontextmanager
 async def provider(model: ScriptedBackend) -> AsyncGenerator[int, None]:
     """The port of an Antiphon that serves `model` as `m`."""
@@ -63,16 +48,8 @@ async def provider(model: ScriptedBackend) -> AsyncGenerator[int, None]:
     def app() -> Any:
         return build_app(SETTINGS, routes=[Route("m", model)])
 
-    config = make_config(app, workers=1, drain=0, log_level="warning", max_message=2**20)
-    with bind("127.0.0.1", 0) as listener:
-        server = Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        await asyncio.wait_for(server.ready.wait(), PATIENCE)
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await asyncio.wait_for(running, PATIENCE)
+    async with serve_here(app) as here:
+        yield here.port
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Protocol
 
 import pytest
-import uvicorn
 
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.backends.scripted import Step
@@ -17,13 +15,13 @@ from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.orchestrator.in_process_client import InProcessResponsesClient
 from antiphon.protocol.items import Message
-from antiphon.server.process import bind, make_config
 from antiphon.service.inside import Inside
 from antiphon.settings import SealSettings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from antiphon.wiring import build_app, open_services
 from tests.turn.order import check_order
+from tests.uvicorn_here import serve_here
 
 PATIENCE = 30.0
 SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
@@ -32,18 +30,6 @@ ASKED: dict[str, Any] = {
     "input": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
 }
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
-
-
-class Server(uvicorn.Server):
-    """uvicorn, and one can wait for its start."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 @asynccontextmanager
@@ -63,19 +49,11 @@ async def over_http(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient,
     def app() -> Any:
         return build_app(SETTINGS, routes=[Route("m", backend)])
 
-    config = make_config(app, workers=1, drain=0, log_level="warning", max_message=2**20)
-    with bind("127.0.0.1", 0) as listener:
-        server = Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        await asyncio.wait_for(server.ready.wait(), PATIENCE)
-        try:
-            async with HttpResponsesClient(
-                f"http://127.0.0.1:{listener.getsockname()[1]}", retries=0
-            ) as client:
-                yield client
-        finally:
-            server.should_exit = True
-            await asyncio.wait_for(running, PATIENCE)
+    async with (
+        serve_here(app) as here,
+        HttpResponsesClient(f"http://127.0.0.1:{here.port}", retries=0) as client,
+    ):
+        yield client
 
 
 class Open(Protocol):

@@ -9,58 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.errors import BackendTimeout
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import new_response
 from antiphon.protocol.shape import Shape
 from antiphon.turn.chunks import (
-    AnnotationAdded,
     CallDelta,
-    CallFinished,
     CallStarted,
     Chunk,
-    Failed,
     Finished,
-    ReasoningDelta,
-    ReasoningSummaryDelta,
-    RefusalDelta,
     TextDelta,
     UsageReported,
 )
-from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
-from tests.profiles.gateway import USAGE
 from tests.profiles.order import check_message_first
 from tests.turn.folding import fold, response_to_wire, to_wire
+from tests.turn.saying import TOOLS, endings, model_chunks
 
-TOOLS = {
-    "patch": TurnTool(name="patch", origin="patch", kind="custom"),
-    "time__now": TurnTool(name="time__now", origin="now", namespace="time"),
-}
 JsonObject = dict[str, Any]
-
-words = st.text(alphabet='ab {}"\n\u2028é', max_size=6)
-index = st.integers(0, 2)
-chunks = st.one_of(
-    st.builds(TextDelta, words),
-    st.builds(RefusalDelta, words),
-    st.builds(ReasoningDelta, words),
-    st.builds(ReasoningSummaryDelta, words, st.integers(0, 1)),
-    st.builds(CallStarted, index, st.sampled_from(["", "call_a", "call_b"]), st.sampled_from(["f", *TOOLS])),
-    st.builds(CallDelta, index, st.sampled_from(['{"a":', "1}", "{}", " ", "", '{"input":"x"}'])),
-    st.builds(CallFinished, index),
-    st.builds(AnnotationAdded, st.just({"type": "url_citation", "url": "u"})),
-    st.just(UsageReported(USAGE)),
-)
-endings = st.one_of(
-    st.sampled_from(
-        [Finished("stop"), Finished("length"), Finished("tool_calls"), Finished("content_filter")]
-    ),
-    st.just(Failed(BackendTimeout())),
-    st.none(),
-)
 
 
 def run(batches: Iterable[Sequence[Chunk]]) -> list[Event]:
@@ -86,7 +53,7 @@ def output(*said: Chunk) -> list[JsonObject]:
 
 
 @pytest.mark.requirement("SEED-003/D1-output-position", "SEED-003/D1-no-collision", "SEED-003/B-sequence")
-@given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
+@given(st.lists(st.lists(model_chunks, max_size=5), max_size=6), endings)
 def test_whatever_a_backend_says_the_stream_is_well_formed(
     batches: list[list[Chunk]], ending: Chunk | None
 ) -> None:
@@ -129,7 +96,7 @@ def test_interleaved_calls_stay_apart_and_lose_nothing(order: list[int]) -> None
     assert [item["call_id"] for item in calls] == [f"call_{call}" for call in started]
 
 
-@given(st.lists(chunks, max_size=12), st.lists(chunks, max_size=3))
+@given(st.lists(model_chunks, max_size=12), st.lists(model_chunks, max_size=3))
 def test_nothing_leaves_after_the_end_of_the_turn(said: list[Chunk], late: list[Chunk]) -> None:
     late = [chunk for chunk in late if not isinstance(chunk, UsageReported)]
     ended: list[Chunk] = [*said, Finished("stop")]

@@ -3,42 +3,29 @@
 import asyncio
 import gc
 import json
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
-from antiphon.server.process import DrainedWebSocket, GuardedProtocol, bind, make_config
+from antiphon.server.process import DrainedWebSocket, GuardedProtocol
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.door import Guest
 from antiphon.turn.chunks import TextDelta
 from tests.server.test_websocket_lanes import Gate
 from tests.server.websocket_client import PATIENCE, TERMINAL, World
 from tests.turn.order import check_order
+from tests.uvicorn_here import Server, serve_here
 
 MAX_MESSAGE = 10_000
 CREATE = {"type": "response.create", "model": "m", "input": "hi", "store": False}
-
-
-class Server(uvicorn.Server):
-    """uvicorn, and one can wait for its start."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 @dataclass
@@ -73,19 +60,13 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
             await receive()
             await send({"type": f"lifespan.{kind}.complete"})
 
-    config = make_config(
-        lambda: cast("App", app), workers=1, drain=5, log_level="warning", max_message=MAX_MESSAGE
-    )
-    with bind("127.0.0.1", 0) as listener:
-        server = Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        await asyncio.wait_for(server.ready.wait(), PATIENCE)
-        try:
-            yield Wire(server, listener.getsockname()[1])
-        finally:
-            server.should_exit = True
-            world.lifetimes.drain(0)
-            await asyncio.wait_for(running, PATIENCE)
+    async with serve_here(
+        lambda: cast("App", app),
+        drain=5,
+        max_message=MAX_MESSAGE,
+        on_leaving=lambda: world.lifetimes.drain(0),
+    ) as here:
+        yield Wire(here.server, here.port)
 
 
 async def hear(client: ClientConnection) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@ from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, 
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
-    CallFinished,
     CallStarted,
     Chunk,
     Compacted,
@@ -25,20 +24,15 @@ from antiphon.turn.chunks import (
     Finished,
     ReasoningDelta,
     ReasoningSummaryDelta,
-    RefusalDelta,
     TextDelta,
     UsageReported,
 )
-from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
+from tests.turn.saying import TOOLS, USAGE, compactions, endings, model_chunks
 
-USAGE = Usage(3, InputTokensDetails(1), 5, OutputTokensDetails(2), 8)
-TOOLS = {
-    "patch": TurnTool(name="patch", origin="patch", kind="custom"),
-    "time__now": TurnTool(name="time__now", origin="now", namespace="time"),
-}
+chunks = model_chunks | compactions
 
 
 def machine(**options: Any) -> Machine:
@@ -72,29 +66,6 @@ def shape(*chunks: Chunk) -> list[tuple[str, str]]:
             words += part.get("text", part.get("refusal", ""))
         shapes.append((item["type"], words))
     return shapes
-
-
-words = st.text(alphabet='ab {}"\n\u2028é', max_size=6)
-index = st.integers(0, 2)
-chunks = st.one_of(
-    st.builds(TextDelta, words),
-    st.builds(RefusalDelta, words),
-    st.builds(ReasoningDelta, words),
-    st.builds(ReasoningSummaryDelta, words, st.integers(0, 1)),
-    st.builds(CallStarted, index, st.sampled_from(["", "call_a", "call_b"]), st.sampled_from(["f", *TOOLS])),
-    st.builds(CallDelta, index, st.sampled_from(['{"a":', "1}", "{}", " ", "", '{"input":"x"}'])),
-    st.builds(CallFinished, index),
-    st.builds(AnnotationAdded, st.just({"type": "url_citation", "url": "u"})),
-    st.builds(Compacted, words, st.sampled_from([None, USAGE]), st.booleans()),
-    st.just(UsageReported(USAGE)),
-)
-endings = st.one_of(
-    st.sampled_from(
-        [Finished("stop"), Finished("length"), Finished("tool_calls"), Finished("content_filter")]
-    ),
-    st.just(Failed(BackendTimeout())),
-    st.none(),
-)
 
 
 @given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)

@@ -90,3 +90,17 @@ def test_other_hosts_are_fine_with_keys_and_workers_without_state() -> None:
         "ANTIPHON_STORE__URL": "none",
     }
     assert load_settings(environment=environment).server.workers == 2
+
+
+def test_a_variable_of_an_inner_table_changes_that_key_alone(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text('[profiles.proxy]\nstate = true\n[agent.modes.dry]\nwhen_to_use = "x"\n')
+    environment = {
+        "ANTIPHON_PROFILES__PROXY": '{"usage_policy": "zeros"}',
+        "ANTIPHON_PROFILES__PROXY__FINISH_REASON": "body",
+        "ANTIPHON_AGENT__MODES__DRY__MAX_TURNS": "3",
+    }
+    settings = load_settings(path, environment=environment)
+    proxy, mode = settings.profiles["proxy"], settings.agent.modes["dry"]
+    assert (proxy.state, proxy.usage_policy, proxy.finish_reason) == (True, "zeros", "body")
+    assert (mode.when_to_use, mode.max_turns) == ("x", 3)

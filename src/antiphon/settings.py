@@ -372,12 +372,12 @@ def _read_file(path: Path) -> Tree:
 def _from_environment(environment: Mapping[str, str]) -> Tree:
     """``ANTIPHON_SERVER__PORT=9000`` becomes ``{"server": {"port": …}}``."""
     tree: Tree = {}
-    for name, value in environment.items():
-        if name == f"{PREFIX}UPSTREAMS":
-            tree["upstreams"] = _read_value(name, value)
-        elif name.startswith(PREFIX) and "__" in name:
-            section, _, key = name.removeprefix(PREFIX).lower().partition("__")
-            tree.setdefault(section, {})[key] = _read_value(name, value)
+    for name, value in sorted(environment.items()):
+        if name == f"{PREFIX}UPSTREAMS" or (name.startswith(PREFIX) and "__" in name):
+            branch: object = _read_value(name, value)
+            for part in reversed(name.removeprefix(PREFIX).lower().split("__")):
+                branch = {part: branch}
+            _merge(tree, cast("Tree", branch))
     return tree
 
 
@@ -393,7 +393,7 @@ def _read_value(name: str, value: str) -> object:
 def _merge(tree: Tree, more: Tree) -> None:
     for key, value in more.items():
         if isinstance(value, dict) and isinstance(tree.get(key), dict):
-            tree[key].update(cast("Tree", value))
+            _merge(tree[key], cast("Tree", value))
         else:
             tree[key] = value
 

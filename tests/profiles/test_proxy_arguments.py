@@ -63,8 +63,7 @@ async def test_arguments_are_a_string_that_was_encoded_at_most_once(
         assert await arguments_of(model) == encoded
 
 
-@pytest.mark.requirement("SEED-003/task6-encoded-once")
-async def test_arguments_that_are_null_are_null_or_nothing_but_never_a_quoted_string() -> None:
-    """Null is what many servers send for a call without arguments; a client can parse both forms."""
+@pytest.mark.requirement("SEED-003/task6-undefined")
+async def test_arguments_that_are_null_are_none_at_all() -> None:
     async with gateway("proxy", *heard(called(None))) as model:
-        assert await arguments_of(model) in ("null", "{}")
+        assert await arguments_of(model) == "{}"

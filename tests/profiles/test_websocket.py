@@ -1,10 +1,12 @@
 """Profiles on a WebSocket: the same choices as in a stream."""
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import BackendBroken
-from antiphon.protocol.profile import MAESTRO, PROXY
+from antiphon.protocol.profile import MAESTRO, PROXY, Profile
 from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, TextDelta, UsageReported
 from tests.profiles.gateway import USAGE
 from tests.profiles.order import check_message_first
@@ -43,6 +45,14 @@ async def test_state_is_refused_and_the_socket_goes_on() -> None:
         assert (error["param"], error["code"]) == ("previous_response_id", "unsupported_parameter")
         socket.create()
         check_order(await socket.answer())
+
+
+@pytest.mark.parametrize("profile", [MAESTRO, PROXY, replace(PROXY, state=True)])
+async def test_there_is_nothing_to_prepare(profile: Profile) -> None:
+    async with World(ScriptedBackend.saying("a")).connect(profile) as socket:
+        socket.create(generate=False)
+        error = (await socket.error())["error"]
+        assert (error["param"], error["code"]) == ("generate", "unsupported_parameter")
 
 
 async def test_a_failure_is_told_once() -> None:

@@ -99,6 +99,13 @@ def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
             code="unsupported_parameter",
         )
     generate = raw.generate is not False
+    if not generate and not (profile.state and profile.layout == "natural"):
+        raise Unsupported(
+            f"'generate': false prepares what is kept and continued; the profile '{profile.name}' does not "
+            "do that. Leave it out.",
+            param="generate",
+            code="unsupported_parameter",
+        )
     # Who only prepares may do it with tools and instructions alone.
     raw = replace(raw, stream=True)
     return CreateFrame(check_create(raw, profile, input_optional=not generate), generate)

@@ -1,5 +1,6 @@
 """What a profile looks at first, in its own order, before the types of a request are read."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ R = TypeVar("R", bound=RawCreate)
 Given = Callable[[str], object]
 """The value of a parameter; None if there is none."""
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
 STATE = ("previous_response_id", "conversation")
 SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
@@ -52,13 +54,13 @@ def _check_n(given: Given, _profile: Profile) -> None:
     count: object = given("n")
     if count is None:
         return
-    if isinstance(count, str) and count.isdecimal():
-        count = int(count)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if (isinstance(count, str) and _NUMBER.fullmatch(count)) or isinstance(count, float):
+        count = float(count)
+    if isinstance(count, bool) or not isinstance(count, int | float) or count < 1 or count % 1:
         message = "'n' must be 1: one request has one answer. Leave it out."
         raise InvalidRequest(message, param="n", code="invalid_value")
     if count > 1:
-        message = f"'n' is {count}, but a response is one answer. Leave it out, and send {count} requests."
+        message = f"'n' is {count:g}, but a response is one answer. Leave it out, and send several requests."
         raise Unsupported(message, param="n", code="n_unsupported")
 
 

@@ -1,6 +1,7 @@
 """Tools and the tool choice, read liberally and checked: names, duplicates, schemas."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import jsonschema_rs
@@ -33,6 +34,15 @@ def parse_tools(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
 def parse_functions(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
     """The same where functions are all that is served: whatever else is declared is taken unread."""
     return _all(values, path, _function_or_unread)
+
+
+def read_tools(values: list[Any]) -> tuple[Tool, ...]:
+    """Tools that were taken before. What was taken unread, and was never shown to a model, is left out."""
+    tools: list[Tool] = []
+    for index, value in enumerate(values):
+        with suppress(InvalidRequest):
+            tools.append(_tool(value, f"tools[{index}]"))
+    return tuple(tools)
 
 
 def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> tuple[Tool, ...]:

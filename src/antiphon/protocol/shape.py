@@ -44,8 +44,13 @@ class Shape:
     def __init__(self, profile: Profile = OPENAI, stream: StreamOptions | None = None) -> None:
         self._profile = profile
         self._tells_usage = profile.usage != "absent" or stream is None or stream.include_usage is True
-        self.plain = not (profile.created or profile.usage != "null" or profile.finish_reason == "body")
-        """Whether the response is told as it is."""
+        self.plain = (
+            not profile.created
+            and profile.usage == "null"
+            and profile.finish_reason != "body"
+            and profile.truncated == "incomplete"
+        )
+        """Whether everything is told as it is."""
 
     def encode(self, response: Response) -> bytes:
         """A response as JSON."""
@@ -53,9 +58,9 @@ class Shape:
 
     def encode_event(self, event: Event) -> tuple[str, bytes]:
         """An event as JSON, and its type."""
-        if self._profile.truncated == "completed" and isinstance(event, ResponseIncomplete):
-            event = ResponseCompleted(event.sequence_number, event.response)
         if not self.plain and isinstance(event, WITH_RESPONSE):
+            if self._profile.truncated == "completed" and isinstance(event, ResponseIncomplete):
+                event = ResponseCompleted(event.sequence_number, event.response)
             event = replace(event, response=self._shaped(event.response))
         return str(event.__struct_config__.tag), _encode(event)
 

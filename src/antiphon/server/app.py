@@ -11,6 +11,7 @@ from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRe
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
+from antiphon.protocol.shape import error_wire
 from antiphon.server.auth import Keys
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.guard import Head, HostGuard, check_origin, read_head
@@ -307,5 +308,6 @@ def _nothing(_app: "App") -> None:
 
 
 def _log(exchange: Exchange, error: AntiphonError) -> None:
-    level = logging.WARNING if error.status >= 500 else logging.INFO
-    logger.log(level, "request %s: %d %s", exchange.request_id, error.status, error.message)
+    status, _ = error_wire(error, exchange.profile)
+    level = logging.WARNING if status >= 500 else logging.INFO
+    logger.log(level, "request %s: %d %s", exchange.request_id, status, error.message)

@@ -43,6 +43,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
         size += len(name) + len(value)
         field = _READ.get(name)
         if field is not None:
+            if field == "profile" and head.profile:
+                raise InvalidRequest(f"A request has one '{HEADER}' at most.", param=HEADER)
             setattr(head, field, value)
             hosts += name == b"host"
     if size > MAX_HEADERS:

@@ -71,6 +71,8 @@ class Creator:
     """Seconds for which a response is kept; None: for ever."""
     patience: float = 30.0
     """Seconds that an ended response waits for a database that is away."""
+    similar_models: bool = False
+    """Whether work in the background may be done by a model with a similar name, as it was accepted."""
     summary_model: str | None = None
     """The model that summarises long conversations; None: the one that is asked."""
 
@@ -126,7 +128,8 @@ class Run:
         self._place = place
         self._keeper = keeper
         self._prior = prior
-        self._routes = creator.router.routes(request.params.model, similar=request.profile.similar_models)
+        similar = request.profile.similar_models if prior is None else creator.similar_models
+        self._routes = creator.router.routes(request.params.model, similar=similar)
         self._new_id = creator.ids.maker(request.profile.ids)
         self._resolved = Resolved(request)
         self._machine: Machine | None = None
@@ -282,9 +285,9 @@ class Run:
             try:
                 async for heard in batches:
                     said = said or bool(heard)
-                    chunks = hear(heard)
-                    if chunks is not None:
-                        yield self._machine_events(chunks, turn, prepared)
+                    events = self._machine_events(hear(heard), turn, prepared)
+                    if events:
+                        yield events
                     if self._entered:
                         await self._stay()
                 return
@@ -325,16 +328,17 @@ class Run:
         return True
 
     def _machine_events(
-        self, chunks: Sequence[Chunk], turn: TurnRequest, prepared: PreparedTurn
+        self, chunks: Sequence[Chunk] | None, turn: TurnRequest, prepared: PreparedTurn
     ) -> list[Event]:
-        """What these chunks mean to the client; no chunks: that the line is alive."""
-        machine = self._machine
-        if machine is not None:
-            return machine.feed(chunks) if chunks else machine.keepalive()
-        begun = self._begin(turn, prepared)
+        """What these chunks mean to the client. No chunks: that the line is alive; None: nothing, but that
+        the response has begun."""
+        begun = self._begin(turn, prepared) if self._machine is None else []
         machine = self._machine
         assert machine is not None
-        return begun + (machine.feed(chunks) if chunks else machine.keepalive())
+        if chunks is None:
+            return begun
+        told = machine.feed(chunks) if chunks else machine.keepalive()
+        return begun + told if begun else told
 
     def _begin(self, turn: TurnRequest | None, prepared: PreparedTurn | None) -> list[Event]:
         """The machine, and its first events."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.protocol.items import Item, OutputItem
-from antiphon.protocol.parse_tools import parse_tools
+from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.response import Response, ResponseStatus
 from antiphon.protocol.stored_items import item_from_text, item_to_text, item_type, items_from_texts
 from antiphon.protocol.tools import Tool
@@ -37,8 +37,7 @@ def response_from_text(text: str, status: ResponseStatus, output: Sequence[Item]
 
 def tools_from_text(text: str) -> tuple[Tool, ...]:
     """The tools that a response declares."""
-    tools = _declared.decode(text).tools
-    return parse_tools(tools) if tools else ()
+    return read_tools(_declared.decode(text).tools)
 
 
 def input_to_text(items: Sequence[Item]) -> str:

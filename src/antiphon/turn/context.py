@@ -127,7 +127,10 @@ def _functions(tools: Sequence[Tool], downgrades: list[str]) -> list[Tool]:
 def _narrowed(
     choice: ToolChoice, tools: tuple[TurnTool, ...], profile: Profile, downgrades: list[str]
 ) -> ToolChoice:
-    """The choice, in a profile that knows of no named tools."""
+    """The choice, in a profile that knows of no named tools, or of functions only."""
+    if isinstance(choice, AllowedTools) and profile.tools == "functions":
+        allowed = [ref for ref in choice.tools if ref.type == "function"]
+        return AllowedTools(choice.mode, allowed) if allowed else "none"
     if profile.named_choice == "named" or not isinstance(choice, ToolRef):
         return choice
     if profile.tools == "functions" and choice.type != "function":

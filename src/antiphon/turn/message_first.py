@@ -20,7 +20,7 @@ from antiphon.turn.chunks import (
     RefusalDelta,
     TextDelta,
 )
-from antiphon.turn.items import OpenCall, OpenItem, OpenMessage, Status
+from antiphon.turn.items import OpenCall, OpenMessage, Status
 from antiphon.turn.layout import Word, arguments_after_call, arguments_without_call, ran_to_its_end
 from antiphon.turn.opening import Opener
 
@@ -35,13 +35,14 @@ class MessageFirst:
         self._calls: list[OpenCall] = []
         self._growing: dict[int, OpenCall] = {}
         """The calls whose arguments may go on, by the backend's index."""
-        self._last: OpenItem | None = None
+        self._said_before_call: tuple[int, int] | None = None
+        """How far the message had come when a call grew last."""
         self.live: OpenMessage | None = None
         self.output: list[OutputItem] = []
 
     def begin(self) -> None:
         """The message comes before the first word, with a text that may stay empty."""
-        self.live = self._last = self._opener.message(MESSAGE_INDEX)
+        self.live = self._opener.message(MESSAGE_INDEX)
         self.live.begin_text()
 
     def take(self, word: Word) -> None:
@@ -51,10 +52,8 @@ class MessageFirst:
         match word:
             case TextDelta():
                 message.text(word.text, word.logprobs)
-                self._last = message
             case RefusalDelta():
                 message.refusal(word.text)
-                self._last = message
             case AnnotationAdded():
                 message.annotate(word.annotation)
             case CallStarted():
@@ -71,35 +70,46 @@ class MessageFirst:
     def finish(self, reason: FinishReason) -> None:
         """Close the message, then the calls."""
         ended = ran_to_its_end(reason)
-        self._close_message("completed" if ended or self._last is not self.live else "incomplete")
-        for call in self._calls:
-            self.output.append(call.close("completed" if ended or call.whole() else "incomplete"))
+        cut = not ended and self._said() != self._said_before_call
+        self._close_message("incomplete" if cut else "completed")
+        self._close_calls(all_whole=ended)
 
     def break_off(self) -> None:
         """Close everything as it stands; a call that is whole is whole."""
         if self.live is None:
             return
         self._close_message("incomplete")
-        for call in self._calls:
-            self.output.append(call.close("completed" if call.whole() else "incomplete"))
+        self._close_calls(all_whole=False)
+
+    def _said(self) -> tuple[int, int]:
+        """How far the message has come. Most of its text does not pass by here: the machine adds it."""
+        assert self.live is not None
+        return self.live.content_index, len(self.live.pieces)
 
     def _close_message(self, status: Status) -> None:
         assert self.live is not None
         self.output.append(self.live.close(status))
         self.live = None
 
+    def _close_calls(self, *, all_whole: bool) -> None:
+        growing = self._growing.values()
+        for call in self._calls:
+            whole = all_whole or call not in growing or call.whole()
+            self.output.append(call.close("completed" if whole else "incomplete"))
+
     def _start(self, word: CallStarted) -> None:
         self._opener.admit(word)
         call = self._opener.call(word, 1 + len(self._calls))
         self._calls.append(call)
-        self._growing[word.index] = self._last = call
+        self._growing[word.index] = call
+        self._said_before_call = self._said()
 
     def _extend(self, word: CallDelta) -> None:
         call = self._growing.get(word.index)
         if call is not None:
             if word.arguments:
                 call.extend(word.arguments)
-                self._last = call
+                self._said_before_call = self._said()
         elif not any(call.index == word.index for call in self._calls):
             raise arguments_without_call()
         elif word.arguments.strip():

@@ -1,5 +1,6 @@
 """How a profile words what the model is shown: whose words they are, and which parts become text."""
 
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 from antiphon.protocol.content import InputFile, InputImage, InputText, MessagePart
 from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 from antiphon.protocol.profile import Profile
+
+_INLINE = re.compile(r"data:image/[^;,]+;base64,", re.IGNORECASE)
 
 P = TypeVar("P", bound=MessagePart)
 
@@ -37,7 +40,7 @@ def _as_text(item: Item) -> Item:
 
 
 def _part_as_text(part: P) -> P | InputText:
-    inline = isinstance(part, InputImage) and (part.image_url or "").startswith("data:image/")
+    inline = isinstance(part, InputImage) and _INLINE.match(part.image_url or "") is not None
     if isinstance(part, InputFile | InputImage) and not inline:
         return InputText(text=msgspec.json.encode(part).decode())
     return part

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.agent_runs import ID_PREFIX, AgentRuns
+from antiphon.protocol.profile import OPENAI
 from antiphon.runs.base import Engine, Work
 from antiphon.runs.dbos_engine import DbosEngine
 from antiphon.runs.dispatch import Dispatch
@@ -111,6 +112,7 @@ def _make_creator(settings: Settings, routes: Sequence[Route], store: Store) -> 
         inherit_tools=settings.store.inherit_tools,
         lifetime=settings.store.lifetime_days * DAY or None,
         patience=settings.store.patience,
+        similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
         summary_model=settings.compaction.model or None,
     )
 

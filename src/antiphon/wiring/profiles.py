@@ -19,4 +19,6 @@ def _changed(profile: Profile, changes: ProfileSettings) -> Profile:
     chosen = {name: value for name, value in asdict(changes).items() if value is not None}
     if "usage_policy" in chosen:
         chosen["usage"] = chosen.pop("usage_policy")
-    return replace(profile, **chosen)
+    changed = replace(profile, **chosen)
+    # Where something is kept, `store: false` must be heeded.
+    return replace(changed, ignored=changed.ignored - {"store"}) if changed.state else changed

@@ -6,9 +6,12 @@ import msgspec
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.item_lists import list_items
+from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.shape import Shape
+from antiphon.protocol.sse import SseRenderer
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import Lifetimes
+from antiphon.service.event_log import read_events
 from antiphon.service.stored import StoredResponses
 
 
@@ -58,11 +61,17 @@ class StoredRoutes:
 
         A stream that breaks off ends without `[DONE]`: the response goes on, and can be followed again.
         """
+        shape = Shape(exchange.profile, StreamOptions())
         async with aclosing(self._stored.background.follow(exchange.tenant, response_id, after)) as pieces:
             async for piece in pieces:
                 if not exchange.started:
                     await exchange.start_stream()
-                await exchange.send_events(piece)
+                await exchange.send_events(piece if shape.plain else _reshaped(piece, shape))
         if not exchange.started:
             await exchange.start_stream()
         await exchange.end_stream(exchange.profile.end)
+
+
+def _reshaped(piece: bytes, shape: Shape) -> bytes:
+    """Stored events in the form of another profile; a comment has no form."""
+    return SseRenderer(shape).render(read_events(piece)) or piece

@@ -1,0 +1,139 @@
+"""Where profiles meet the rest: what is kept, what is followed, what was left out, what was cut off."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon import ScriptedBackend
+from antiphon.settings import ProfileName
+from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
+from tests.profiles.gateway import LISTEN, LOOK, Gateway, call, gateway, read_blocks, refusal_of
+from tests.profiles.order import check_message_first
+
+SEARCH = {"type": "web_search_preview"}
+
+
+@pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
+async def test_what_shall_not_be_stored_is_not_stored(profile: ProfileName) -> None:
+    async with gateway(profile, state=True) as model:
+        answer = await model.answer(store=False)
+        assert answer["store"] is False
+        assert (await model.client.get(f"/v1/responses/{answer['id']}")).status_code == 404
+
+
+async def test_a_tool_that_was_taken_unread_does_not_come_back_with_the_history() -> None:
+    async with gateway("maestro", state=True) as model:
+        first = await model.answer(tools=[{"type": "custom"}, LOOK])
+        await model.answer(previous_response_id=first["id"])
+        assert [tool.name for tool in model.turn.tools] == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "shown"),
+    [
+        ([SEARCH, {"type": "function", "name": "look"}], ["look"]),
+        ([SEARCH], []),
+        ([{"type": "custom", "name": "patch"}], []),
+    ],
+)
+async def test_allowed_tools_that_were_left_out_are_no_reason_to_refuse(
+    allowed: list[Any], shown: list[str]
+) -> None:
+    async with gateway("maestro") as model:
+        choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+        tools = [LOOK, LISTEN, SEARCH, {"type": "custom", "name": "patch"}]
+        await model.answer(tools=tools, tool_choice=choice)
+        assert [tool.name for tool in model.turn.tools] == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("data:image/png;base64,AAAA", "image_url"),
+        ("DATA:image/svg+xml;BASE64,AAAA", "image_url"),
+        ("data:image/svg+xml,<svg/>", "text"),
+        ("data:text/plain;base64,AAAA", "text"),
+    ],
+)
+async def test_only_images_in_base64_are_images(url: str, kind: str) -> None:
+    async with gateway("maestro") as model:
+        content = [{"type": "input_text", "text": "See:"}, {"type": "input_image", "image_url": url}]
+        await model.answer(input=[{"role": "user", "content": content}])
+        sent = model.turn.items[0]
+        parts = msgspec.to_builtins(sent)["content"]
+        assert (parts[1]["type"] == "input_image") == (kind == "image_url")
+
+
+async def test_the_header_may_come_once() -> None:
+    async with gateway("openai") as model:
+        headers = [("x-antiphon-profile", "maestro"), ("x-antiphon-profile", "proxy")]
+        reply = await model.client.post("/v1/responses", json={"model": "m", "input": "hi"}, headers=headers)
+        status, error = refusal_of(reply)
+        assert (status, error["param"]) == (400, "x-antiphon-profile")
+
+
+async def in_the_background(door: Gateway, model: str = "m") -> str:
+    body = {"model": model, "input": "hi", "background": True}
+    return (await door.send(body, "openai")).json()["id"]
+
+
+async def test_what_is_followed_has_the_outer_form_of_the_profile_that_follows() -> None:
+    async with gateway("openai", TextDelta("half"), Finished("length")) as model:
+        made = await in_the_background(model)
+        url = f"/v1/responses/{made}?stream=true"
+        plain = read_blocks((await model.client.get(url)).text)
+        shaped = read_blocks((await model.client.get(url, headers={"x-antiphon-profile": "proxy"})).text)
+    assert plain[-2].name == "response.incomplete"
+    assert shaped[-2].name == "response.completed"
+    assert shaped[-1] == ("done", "[DONE]")
+    first, last = msgspec.json.decode(shaped[0].data), msgspec.json.decode(shaped[-2].data)
+    assert first["response"]["created"] == last["response"]["created"]
+    assert "usage" not in last["response"]
+    assert last["response"]["status"] == "incomplete"
+    numbers = [msgspec.json.decode(block.data)["sequence_number"] for block in shaped[:-1]]
+    assert numbers == list(range(len(numbers)))
+
+
+async def test_work_in_the_background_finds_the_similar_model_that_it_was_accepted_for() -> None:
+    async with gateway("openai", models=("gpt-4o",), similar_models=True) as model:
+        made = await in_the_background(model, model="gpt-4")
+        followed = read_blocks((await model.client.get(f"/v1/responses/{made}?stream=true")).text)
+    assert followed[-2].name == "response.completed"
+    assert model.turn.model == "gpt-4o"
+
+
+@pytest.mark.parametrize(
+    ("said", "statuses"),
+    [
+        ([TextDelta("half")], ["incomplete"]),
+        ([TextDelta("whole."), *call(0, "{}")], ["completed", "completed"]),
+        ([TextDelta("whole."), *call(0, '{"at')], ["completed", "incomplete"]),
+        ([*call(0, "{}"), TextDelta("half")], ["incomplete", "completed"]),
+        ([*call(0, "{}"), TextDelta("half "), TextDelta("a sen")], ["incomplete", "completed"]),
+        (
+            [CallStarted(0, "a", "look"), CallFinished(0), *call(1, '{"at')],
+            ["completed", "completed", "incomplete"],
+        ),
+        (
+            [CallStarted(0, "a", "look"), CallStarted(1, "b", "look"), CallDelta(1, "{}")],
+            ["completed", "incomplete", "completed"],
+        ),
+    ],
+)
+async def test_what_was_cut_off_is_what_was_said_last(said: list[Chunk], statuses: list[str]) -> None:
+    async with gateway("proxy", *said, Finished("length")) as model:
+        told = await model.stream(tools=[LOOK])
+        check_message_first(told.events)
+        assert [item["status"] for item in told.final["output"]] == statuses
+
+
+async def test_an_answer_that_begins_with_a_held_call_begins_at_once() -> None:
+    """The backend waits until the client has heard that the response was created."""
+    tagged = '<tool_call>{"name": "look", "arguments": {"at": "sea"}}</tool_call>'
+    script = [[TextDelta(tagged[:20])], [TextDelta(tagged[20:])], [Finished("stop")]]
+    async with gateway("openai", ScriptedBackend(script), text_calls="auto") as model:
+        told = await model.stream(tools=[LOOK])
+        assert "keepalive" not in told.kinds
+        assert told.kinds[:3] == ["created", "in_progress", "output_item.added"]
+        assert [item["type"] for item in told.final["output"]] == ["function_call"]

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from antiphon import ScriptedBackend
+from antiphon.errors import BackendTimeout
 from antiphon.settings import ProfileName
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from tests.profiles.gateway import LISTEN, LOOK, Gateway, call, gateway, read_blocks, refusal_of
@@ -63,6 +64,83 @@ async def test_only_images_in_base64_are_images(url: str, kind: str) -> None:
         sent = model.turn.items[0]
         parts = msgspec.to_builtins(sent)["content"]
         assert (parts[1]["type"] == "input_image") == (kind == "image_url")
+
+
+@pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
+async def test_an_empty_list_of_input_is_no_message(profile: ProfileName) -> None:
+    async with gateway(profile, state=True) as model:
+        first = await model.answer(input="one")
+        second = await model.answer(input=[], instructions="Go on.", previous_response_id=first["id"])
+        asked = await model.client.get(f"/v1/responses/{second['id']}/input_items")
+        assert [item["role"] for item in asked.json()["data"]] == ["assistant", "user"]
+        assert "" not in [message["content"] for message in model.messages]
+
+
+async def test_input_that_is_kept_has_the_ids_of_the_profile() -> None:
+    async with gateway("maestro", state=True) as model:
+        answer = await model.answer(input="one")
+        asked = await model.client.get(f"/v1/responses/{answer['id']}/input_items")
+        assert asked.json()["data"][0]["id"].startswith("msg_AM-")
+
+
+async def test_a_warning_for_a_tool_does_not_wait_for_the_model(caplog: pytest.LogCaptureFixture) -> None:
+    async with gateway("maestro", ScriptedBackend([BackendTimeout("late")])) as model:
+        assert (await model.post(tools=[{"type": "web_search"}])).status_code == 500
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert any("'web_search'" in message for message in warned)
+
+
+async def test_a_choice_of_a_function_that_is_not_declared_is_refused() -> None:
+    async with gateway("maestro") as model:
+        status, error = await model.refusal(tools=[LOOK], tool_choice={"type": "function", "name": "listen"})
+        assert (status, error["param"]) == (400, "tool_choice")
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+async def test_a_file_in_the_output_of_a_tool_is_shown_as_text(kind: str) -> None:
+    called = "custom_tool_call" if kind.startswith("custom") else "function_call"
+    words = {"input": "x"} if kind.startswith("custom") else {"arguments": "{}"}
+    part = {"type": "input_file", "file_url": "https://example.com/a.pdf"}
+    async with gateway("maestro") as model:
+        await model.answer(
+            input=[
+                {"role": "user", "content": "hi"},
+                {"type": called, "call_id": "c", "name": "look", **words},
+                {"type": kind, "call_id": "c", "output": [part]},
+            ]
+        )
+        output = msgspec.to_builtins(model.turn.items[-1])["output"]
+        assert output[0]["type"] == "input_text"
+        assert msgspec.json.decode(output[0]["text"]) == part
+
+
+@pytest.mark.parametrize("profile", ["maestro", "proxy"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/conversations"),
+        ("GET", "/v1/conversations/c"),
+        ("POST", "/v1/conversations/c"),
+        ("DELETE", "/v1/conversations/c"),
+        ("POST", "/v1/conversations/c/items"),
+        ("GET", "/v1/conversations/c/items"),
+        ("GET", "/v1/conversations/c/items/i"),
+        ("DELETE", "/v1/conversations/c/items/i"),
+    ],
+)
+async def test_there_are_no_conversations_without_state(profile: ProfileName, method: str, path: str) -> None:
+    async with gateway(profile) as model:
+        status, error = refusal_of(await model.client.request(method, path))
+        assert (status, error["code"]) == (400, "unsupported_parameter")
+        assert "history" in error["message"]
+
+
+async def test_text_that_was_held_back_is_said_when_the_backend_just_ends() -> None:
+    said = [TextDelta("Hello "), TextDelta('<tool_call>{"name": "look", ')]
+    async with gateway("openai", *said, text_calls="auto") as model:
+        told = await model.stream(tools=[LOOK])
+        assert told.kinds[-1] == "failed"
+        assert told.final["output"][0]["content"][0]["text"] == 'Hello <tool_call>{"name": "look", '
 
 
 async def test_the_header_may_come_once() -> None:

@@ -63,7 +63,7 @@ async def test_arguments_are_a_string_that_was_encoded_at_most_once(
         assert await arguments_of(model) == encoded
 
 
-@pytest.mark.requirement("SEED-003/task6-undefined")
+@pytest.mark.requirement("SEED-003/task6-null")
 async def test_arguments_that_are_null_are_none_at_all() -> None:
     async with gateway("proxy", *heard(called(None))) as model:
         assert await arguments_of(model) == "{}"

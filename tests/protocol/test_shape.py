@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendBroken, BackendRefused, Unavailable
 from antiphon.protocol.events import Event, Keepalive, ResponseCompleted, ResponseCreated, ResponseIncomplete
-from antiphon.protocol.items import FunctionCall
+from antiphon.protocol.items import CustomToolCall, FunctionCall
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import MAESTRO, OPENAI, PROXY, Profile
 from antiphon.protocol.requests import StreamOptions
@@ -26,6 +26,7 @@ BEGUN = new_response(create_from(model="m", input="hi"), id="resp_1", created_at
 USAGE = Usage(3, InputTokensDetails(), 2, OutputTokensDetails(), 5)
 DONE = replace(BEGUN, status="completed", usage=USAGE)
 CALL = FunctionCall(id="fc_1", call_id="call_1", name="look", arguments="{}", status="completed")
+CUSTOM = CustomToolCall(id="ctc_1", call_id="call_1", name="patch", input="x", status="completed")
 CUT = replace(BEGUN, status="incomplete", incomplete_details=IncompleteDetails("max_output_tokens"))
 
 
@@ -85,6 +86,7 @@ def test_an_answer_that_was_cut_off_is_told_as_completed() -> None:
         (BEGUN, None),
         (DONE, "stop"),
         (replace(DONE, output=[CALL]), "tool_calls"),
+        (replace(DONE, output=[CUSTOM]), "tool_calls"),
         (CUT, "length"),
         (replace(CUT, incomplete_details=IncompleteDetails("content_filter")), "content_filter"),
         (replace(BEGUN, status="failed"), "error"),

@@ -91,7 +91,7 @@ def unsupported_event(kind: str) -> Unsupported:
 
 def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
     """Read and check the request of a create. A WebSocket always streams, so `stream` says nothing here."""
-    raw = decode_request(body, _RawCreateFrame, profile, _WHAT)
+    raw, unused = decode_request(body, _RawCreateFrame, profile, _WHAT)
     if raw.background:
         raise Unsupported(
             "A WebSocket does not run responses in the background. Send this with `POST /v1/responses`.",
@@ -108,7 +108,8 @@ def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
         )
     # Who only prepares may do it with tools and instructions alone.
     raw = replace(raw, stream=True)
-    return CreateFrame(check_create(raw, profile, input_optional=not generate), generate)
+    request = check_create(raw, profile, input_optional=not generate, unused=unused)
+    return CreateFrame(request, generate)
 
 
 class FrameWriter:

@@ -22,26 +22,39 @@ STATE = ("previous_response_id", "conversation")
 SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
 
-def decode_request(body: bytes, kind: type[R], profile: Profile, what: str = "The request body") -> R:
-    """Decode a request into its type; first what the profile checks, without what it ignores."""
+def decode_request(
+    body: bytes, kind: type[R], profile: Profile, what: str = "The request body"
+) -> tuple[R, tuple[str, ...]]:
+    """Decode a request into its type; first what the profile checks. What it ignores is not in the request:
+    the second value names what was given of it."""
     if not profile.checks:
-        return decode(body, kind, what)
+        return decode(body, kind, what), ()
     try:
         raw = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _decode_checked(body, kind, profile, what)
-    for check in profile.checks:
-        _CHECKS[check](partial(getattr, raw), profile)
-    return replace(raw, **dict.fromkeys(profile.ignored)) if profile.ignored else raw
+    given = partial(getattr, raw)
+    _check(given, profile)
+    unused = _unused(given, profile)
+    return (replace(raw, **dict.fromkeys(unused)) if unused else raw), unused
 
 
-def _decode_checked(body: bytes, kind: type[R], profile: Profile, what: str) -> R:
+def _decode_checked(body: bytes, kind: type[R], profile: Profile, what: str) -> tuple[R, tuple[str, ...]]:
     """The same for a body that is not of the type: it may be so in a parameter that is ignored, and what the
     profile checks is told before that."""
     members = decode(body, dict[str, Any], what)
+    _check(members.get, profile)
+    used = {name: value for name, value in members.items() if name not in profile.ignored}
+    return convert(used, kind, ""), _unused(members.get, profile)
+
+
+def _check(given: Given, profile: Profile) -> None:
     for check in profile.checks:
-        _CHECKS[check](members.get, profile)
-    return convert({name: value for name, value in members.items() if name not in profile.ignored}, kind, "")
+        _CHECKS[check](given, profile)
+
+
+def _unused(given: Given, profile: Profile) -> tuple[str, ...]:
+    return tuple(sorted(name for name in profile.ignored if given(name) is not None))
 
 
 def stateless(param: str, way_out: str = SEND_HISTORY) -> Unsupported:

@@ -23,7 +23,8 @@ def parse_create(body: bytes, profile: Profile = OPENAI) -> CreateResponse:
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
-    return check_create(decode_request(body, RawCreate, profile), profile)
+    raw, unused = decode_request(body, RawCreate, profile)
+    return check_create(raw, profile, unused=unused)
 
 
 def create_from(**params: Any) -> CreateResponse:
@@ -32,22 +33,24 @@ def create_from(**params: Any) -> CreateResponse:
 
 
 def check_create(
-    raw: RawCreate, profile: Profile = OPENAI, *, input_optional: bool = False
+    raw: RawCreate,
+    profile: Profile = OPENAI,
+    *,
+    input_optional: bool = False,
+    unused: tuple[str, ...] = (),
 ) -> CreateResponse:
     """The rules that types cannot say, and the parts that have several spellings."""
     _check_served(raw, profile)
     if not profile.state:
         refuse_state(partial(getattr, raw))
         raw = replace(raw, store=False)
-    _check_state(raw)
+    _check_exclusive(raw)
     if not input_optional and not (profile.instructions_suffice and raw.instructions):
         _check_input(raw)
     check_metadata(raw.metadata)
     if raw.text is not None and raw.text.format is not None:
         _check_format(raw.text.format)
-    # Where instructions suffice, an empty input beside them says nothing.
-    said = raw.input is not None and (raw.input != "" or not profile.instructions_suffice)
-    items = parse_input(raw.input or "") if said else ()
+    items = _items(raw, profile)
     _check_items(items, profile)
     return CreateResponse(
         params=raw,
@@ -55,7 +58,15 @@ def check_create(
         tools=_TOOLS[profile.tools](raw.tools) if raw.tools else (),
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
         profile=profile,
+        unused=unused,
     )
+
+
+def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:
+    # An empty text is a message without words; but where instructions suffice, it says nothing beside them.
+    if raw.input is None or (raw.input == "" and profile.instructions_suffice):
+        return ()
+    return parse_input(raw.input)
 
 
 _TOOLS = {"served": parse_tools, "functions": parse_functions}
@@ -82,7 +93,7 @@ def _unserved(param: str, profile: Profile) -> Unsupported:
     return Unsupported(message, param=param, code="unsupported_parameter")
 
 
-def _check_state(raw: RawCreate) -> None:
+def _check_exclusive(raw: RawCreate) -> None:
     if raw.previous_response_id is not None and raw.conversation is not None:
         message = "'previous_response_id' and 'conversation' exclude each other. Send one of them."
         raise InvalidRequest(message, param="previous_response_id", code="mutually_exclusive_parameters")

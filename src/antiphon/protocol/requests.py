@@ -132,6 +132,8 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...]
     tool_choice: ToolChoice
     profile: Profile = OPENAI
+    unused: tuple[str, ...] = ()
+    """Parameters that were given, and that the profile ignores."""
 
     @property
     def stored(self) -> bool:

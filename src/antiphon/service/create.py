@@ -33,7 +33,7 @@ from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.keeping import Keeper, StoreKeeper
-from antiphon.service.recovering import listener
+from antiphon.service.recovering import Hear, listener
 from antiphon.service.resolve import (
     CONVERSATION_LEASE,
     Resolved,
@@ -46,7 +46,7 @@ from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
-from antiphon.turn.machine import Machine
+from antiphon.turn.machine import BROKEN_OFF, Machine
 from antiphon.turn.sealing import Sealer
 from antiphon.turn.token_estimate import estimate_tokens
 
@@ -271,11 +271,8 @@ class Run:
         """Until a backend has said something, another one may take its place."""
         attempt: Attempt | None = Attempt(self._routes, plan.items)
         while attempt is not None:
-            turn = self._build(attempt)
-            prepared = attempt.route.backend.prepare(turn)
-            if self._machine is not None:
-                self._machine.downgrade([*turn.downgrades, *prepared.downgrades])
-            elif self._prior is not None:
+            turn, prepared = self._prepared(attempt)
+            if self._machine is None and self._prior is not None:
                 yield self._begin(turn, prepared)
                 if self._settled():
                     return
@@ -288,15 +285,26 @@ class Run:
                     events = self._machine_events(hear(heard), turn, prepared)
                     if events:
                         yield events
-                    if self._entered:
-                        await self._stay()
+                    await self._stay()
+                if said:
+                    yield self._broken_off(hear)
                 return
             except BackendError as error:
                 attempt = None if said else attempt.after(error, self._resolved.request)
                 if attempt is None:
-                    yield self._failed(error)
+                    yield self._failed(error, hear)
             finally:
                 await batches.aclose()
+
+    def _prepared(self, attempt: Attempt) -> tuple[TurnRequest, PreparedTurn]:
+        """The turn, in the terms of the backend that is asked."""
+        turn = self._build(attempt)
+        for note in turn.left_out:
+            logger.warning("response %s: %s", self.id, note)
+        prepared = attempt.route.backend.prepare(turn)
+        if self._machine is not None:
+            self._machine.downgrade([*turn.downgrades, *prepared.downgrades])
+        return turn, prepared
 
     def _build(self, attempt: Attempt) -> TurnRequest:
         request = self._resolved.request
@@ -309,10 +317,15 @@ class Run:
             downgrades=attempt.downgrades,
         )
 
-    def _failed(self, error: BackendError) -> list[Event]:
+    def _failed(self, error: BackendError, hear: Hear) -> list[Event]:
+        """The turn has failed; what was held back of it until now is said first."""
         if self._machine is None:
             raise error
-        return self._machine.feed([Failed(error)])
+        return self._machine.feed(hear([Failed(error)]) or ())
+
+    def _broken_off(self, hear: Hear) -> list[Event]:
+        """The backend has ended: if it has not said so, it has failed."""
+        return [] if self.over else self._failed(BackendBroken(BROKEN_OFF), hear)
 
     def _settled(self) -> bool:
         """Whether all has been said: the compaction that a trigger asked for; or whole calls, of an earlier
@@ -351,9 +364,6 @@ class Run:
         downgrades = [*(turn.downgrades if turn else ()), *(prepared.downgrades if prepared else ())]
         if downgrades:
             response = replace(response, downgrades=downgrades)
-        if request.profile.tools == "functions":
-            for note in downgrades:
-                logger.warning("response %s: %s", self.id, note)
         machine = self._machine = Machine(
             response,
             new_id=self._new_id,
@@ -368,6 +378,8 @@ class Run:
 
     async def _stay(self) -> None:
         """Hold the conversation: whoever is silent for too long has lost it."""
+        if not self._entered:
+            return
         conversation = self._resolved.request.conversation_id
         if conversation is not None and self._creator.clock() - self._entered > CONVERSATION_LEASE / 3:
             with suppress(StoreUnavailable, StoreFull):  # the next batch tries again

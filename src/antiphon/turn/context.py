@@ -57,6 +57,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     forbidden: frozenset[str] = frozenset()
     history: int = 0
     """How many of the items were there before this request."""
+    left_out: tuple[str, ...] = ()
+    """What the profile left out, of which the log must warn."""
     downgrades: tuple[str, ...] = ()
 
     @property
@@ -96,7 +98,10 @@ def build_turn(
     `ignored_tools`.
     """
     notes, profile, params = list(downgrades), request.profile, request.params
-    declared = _functions(request.tools, notes) if profile.tools == "functions" else request.tools
+    if request.unused:
+        notes.append(f"not used in the profile '{profile.name}': {', '.join(request.unused)}")
+    declared, left_out = _functions(request.tools) if profile.tools == "functions" else (request.tools, ())
+    notes += left_out
     tools = _flatten(declared, ignored_tools, notes)
     visible, choice = _choose(_narrowed(request.tool_choice, tools, profile, notes), tools)
     shown = worded(request.items if items is None else items, profile)
@@ -111,17 +116,22 @@ def build_turn(
         choice=choice,
         history=history,
         forbidden=frozenset(tool.name for tool in tools) - frozenset(tool.name for tool in visible),
+        left_out=left_out,
         downgrades=tuple(notes),
     )
 
 
-def _functions(tools: Sequence[Tool], downgrades: list[str]) -> list[Tool]:
-    """The functions among the tools."""
+def _functions(tools: Sequence[Tool]) -> tuple[list[Tool], tuple[str, ...]]:
+    """The functions among the tools, and what is to be said about the others."""
+    functions: list[Tool] = []
+    left_out: list[str] = []
     for tool in tools:
-        if not isinstance(tool, FunctionTool):
+        if isinstance(tool, FunctionTool):
+            functions.append(tool)
+        else:
             kind = tool.type if isinstance(tool, HostedTool) else str(tool.__struct_config__.tag)
-            downgrades.append(f"tool '{kind}' is not a function and was left out")
-    return [tool for tool in tools if isinstance(tool, FunctionTool)]
+            left_out.append(f"tool '{kind}' is not a function and was left out")
+    return functions, tuple(left_out)
 
 
 def _narrowed(

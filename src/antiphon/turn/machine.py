@@ -51,6 +51,8 @@ from antiphon.turn.one_after_another import OneAfterAnother
 from antiphon.turn.opening import NewId, Opener
 from antiphon.turn.usage import together
 
+BROKEN_OFF = "The model's answer broke off before its end."
+
 
 class Machine:
     """One response under way."""
@@ -182,7 +184,7 @@ class Machine:
         if unkept is not None:
             self._outcome = unkept
         if self._outcome is None:
-            self._fail(BackendBroken("The model's answer broke off before its end."))
+            self._fail(BackendBroken(BROKEN_OFF))
         outcome = self._outcome
         final = replace(
             self._response, output=[*self._layout.output], usage=together(self._spent, self._usage)

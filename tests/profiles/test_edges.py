@@ -1,14 +1,17 @@
 """Where profiles meet the rest: what is kept, what is followed, what was left out, what was cut off."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from antiphon import ScriptedBackend
+from antiphon.backends.scripted import Step
 from antiphon.errors import BackendTimeout
 from antiphon.settings import ProfileName
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
+from antiphon.turn.context import TurnRequest
 from tests.profiles.gateway import LISTEN, LOOK, Gateway, call, gateway, read_blocks, refusal_of
 from tests.profiles.order import check_message_first
 
@@ -215,3 +218,16 @@ async def test_an_answer_that_begins_with_a_held_call_begins_at_once() -> None:
         assert "keepalive" not in told.kinds
         assert told.kinds[:3] == ["created", "in_progress", "output_item.added"]
         assert [item["type"] for item in told.final["output"]] == ["function_call"]
+
+
+async def test_a_bug_in_mid_stream_is_told_in_the_form_of_the_profile() -> None:
+    def play(_turn: TurnRequest) -> Iterator[Step]:
+        yield [TextDelta("half")]
+        raise RuntimeError("a bug")
+
+    async with gateway("proxy", ScriptedBackend(play), finish_reason="body") as model:
+        told = await model.stream()
+        check_message_first(told.events)
+        assert told.final["created"] == told.final["created_at"]
+        assert told.final["_proxy"] == {"finish_reason": "error"}
+        assert told.blocks[-1] == ("done", "[DONE]")

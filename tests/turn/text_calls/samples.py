@@ -7,6 +7,7 @@ PARIS = ("weather", '{"city":"Paris","days":3}')
 COLOGNE = ("weather", '{"city":"Köln 🌧"}')
 
 BEGIN, END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+INVOKES, INVOKES_END = "<｜DSML｜function_calls>", "</｜DSML｜function_calls>"
 CALL, SEP, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 
 CALLS: list[tuple[str, str, Told]] = [
@@ -42,6 +43,31 @@ CALLS: list[tuple[str, str, Told]] = [
         Told("", [("look", '{"a":"  two\\n\\tlines \\n","b":" c "}')]),
     ),
     (
+        "xml",
+        '<function=weather>{"city":"Paris","days":3}</function>\n</tool_call> So.',
+        Told(" So.", [PARIS]),
+    ),
+    (
+        "xml",
+        '<function=look> {"a":"</function>",}\n</function><tool_call><function=look>{}</function></tool_call>',
+        Told("", [("look", '{"a":"</function>"}'), LOOK]),
+    ),
+    (
+        "xml",
+        "<function=weather><parameter=city>\r\nKöln 🌧\r\n</parameter></function>",
+        Told("", [COLOGNE]),
+    ),
+    (
+        "xml",
+        "Write `<function=look>` so: <function=look></function>",
+        Told("Write `<function=look>` so: ", [LOOK]),
+    ),
+    (
+        "glm",
+        "<tool_call>weather<arg_key>city</arg_key><arg_value>\r\nKöln 🌧\r\n</arg_value></tool_call>",
+        Told("", [COLOGNE]),
+    ),
+    (
         "glm",
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
         Told("", [PARIS]),
@@ -64,6 +90,52 @@ CALLS: list[tuple[str, str, Told]] = [
         '<|python_tag|>{"name":"look","parameters":{"a":"}\\""}} So.',
         Told(" So.", [("look", '{"a":"}\\""}')]),
     ),
+    ("llama", '{"name": "weather", "parameters": {"city":"Paris","days":3}}', Told("", [PARIS])),
+    (
+        "llama",
+        ' {"type":"function", "name":"look","arguments":{}};\n{"name":"look","parameters":{}} {"name":"weather","parameters":{"city":"Köln 🌧"}}\n<|eot_id|>\n',
+        Told("", [LOOK, LOOK, COLOGNE]),
+    ),
+    ("llama", '{"parameters":{"a":"}\\""},"name":"look"}}', Told("", [("look", '{"a":"}\\""}')])),
+    (
+        "llama",
+        '[weather(city="Köln 🌧"), mcp.look-up(a=-1, b="look-up(]")]<|eom_id|>',
+        Told("", [COLOGNE, ("mcp.look-up", '{"a":-1,"b":"look-up(]"}')]),
+    ),
+    (
+        "llama",
+        '[look(a="""]\n\\" look-up()""", b=\'\\\'[\')]',
+        Told("", [("look", '{"a":"]\\n\\" look-up()","b":"\'["}')]),
+    ),
+    (
+        "llama",
+        '<|python_start|>[weather(city="Paris", days=3), look()]<|python_end|><|eot_id|>',
+        Told("", [PARIS, LOOK]),
+    ),
+    ("llama", "<|python_tag|>[ look()]<|eom_id|> So.", Told(" So.", [LOOK])),
+    ("llama", "<|python_tag|>[look()] So.", Told(" So.", [LOOK])),
+    ("llama", '<function=weather>{"city":"Paris","days":3}</function><|eom_id|>', Told("", [PARIS])),
+    ("llama", '<|python_tag|>{"name":"look"}> <|eot_id|>', Told("", [LOOK])),
+    ("llama", '<|python_tag|>{"name":"look"}} <|python_tag|>{"name":"look"}', Told("", [LOOK, LOOK])),
+    ("llama", '<|python_tag|>{"name":"look"}> or so', Told("> or so", [LOOK])),
+    ("mistral", '[TOOL_CALLS]look{"a":1}}\n', Told("", [("look", '{"a":1}')])),
+    (
+        "mistral",
+        '[TOOL_CALLS][{"name":"look"}]], [TOOL_CALLS]look{}, [TOOL_CALLS]look{}',
+        Told("], ", [LOOK, LOOK, LOOK]),
+    ),
+    (
+        "mistral",
+        '[TOOL_CALLS][{"name":"look","arguments":{"a":"}]"}}}]',
+        Told("", [("look", '{"a":"}]"}')]),
+    ),
+    ("mistral", "[TOOL_CALLS]look{}, and so on", Told(", and so on", [LOOK])),
+    ("mistral", "It is `[TOOL_CALLS][`: [TOOL_CALLS]look{}", Told("It is `[TOOL_CALLS][`: ", [LOOK])),
+    (
+        "mistral",
+        'Open: [TOOL_CALLS]look{"a":[ and so [TOOL_CALLS]look{}',
+        Told('Open: [TOOL_CALLS]look{"a":[ and so ', [LOOK]),
+    ),
     (
         "mistral",
         'Ok. [TOOL_CALLS] [{"name":"weather","arguments":{"city":"Köln 🌧"}}, {"name":"look","arguments":{}}]',
@@ -83,6 +155,21 @@ CALLS: list[tuple[str, str, Told]] = [
     ("deepseek", f'Hm.{CALL}weather{SEP}{{"city":"Paris","days":3}}{CALL_END}', Told("Hm.", [PARIS])),
     ("deepseek", f"{BEGIN}{CALL}look{SEP}{{}}{CALL_END}{END}", Told("", [LOOK])),
     (
+        "deepseek",
+        f'Hm.\n\n{INVOKES}\n<｜DSML｜invoke name="weather">\n<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="look">\n</｜DSML｜invoke>\n{INVOKES_END}',
+        Told("Hm.\n\n", [PARIS, LOOK]),
+    ),
+    (
+        "deepseek",
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="look"><｜DSML｜parameter name="a" string="true">7\n</｜DSML｜parameter><｜DSML｜parameter name="b" string="false">[7]</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>',
+        Told("", [("look", '{"a":"7\\n","b":[7]}')]),
+    ),
+    (
+        "deepseek",
+        f'{INVOKES}<｜DSML｜invoke name="weather">{{"city":"Köln 🌧"}}</｜DSML｜invoke>{INVOKES_END}',
+        Told("", [COLOGNE]),
+    ),
+    (
         "fenced",
         'Sure:\n```json\n{"name":"weather","arguments":{"city":"Paris","days":3}}\n```\n',
         Told("Sure:\n", [PARIS]),
@@ -96,6 +183,21 @@ CALLS: list[tuple[str, str, Told]] = [
         "fenced",
         '```\r\n{"name":"look","arguments":{"code":"```py\\n"}}\r\n```',
         Told("", [("look", '{"code":"```py\\n"}')]),
+    ),
+    (
+        "fenced",
+        '```JSON\n{"name":"look","arguments":{}}\n```\n```Tool_Calls\n[{"name":"look","arguments":{}}]\n```',
+        Told("", [LOOK, LOOK]),
+    ),
+    (
+        "fenced",
+        'Use ``` or ```json\n{}\n```json\n{"name":"look","arguments":{}}\n```',
+        Told("Use ``` or ```json\n{}\n", [LOOK]),
+    ),
+    (
+        "fenced",
+        '```python\ns = "```"\n```\nthen\n```json\n{"name":"look","arguments":{}}\n```',
+        Told('```python\ns = "```"\n```\nthen\n', [LOOK]),
     ),
     (
         "fenced",
@@ -138,6 +240,27 @@ TEXTS: list[tuple[str, str]] = [
     ("llama", "[look(a=b), look()]"),
     ("llama", "[look(**{})]"),
     ("llama", "["),
+    ("llama", '{"name":"look"}'),
+    ("llama", '{"name":"look","parameters":{}} and words'),
+    ("llama", '{"name":"look","parameters":{}}<|eot_id|> and words'),
+    ("llama", '{"name":"look","parameters":{}}<|eot'),
+    ("llama", '{"name":"unknown","parameters":{}}'),
+    ("llama", '{"answer":42}'),
+    ("llama", "[look(a=1e999)]"),
+    ("llama", "[look(a=-1e999)]"),
+    ("llama", "[(look)(a=1)]"),
+    ("llama", '[look(a="x\ny")]'),
+    ("llama", "<|python_tag|>[1] and [look()]"),
+    ("auto", '{"name":"look","parameters":{}}'),
+    ("auto", "<function=look>{broken}</function>"),
+    ("auto", "<function=look><parameter=a>\ud800</parameter></function>"),
+    ("auto", "<tool_call>look<arg_key>a</arg_key><arg_value>\ud800</arg_value></tool_call>"),
+    ("auto", '<tool_call>{"name":"look","arguments":{"a":"\ud800"}}</tool_call>'),
+    ("auto", '[TOOL_CALLS]look{"a":[1}}'),
+    ("auto", f'{INVOKES}<｜DSML｜invoke name="look">words</｜DSML｜invoke>{INVOKES_END}'),
+    ("auto", f'{INVOKES}<｜DSML｜invoke name="unknown"></｜DSML｜invoke>{INVOKES_END}'),
+    ("auto", f"{INVOKES} and other words"),
+    ("fenced", 'not the start of a line: ```json\n{"name":"look","arguments":{}}\n```'),
     ("fenced", '```json\n{"name":"look"}\n```'),
     ("fenced", '```json\n{"name":"look","arguments":{}}\n{"name":"look","arguments":{}}\n```'),
     ("fenced", '```python\n{"name":"look","arguments":{}}\n```'),

@@ -10,6 +10,8 @@ from antiphon.turn.text_calls.recovery import CallRecovery
 
 TOOLS: dict[str, JsonObject | None] = {
     "look": None,
+    "mcp.look-up": None,
+    "patch": {"type": "object", "properties": {"input": {"type": "string"}}},
     "weather": {
         "type": "object",
         "properties": {

@@ -21,6 +21,8 @@ def body(text: str) -> Told:
         ('{"name":"look","arguments":{"a":1},}}', '{"a":1}'),
         ('{"name":"look","arguments":{}},]', "{}"),
         ('{"name":"look","arguments":{}}}>', "{}"),
+        ('{"name":"look","arguments":{}},', "{}"),
+        ('{"name":"look","arguments":{"a":1}},\n', '{"a":1}'),
     ],
 )
 def test_a_body_is_repaired(broken: str, arguments: str) -> None:
@@ -39,6 +41,13 @@ def test_a_repair_touches_no_string(broken: str, arguments: str) -> None:
     assert body(broken) == Told("", [("look", arguments)])
 
 
+@pytest.mark.parametrize("end", ["}]", "} ]", "},]", "}}]"])
+def test_a_list_is_repaired_at_its_end(end: str) -> None:
+    assert tell('[TOOL_CALLS][{"name":"look","arguments":{"a":"}}]"}' + end) == Told(
+        "", [("look", '{"a":"}}]"}')]
+    )
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -49,6 +58,11 @@ def test_a_repair_touches_no_string(broken: str, arguments: str) -> None:
         '{"name":"look",,"arguments":{}}',
         '{"name":"look","arguments":3}',
         '{"name":7,"arguments":{}}',
+        '{"name":"look","arguments":{"a":[1}]}}',
+        '{"name":"look","arguments":"Paris"}',
+        '{"name":"look","arguments":"[1]"}',
+        '{"name":"look","arguments":"{broken"}',
+        '{"name":"weather","arguments":"Paris"}',
     ],
 )
 def test_a_body_that_stays_broken_is_text(broken: str) -> None:
@@ -69,6 +83,20 @@ def test_a_body_that_stays_broken_is_text(broken: str) -> None:
 )
 def test_arguments_are_json_text_that_is_encoded_once(members: str, arguments: str) -> None:
     assert body(f'{{"name":"look",{members}}}') == Told("", [("look", arguments)])
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ('"*** Begin\\n"', '{"input":"*** Begin\\n"}'),
+        ('"[1]"', '{"input":"[1]"}'),
+        ('"{\\"input\\": \\"x\\"}"', '{"input": "x"}'),
+        ('{"input":"x"}', '{"input":"x"}'),
+        ("null", "{}"),
+    ],
+)
+def test_a_tool_that_takes_nothing_but_text_may_be_given_just_that(said: str, arguments: str) -> None:
+    assert body(f'{{"name":"patch","arguments":{said}}}') == Told("", [("patch", arguments)])
 
 
 def test_a_call_without_arguments_has_the_empty_object() -> None:

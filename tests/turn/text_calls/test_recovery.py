@@ -70,6 +70,65 @@ def test_a_tag_that_prose_speaks_of_holds_nothing_back() -> None:
 
 
 @pytest.mark.parametrize(
+    "prose",
+    [
+        "`<tool_call>{` begins",
+        "`<function=look>` begins",
+        "`<function=look>{`, so",
+        "`[TOOL_CALLS][` begins",
+        "`[TOOL_CALLS][{`, so",
+        "`[TOOL_CALLS]look{`, so",
+        "<|python_tag|>[1] words",
+        "<|python_start|>[x for x in y]",
+        "<｜tool▁call▁begin｜> is a tag",
+        "<｜DSML｜function_calls> is a tag",
+    ],
+)
+def test_prose_leaves_as_soon_as_it_cannot_be_a_call(prose: str) -> None:
+    made = recovery()
+    assert told(made.feed([TextDelta("x " + prose)])).text == "x " + prose
+    assert not made.holding
+
+
+UNCLOSED = [
+    '<tool_call>{"name":"look" and then ',
+    "<function=look><parameter=a> and then ",
+    "<tool_call>look<arg_key>a</arg_key> and then ",
+    '[TOOL_CALLS]look{"a": and then ',
+    '[TOOL_CALLS]look{} [TOOL_CALLS]look{"":[}] and then ',
+    "<|python_tag|>[look(a= and then ",
+    "<｜tool▁call▁begin｜>look<｜tool▁sep｜> and then ",
+]
+
+
+@pytest.mark.parametrize("unclosed", UNCLOSED[3:])
+def test_a_call_behind_a_tag_that_never_closes_is_found(unclosed: str) -> None:
+    text = unclosed + CALL
+    whole = tell(text)
+    assert whole.calls[-1] == ("look", '{"a":1}')
+    assert whole.text.endswith(" and then ")
+    assert told(feed_all(text)) == whole
+
+
+@pytest.mark.parametrize("unclosed", UNCLOSED)
+def test_a_call_of_other_tags_behind_one_that_never_closes_is_found(unclosed: str) -> None:
+    text = unclosed + "[TOOL_CALLS]look{}"
+    whole = tell(text)
+    assert whole.calls[-1] == ("look", "{}")
+    assert whole.text.endswith(" and then ")
+    assert told(feed_all(text)) == whole
+
+
+@pytest.mark.parametrize(
+    "end", [Finished("length"), Finished("content_filter"), Failed(BackendBroken("gone"))]
+)
+def test_what_may_be_part_of_a_call_that_was_cut_off_is_no_call(end: Chunk) -> None:
+    cut = f"<function=look><parameter=a>Write {CALL} to look"
+    assert told(recovery().feed([TextDelta(cut), end])) == Told(cut, [])
+    assert tell(cut).calls == [("look", '{"a":1}')]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '[TOOL_CALLS]look{"a": "no quote}\n',
@@ -140,7 +199,7 @@ ENDS: list[Chunk] = [
 @pytest.mark.parametrize("end", ENDS)
 def test_held_text_is_settled_before_the_text_ends(end: Chunk) -> None:
     made = recovery()
-    assert made.feed([TextDelta("a<tool_call>{"), end]) == [TextDelta("a"), TextDelta("<tool_call>{"), end]
+    assert joined(made.feed([TextDelta('a<tool_call>{"'), end])) == [TextDelta('a<tool_call>{"'), end]
     assert not made.holding
 
 

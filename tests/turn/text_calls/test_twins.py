@@ -1,6 +1,11 @@
 """A call that is reported natively and as text is reported once."""
 
+from collections.abc import Callable
+
+import pytest
+
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
+from antiphon.turn.text_calls import twins
 from tests.turn.text_calls.telling import recovery, told
 
 TEXT = TextDelta('<tool_call>{"name":"look","arguments":{"a":1,"b":true}}</tool_call>')
@@ -78,6 +83,38 @@ def test_a_twin_is_known_though_its_pieces_are_mixed_with_those_of_another_call(
     twin, other = native(0, TWIN[:7], TWIN[7:]), native(1, "{", "}")
     mixed = [twin[0], twin[1], other[0], other[1], twin[2], other[2]]
     assert feed(TEXT, *mixed, END) == [*FROM_TEXT, *other, END]
+
+
+def test_parallel_native_calls_that_begin_before_their_arguments_are_compared_when_whole() -> None:
+    first, second = native(0, TWIN), native(1, '{"a":2}')
+    mixed = [first[0], second[0], first[1], second[1]]
+    assert feed(TEXT, *mixed, END) == [*FROM_TEXT, *second, END]
+
+
+def test_a_native_call_without_arguments_yet_is_no_twin() -> None:
+    bare = TextDelta('<tool_call>{"name":"look"}</tool_call>')
+    begun, rest = native(0, '{"a":1}')
+    assert told(feed(begun, bare, rest, END)).calls == [("look", '{"a":1}'), ("look", "{}")]
+    assert told(feed(bare, begun, TextDelta("so"), rest, END)).calls == [("look", "{}"), ("look", '{"a":1}')]
+    assert told(feed(begun, CallFinished(0), bare, END)).calls == [("look", "")]
+
+
+def test_a_native_call_is_a_twin_though_its_index_was_used_again() -> None:
+    said = [*native(0, TWIN), *native(0, "{}", name="weather")]
+    assert feed(*said, TEXT, END) == [*said, END]
+
+
+def test_the_arguments_of_each_call_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def decoded(text: str, decode: Callable[[str], object]) -> object:
+        read.append(text)
+        return decode(text)
+
+    monkeypatch.setattr(twins, "decoded", decoded)
+    calls = [chunk for index in range(50) for chunk in native(index, f'{{"a":{index}}}')]
+    feed(*calls, *[TEXT] * 50, *calls, END)
+    assert len(read) == 150
 
 
 def test_white_space_between_twins_is_not_said() -> None:

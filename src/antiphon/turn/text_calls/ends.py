@@ -4,9 +4,6 @@ import re
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-_BRACKET_OUTSIDE = re.compile(r'["{}\[\]]')
-_BRACKET_INSIDE = re.compile(r'"|\\.|[\x00-\x1f]', re.DOTALL)
-
 
 class End(NamedTuple):
     """Where a body ends, with its closing tag, and how far one had to read to know it."""
@@ -16,10 +13,16 @@ class End(NamedTuple):
     read: int
 
 
+class NoEnd(NamedTuple):
+    """That the text is no body after all, and how far one had to read to know it."""
+
+    read: int
+
+
 class EndFinder(Protocol):
     """Looks for the end of one body."""
 
-    def feed(self, text: str) -> End | None:
+    def feed(self, text: str) -> End | NoEnd | None:
         """Read more of the body, perhaps beyond its end; the end, counted from the body's beginning."""
         ...
 
@@ -122,63 +125,3 @@ class AfterJson:
             self._tokens = self._anywhere
             return self._fallback and self._fallback._replace(read=self._offset + token.end())
         return None
-
-
-class AtBalance:
-    """The body is one JSON object or list, and ends with it; or, with `run`, objects that nothing but white
-    space and semicolons part."""
-
-    fallback = None
-
-    def __init__(self, *, run: bool = False) -> None:
-        self._between = re.compile(r"[\s;]*") if run else None
-        self._tokens = _BRACKET_OUTSIDE
-        self._unread = ""
-        self._offset = 0
-        self._depth = 0
-        self._whole = 0
-
-    def feed(self, text: str, at: int = 0) -> End | None:
-        """See `EndFinder`; `at`: where in the first text the body begins."""
-        window = self._unread + text
-        while at < len(window):
-            if self._whole and not self._depth and self._between:
-                gap = self._between.match(window, at)
-                at = gap.end() if gap else at
-                if at < len(window) and window[at] != "{":
-                    return End(self._whole, self._whole, self._offset + at)
-            token = self._tokens.search(window, at)
-            if token is None:
-                break
-            at = token.end()
-            position = self._offset + at
-            if self._take(token[0], position):
-                return End(position, position, position)
-        kept = 1 if self._tokens is _BRACKET_INSIDE and at < len(window) and window.endswith("\\") else 0
-        self._unread = window[len(window) - kept :]
-        self._offset += len(window) - kept
-        return None
-
-    def _take(self, found: str, position: int) -> bool:
-        """One quote, escape, bracket or line break in a string; whether the body is over."""
-        if found == '"':
-            inside = self._tokens is _BRACKET_INSIDE
-            self._tokens = _BRACKET_OUTSIDE if inside else _BRACKET_INSIDE
-        elif found in ("{", "["):
-            self._depth += 1
-        elif found in ("}", "]"):
-            self._depth -= 1
-            if not self._depth:
-                self._whole = position
-                return self._between is None
-        return found < " "  # no JSON after all: there is nothing to wait for
-
-
-class AtTheEnd:
-    """The body is all that is left of the text."""
-
-    fallback = None
-
-    def feed(self, text: str) -> End | None:
-        """See `EndFinder`."""
-        del text

@@ -23,7 +23,7 @@ Reader = Callable[[str, Tools], Sequence[Call] | None]
 """Reads a body, the text between the tags; nothing if it holds no calls."""
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class Form(Struct, frozen=True, kw_only=True, eq=False):
     """One way in which calls are written."""
 
     opening: str
@@ -37,17 +37,23 @@ class Form(Struct, frozen=True, kw_only=True):
     read: Reader
     close: str = ""
     """The tag that it ends with."""
-    tail: str = ""
-    """A tag that may stand behind it without a meaning of its own."""
+    tail: tuple[str, ...] = ()
+    """Tags that may stand behind it, in this order, without a meaning of their own."""
+    strays: str = ""
+    """Characters of which one too many may stand behind it."""
+    limit: int | None = None
+    """Characters of a body, if its reader is dear."""
     needs_close: bool = False
     """Whether a body cannot be known to be whole without its closing tag."""
     leads: bool = False
-    """Whether it only counts as the first thing that is said."""
+    """Whether it only counts as all that is said."""
+    starts_line: bool = False
+    """Whether its tags only count at the beginning of a line."""
     encloses: bool = False
     """Whether its tags also stand around other things, which are passed over as a whole."""
 
 
-class Dialect(Struct, frozen=True):
+class Dialect(Struct, frozen=True, eq=False):
     """How a family of models writes its calls."""
 
     name: str

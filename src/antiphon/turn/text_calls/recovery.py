@@ -24,8 +24,8 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.text_calls.forms import Call, Dialect, Tools
 from antiphon.turn.text_calls.openings import openings_of
+from antiphon.turn.text_calls.scan import Token
 from antiphon.turn.text_calls.scanner import TextScanner
-from antiphon.turn.text_calls.states import Token
 from antiphon.turn.text_calls.twins import Twins
 
 
@@ -87,7 +87,7 @@ class CallRecovery:
             case UsageReported():
                 self._chunks.append(chunk)
             case RefusalDelta() | CallStarted() | Finished() | Failed():
-                self._settle(self._scanner.finish())
+                self._settle(self._scanner.finish(cut_off=_cuts_off(chunk)))
                 self._pass(chunk)
             case _:
                 if self._scanner.holding:
@@ -153,7 +153,8 @@ class CallRecovery:
             self._speaking = self._speaking and not isinstance(chunk, CallStarted)
             self._chunks.extend(self._twins.from_backend(chunk))
             return
-        self._chunks.extend(self._twins.release())
+        over = isinstance(chunk, Finished | Failed)
+        self._chunks.extend(self._twins.finish() if over else self._twins.release())
         if isinstance(chunk, Finished) and chunk.reason == "stop" and self._twins.told:
             chunk = Finished("tool_calls")
         self._chunks.append(chunk)
@@ -163,3 +164,10 @@ class CallRecovery:
         if self._blank and not self._found:
             self._chunks.append(TextDelta("".join(self._blank)))
         self._blank.clear()
+
+
+def _cuts_off(chunk: Chunk) -> bool:
+    """Whether the model did not say all that it wanted to."""
+    return isinstance(chunk, Failed) or (
+        isinstance(chunk, Finished) and chunk.reason in ("length", "content_filter")
+    )

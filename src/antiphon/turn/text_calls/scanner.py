@@ -2,7 +2,8 @@
 
 from antiphon.turn.text_calls.forms import Tools
 from antiphon.turn.text_calls.openings import Openings
-from antiphon.turn.text_calls.states import Plain, Scan, Token
+from antiphon.turn.text_calls.scan import Token
+from antiphon.turn.text_calls.states import begin
 
 _STRIDE = 4096  # text is read in pieces of this size, so that many calls in one text cost linear time
 
@@ -11,7 +12,7 @@ class TextScanner:
     """Reads the text of one turn."""
 
     def __init__(self, openings: Openings, tools: Tools) -> None:
-        self._scan = Scan(openings, tools)
+        self._scan = begin(openings, tools)
 
     @property
     def holding(self) -> bool:
@@ -21,25 +22,37 @@ class TextScanner:
     @property
     def flowing(self) -> bool:
         """Whether text without the first character of a tag would just pass."""
-        state = self._scan.state
-        return isinstance(state, Plain) and not state.holding
+        scan = self._scan
+        watched = scan.line_starts and scan.openings.start_lines
+        return scan.state is scan.plain and not scan.plain.holding and not watched
 
     def feed(self, text: str) -> list[Token]:
         """What this text makes certain."""
-        for start in range(0, len(text), _STRIDE):
-            self._read(text[start : start + _STRIDE])
+        self._read(text)
         return self._take_tokens()
 
-    def finish(self) -> list[Token]:
-        """What was held back, when the text is over."""
+    def finish(self, *, cut_off: bool) -> list[Token]:
+        """What was held back, when the text is over.
+
+        Behind a tag that never closed there may be calls. If the text was cut off, there are none: they
+        may be part of the call that is not whole.
+        """
+        if cut_off:
+            self._scan.rereadable = 0
         while self._scan.state.holding:
             self._read(self._scan.state.end())
         return self._take_tokens()
 
     def _read(self, text: str) -> None:
-        while text:
-            text = self._scan.state.read(text)
+        unread = _pieces(text)
+        while unread:
+            unread.extend(_pieces(self._scan.state.read(unread.pop())))
 
     def _take_tokens(self) -> list[Token]:
         tokens, self._scan.tokens = self._scan.tokens, []
         return tokens
+
+
+def _pieces(text: str) -> list[str]:
+    """The text in pieces, the first one last."""
+    return [text[start : start + _STRIDE] for start in range(0, len(text), _STRIDE)][::-1]

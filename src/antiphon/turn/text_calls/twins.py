@@ -5,7 +5,7 @@ call whose twin was told already is left out. Behind text calls that have no twi
 same name wait until they are whole, and are left out if they are twins.
 """
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Literal
 
@@ -23,13 +23,14 @@ Identity = tuple[str, bytes]
 class NativeCall:
     """A call that the backend reports."""
 
-    __slots__ = ("_pieces", "fate", "name", "paired", "waiting", "whole")
+    __slots__ = ("_pieces", "counted", "fate", "name", "waiting", "whole")
 
     def __init__(self, name: str, fate: Literal["told", "waits"]) -> None:
         self.name = name
         self.fate: Literal["told", "waits", "left out"] = fate
-        self.paired = False
         self.whole = False
+        self.counted = False
+        """Whether a text call may be its twin from now on, or is."""
         self.waiting: list[Chunk] = []
         self._pieces: list[str] = []
 
@@ -41,7 +42,9 @@ class NativeCall:
             self.whole = True
 
     def identity(self) -> Identity | None:
-        """What a twin shares; nothing as long as the arguments are no JSON."""
+        """What a twin shares; nothing as long as more arguments must or may follow."""
+        if not self.whole and not (self._pieces and self._pieces[-1].rstrip().endswith("}")):
+            return None
         return _identity(self.name, "".join(self._pieces))
 
 
@@ -51,7 +54,12 @@ class Twins:
     def __init__(self) -> None:
         self._native: dict[int, NativeCall] = {}
         self._waiting: deque[NativeCall] = deque()
-        self._without_twin: Counter[Identity] = Counter()
+        self._news: set[NativeCall] = set()
+        """Native calls that were told, in part perhaps, since a text call was last compared with them."""
+        self._single: defaultdict[Identity, int] = defaultdict(int)
+        """Native calls that were told and have no twin."""
+        self._single_in_text: defaultdict[Identity, int] = defaultdict(int)
+        self._names_in_text: defaultdict[str, int] = defaultdict(int)
         self.told = 0
         """How many calls of the text were told."""
 
@@ -65,11 +73,12 @@ class Twins:
         yield from self.release()
         identity = _identity(call.name, call.arguments)
         if identity is not None:
-            for native in self._native.values():
-                if not native.paired and native.identity() == identity:
-                    native.paired = True
-                    return
-            self._without_twin[identity] += 1
+            self._count_news()
+            if self._single[identity]:
+                self._single[identity] -= 1
+                return
+            self._single_in_text[identity] += 1
+            self._names_in_text[call.name] += 1
         self.told += 1
         index = -self.told  # backends count from 0 upwards
         yield CallStarted(index, "", call.name)
@@ -86,6 +95,7 @@ class Twins:
             return
         native.take(chunk)
         if native.fate == "told":
+            self._news.add(native)
             yield chunk
         elif native.fate == "waits":
             native.waiting.append(chunk)
@@ -93,15 +103,18 @@ class Twins:
                 yield from self._judge(self._waiting.popleft())
 
     def release(self) -> Iterator[Chunk]:
-        """Something else follows, so that no native call will become more whole."""
+        """Something else follows, before which native calls must have been told."""
         while self._waiting:
             yield from self._judge(self._waiting.popleft())
 
+    def finish(self) -> Iterator[Chunk]:
+        """No native call will become more whole."""
+        for native in self._waiting:
+            native.whole = True
+        return self.release()
+
     def _begin(self, chunk: CallStarted) -> None:
-        for earlier in self._waiting:
-            # Backends that do not say when a call is whole begin the next one; others mix the two.
-            earlier.whole = earlier.whole or earlier.identity() is not None
-        waits = bool(self._waiting) or any(name == chunk.name for name, _ in self._without_twin)
+        waits = bool(self._waiting) or self._names_in_text[chunk.name] > 0
         native = NativeCall(chunk.name, "waits" if waits else "told")
         self._native[chunk.index] = native
         if waits:
@@ -109,14 +122,23 @@ class Twins:
 
     def _judge(self, native: NativeCall) -> Iterator[Chunk]:
         identity = native.identity()
-        if identity is not None and self._without_twin[identity] > 0:
-            self._without_twin -= Counter([identity])
-            native.paired = True
+        if identity is not None and self._single_in_text[identity]:
+            self._single_in_text[identity] -= 1
+            self._names_in_text[native.name] -= 1
             native.fate = "left out"
         else:
             native.fate = "told"
+            self._news.add(native)
             yield from native.waiting
         native.waiting.clear()
+
+    def _count_news(self) -> None:
+        for native in self._news:
+            identity = None if native.counted else native.identity()
+            if identity is not None:
+                native.counted = True
+                self._single[identity] += 1
+        self._news.clear()
 
 
 def _identity(name: str, arguments: str) -> Identity | None:

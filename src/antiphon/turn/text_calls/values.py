@@ -1,6 +1,6 @@
 """Types for values that a model wrote without any, as in ``<parameter=days>3</parameter>``."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -21,12 +21,21 @@ _JSON_TYPES: dict[type, str] = {
 }
 
 
-def encode_arguments(pairs: Iterable[tuple[str, str]], schema: JsonObject | None) -> str:
-    """The arguments as JSON text, in the order in which they were written."""
+def encode_arguments(
+    pairs: Iterable[tuple[str, str]], schema: JsonObject | None, strings: Collection[str] = ()
+) -> str | None:
+    """The arguments as JSON text, in the order in which they were written.
+
+    `strings` are the names of those that are strings, whatever they look like. There is no JSON text of
+    half a surrogate pair.
+    """
     properties = (schema or {}).get("properties")
     known = cast("JsonObject", properties) if isinstance(properties, dict) else {}
-    typed = {name: _typed(text, known.get(name)) for name, text in pairs}
-    return msgspec.json.encode(typed).decode()
+    typed = {name: text if name in strings else _typed(text, known.get(name)) for name, text in pairs}
+    try:
+        return msgspec.json.encode(typed).decode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _typed(text: str, schema: object) -> str | Raw:

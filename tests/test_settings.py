@@ -96,7 +96,7 @@ def test_a_variable_of_an_inner_table_changes_that_key_alone(tmp_path: Path) -> 
     path = tmp_path / "antiphon.toml"
     path.write_text('[profiles.proxy]\nstate = true\n[agent.modes.dry]\nwhen_to_use = "x"\n')
     environment = {
-        "ANTIPHON_PROFILES__PROXY": '{"usage_policy": "zeros"}',
+        "ANTIPHON_PROFILES__PROXY__USAGE_POLICY": "zeros",
         "ANTIPHON_PROFILES__PROXY__FINISH_REASON": "body",
         "ANTIPHON_AGENT__MODES__DRY__MAX_TURNS": "3",
     }
@@ -104,3 +104,18 @@ def test_a_variable_of_an_inner_table_changes_that_key_alone(tmp_path: Path) -> 
     proxy, mode = settings.profiles["proxy"], settings.agent.modes["dry"]
     assert (proxy.state, proxy.usage_policy, proxy.finish_reason) == (True, "zeros", "body")
     assert (mode.when_to_use, mode.max_turns) == ("x", 3)
+
+
+def test_a_table_in_a_variable_takes_the_place_of_the_one_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text('[agent.modes.dry]\nwhen_to_use = "x"\nrag_scope = { tag = "law" }\n')
+    environment = {"ANTIPHON_AGENT__MODES__DRY__RAG_SCOPE": '{"path": "p"}'}
+    assert load_settings(path, environment=environment).agent.modes["dry"].rag_scope == {"path": "p"}
+    other = {"ANTIPHON_AGENT__MODES": '{"wet": {"when_to_use": "y"}}'}
+    assert list(load_settings(path, environment=other).agent.modes) == ["wet"]
+
+
+def test_a_variable_about_a_key_of_what_is_no_table_is_refused() -> None:
+    environment = {"ANTIPHON_PROFILES__PROXY": "x", "ANTIPHON_PROFILES__PROXY__STATE": "true"}
+    with pytest.raises(SettingsError, match="ANTIPHON_PROFILES__PROXY__STATE"):
+        load_settings(environment=environment)

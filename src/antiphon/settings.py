@@ -318,7 +318,7 @@ def load_settings(
     """Read the file (or `antiphon.toml` here, if there is one), the environment and the overrides."""
     path = path or _named_by(environment)
     tree = _read_file(path) if path else {}
-    _merge(tree, _from_environment(environment))
+    _apply_environment(tree, environment)
     _merge(tree, {section: dict(keys) for section, keys in (overrides or {}).items()})
     settings = _convert(tree, "antiphon settings")
     if upstreams:
@@ -369,16 +369,19 @@ def _read_file(path: Path) -> Tree:
         raise SettingsError(f"The configuration {path} is not valid TOML: {error}.") from None
 
 
-def _from_environment(environment: Mapping[str, str]) -> Tree:
-    """``ANTIPHON_SERVER__PORT=9000`` becomes ``{"server": {"port": …}}``."""
-    tree: Tree = {}
+def _apply_environment(tree: Tree, environment: Mapping[str, str]) -> None:
+    """``ANTIPHON_SERVER__PORT=9000`` sets the key `port` of the table `server`, and so on inwards. The value
+    of a variable takes the place of what was there, whole."""
     for name, value in sorted(environment.items()):
         if name == f"{PREFIX}UPSTREAMS" or (name.startswith(PREFIX) and "__" in name):
-            branch: object = _read_value(name, value)
-            for part in reversed(name.removeprefix(PREFIX).lower().split("__")):
-                branch = {part: branch}
-            _merge(tree, cast("Tree", branch))
-    return tree
+            *path, key = name.removeprefix(PREFIX).lower().split("__")
+            table = tree
+            for part in path:
+                inner: object = table.setdefault(part, {})
+                if not isinstance(inner, dict):
+                    raise SettingsError(f"{name} is about a key of '{part}', which is no table.")
+                table = cast("Tree", inner)
+            table[key] = _read_value(name, value)
 
 
 def _read_value(name: str, value: str) -> object:
@@ -393,7 +396,7 @@ def _read_value(name: str, value: str) -> object:
 def _merge(tree: Tree, more: Tree) -> None:
     for key, value in more.items():
         if isinstance(value, dict) and isinstance(tree.get(key), dict):
-            _merge(tree[key], cast("Tree", value))
+            tree[key].update(cast("Tree", value))
         else:
             tree[key] = value
 

@@ -73,7 +73,7 @@ def _check_n(given: Given, _profile: Profile) -> None:
         message = "'n' must be 1: one request has one answer. Leave it out."
         raise InvalidRequest(message, param="n", code="invalid_value")
     if count > 1:
-        message = f"'n' is {count:g}, but a response is one answer. Leave it out, and send several requests."
+        message = "'n' is more than 1, but a response is one answer. Leave it out, and send several requests."
         raise Unsupported(message, param="n", code="n_unsupported")
 
 

@@ -94,7 +94,8 @@ def invalid(error: msgspec.ValidationError, kind: Any, path: str) -> InvalidRequ
     location = _LOCATION.search(text)
     inner = location["path"].lstrip(".") if location else ""
     reason = text[: location.start()] if location else text
-    param = ".".join(part for part in (path, inner) if part).replace(".[", "[")
+    # msgspec writes a key of a plain object, which it does not name, as `[...]`.
+    param = ".".join(part for part in (path, inner.removeprefix("[...]")) if part).replace(".[", "[")
     absent = _MISSING.match(reason)
     if absent:
         return missing(".".join(part for part in (param, absent["field"]) if part))

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.turn.chunks import TextDelta
-from antiphon.turn.text_calls import bodies
+from antiphon.turn.text_calls import bodies, scan
 from antiphon.turn.text_calls.python_calls import MAX_PYTHON
 from tests.turn.text_calls.telling import Told, feed_all, recovery, tell, told
 
@@ -152,3 +152,35 @@ def test_text_behind_a_body_beyond_the_limit_is_read_again(small_bodies: int) ->
     late = '<tool_call>{"name":"look"}</tool_call>'
     text = '<tool_call>{"' + "x" * small_bodies
     assert tell(text + late) == Told(text, [("look", "{}")])
+
+
+def test_python_is_not_asked_about_a_list_that_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("Python's parser takes long, and an answer may hold hundreds of openings")
+
+    monkeypatch.setattr("antiphon.turn.text_calls.python_calls.ast.parse", never)
+    text = ("#<|python_start|>[look(a=[\n" + "1," * 100 + "\n") * 285
+    assert tell(text).text == text
+
+
+@pytest.mark.parametrize("opening", ['[TOOL_CALLS][{"a":', '<|python_tag|>{"name":"look"};{'])
+def test_a_short_answer_is_not_read_again_for_ever(opening: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = scan.Scan.read_again
+    charged: list[int] = []
+
+    def count(self: scan.Scan, text: str, read: int) -> str:
+        rest = again(self, text, read)
+        charged.append(read if rest else 0)
+        return rest
+
+    monkeypatch.setattr(scan.Scan, "read_again", count)
+    text = opening * (64 * 1024 // len(opening))
+    assert tell(text).text == text
+    assert 0 < sum(charged) < 512 * 1024
+
+
+@pytest.mark.parametrize("word", ["from", "class", "in", "import"])
+def test_parameters_may_be_words_of_python(word: str) -> None:
+    said, calls = tell(f'[look({word}="a", days = 3, x="{word}=1")]', "llama")
+    assert not said
+    assert calls == [("look", f'{{"{word}":"a","days":3,"x":"{word}=1"}}')]

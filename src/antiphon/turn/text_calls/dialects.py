@@ -123,6 +123,7 @@ def _tagged_python(opening: str) -> Form:
         tail=(_PYTHON_END, *_TURN_ENDS),
         strays=_STRAYS,
         limit=MAX_PYTHON,
+        needs_close=True,  # a list that is open is not worth Python's parser
         begins=re.compile(rf"\s*(?=\[\s*{PYTHON_NAME}\()"),
         may_begin=re.compile(rf"\s*(?:\[\s*(?:{PYTHON_NAME})?)?"),
         ends=partial(AtBalance, PYTHON),
@@ -157,6 +158,7 @@ _LLAMA = Dialect(
             tail=_TURN_ENDS,
             strays=_STRAYS,
             limit=MAX_PYTHON,
+            needs_close=True,
             leads=True,
             begins=re.compile(rf"\s*(?={PYTHON_NAME}\()"),
             may_begin=re.compile(rf"\s*(?:{PYTHON_NAME})?"),

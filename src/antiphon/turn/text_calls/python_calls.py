@@ -4,6 +4,7 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from math import isfinite
 
 import msgspec
@@ -14,12 +15,14 @@ MAX_PYTHON = 64 * 1024
 """Characters of such a list. Python's own parser takes a thousand times the memory, and blocks all else."""
 
 PYTHON_NAME = r"[A-Za-z_][\w.\-]{0,127}"
+_PLACEHOLDER = "ǀ"  # a letter to Python, and in no name that a model was shown
 _STRING_OR_NAME = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)'
     r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:'''|\Z)"
     r'|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
     r"|'[^'\\]*+(?:\\.[^'\\]*+)*+(?:'|\\?\Z)"
-    rf"|(?<![\w.\-])(?P<name>{PYTHON_NAME})(?=\()",
+    rf"|(?<![\w.\-])(?P<name>{PYTHON_NAME})(?=\()"
+    r"|(?<![\w.\-])(?P<keyword>[a-z]++)(?=\s*+=(?!=))",
     re.DOTALL,
 )
 
@@ -30,11 +33,12 @@ def read_python(body: str, tools: Tools) -> Sequence[Call] | None:
     names: dict[str, str] = {}
 
     def valid(found: re.Match[str]) -> str:
-        """Names of tools may have dashes and dots, which mean something else to Python."""
-        if found["name"] is None:
+        """Names of tools may have dashes and dots, and those of parameters may be words of Python."""
+        name = found["name"] or (found["keyword"] if iskeyword(found["keyword"] or "") else None)
+        if name is None:
             return found[0]
-        placeholder = f"call_{len(names)}"
-        names[placeholder] = found["name"]
+        placeholder = f"{_PLACEHOLDER}{len(names)}"
+        names[placeholder] = name
         return placeholder
 
     source = _STRING_OR_NAME.sub(valid, body.strip())
@@ -56,7 +60,7 @@ def _python_call(node: ast.expr, names: Mapping[str, str]) -> Call:
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ValueError("a keyword argument without a name")
-        arguments[keyword.arg] = _literal(keyword.value)
+        arguments[names.get(keyword.arg, keyword.arg)] = _literal(keyword.value)
     name = names.get(node.func.id)
     if name is None:
         raise ValueError("a name that does not stand before its arguments")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.turn.text_calls.forms import Call, Tools
 from antiphon.turn.text_calls.openings import Openings
 
-REREADABLE = 4 * 1024 * 1024
+REREADABLE = 256 * 1024
 """Characters of a turn that may be read a second time: this keeps the cost linear."""
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from antiphon import Route, ScriptedBackend, Settings
 from antiphon.backends.codex_app_server.backend import CodexBackend
+from antiphon.backends.codex_app_server.thread import QUIET
 from antiphon.settings import CodexSettings, SealSettings, StoreSettings
 from antiphon.wiring import build_app
 from antiphon.wiring.codex import make_codex_backend
@@ -28,7 +30,7 @@ name = "Antiphon"
 base_url = "http://127.0.0.1:{port}/v1"
 wire_api = "responses"
 request_max_retries = 0
-stream_max_retries = 0
+stream_max_retries = {retries}
 """
 
 Driving = Callable[..., AbstractAsyncContextManager[CodexBackend]]
@@ -38,6 +40,8 @@ def find_codex() -> str | None:
     """The real binary, where there is one."""
     installed = ROOT / ".tools/clients/node_modules/.bin/codex"
     named = os.environ.get("ANTIPHON_CODEX")
+    if named and shutil.which(named) is None:
+        pytest.fail(f"ANTIPHON_CODEX is '{named}', which is not a program")
     return named or (str(installed) if installed.exists() else shutil.which("codex"))
 
 
@@ -60,14 +64,17 @@ def codex(tmp_path: Path) -> Driving:
         pytest.skip("codex is not installed: `make test-clients` installs it")
 
     @asynccontextmanager
-    async def drive(model: ScriptedBackend, **changes: Any) -> AsyncGenerator[CodexBackend, None]:
+    async def drive(
+        model: ScriptedBackend, *, retries: int = 0, quiet: float = QUIET, **changes: Any
+    ) -> AsyncGenerator[CodexBackend, None]:
         home = tmp_path / "home"
         home.mkdir()
         async with provider(model) as port:
-            (home / "config.toml").write_text(CONFIG.format(port=port))
+            (home / "config.toml").write_text(CONFIG.format(port=port, retries=retries))
             folder = str(tmp_path / "work")
             settings = CodexSettings(command=command, home=str(home), folder=folder, **changes)
             backend = make_codex_backend(Settings(codex=settings))
+            backend.limits = replace(backend.limits, quiet=quiet)
             try:
                 yield backend
             finally:

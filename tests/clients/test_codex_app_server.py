@@ -213,6 +213,8 @@ async def test_structured_output_and_effort_reach_the_model(codex: Driving) -> N
         ),
         (BackendRefused("slow down", status=429), 429, "rate_limit_exceeded"),
         (BackendRefused("bad key", status=401), 401, "unauthorized"),
+        (BackendRefused("not for you", status=403), 403, "forbidden"),
+        (BackendRefused("too much", status=413), 400, "request_too_large"),
         (BackendRefused("no such model", status=404, code="model_not_found"), 404, "model_not_found"),
         (BackendRefused("broken", status=500), 500, "server_error"),
     ],
@@ -227,12 +229,160 @@ async def test_a_refusal_of_its_model_is_ours(
         assert text_of(await run(backend)) == "done"
 
 
+def says(*words: str) -> list[Step]:
+    """A model that says this."""
+    return [*([TextDelta(word)] for word in words), [Finished("stop")]]
+
+
+BREAKS_OFF: list[Step] = [[TextDelta("Hel")], BackendRefused("gone", status=502)]
+
+
+async def test_an_answer_that_breaks_off_and_is_asked_for_again_is_said_once(codex: Driving) -> None:
+    model = ScriptedBackend(BREAKS_OFF, BREAKS_OFF, says("Hell", "o!"))
+    async with codex(model, retries=2) as backend:
+        chunks = await run(backend)
+    assert len(model.turns) == 3
+    assert text_of(chunks) == "Hello!"
+    assert chunks[-1] == Finished("stop")
+
+
+async def test_another_answer_after_the_first_broke_off_fails_the_turn(codex: Driving) -> None:
+    model = ScriptedBackend(BREAKS_OFF, says("Good day"), SAYS_DONE)
+    async with codex(model, retries=1) as backend:
+        chunks = await run(backend)
+        assert text_of(chunks) == "Hel"
+        last = chunks[-1]
+        assert isinstance(last, Failed)
+        assert (last.error.status, last.error.code) == (502, "stream_disconnected")
+        assert text_of(await run(backend)) == "done"
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_a_stream_that_breaks_after_a_call_does_not_hold_the_response(
+    codex: Driving, retries: int
+) -> None:
+    async def call_and_break(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [CallStarted(0, "c1", "look"), CallDelta(0, '{ "at": "c1" }'), CallFinished(0)]
+        yield BackendRefused("gone", status=502)
+
+    model = ScriptedBackend(call_and_break, SAYS_DONE)
+    async with codex(model, retries=retries, quiet=1.0) as backend:
+        first = await run(backend, tools=[LOOK])
+        assert [chunk.call_id for chunk in first if isinstance(chunk, CallStarted)] == ["c1"]
+        assert first[-1] == Finished("tool_calls")
+        assert len(backend.parking) == 0
+        assert text_of(await run(backend, tools=[LOOK], input=outputs("c1"))) == "done"
+    told = [item.output for item in model.turns[-1].items if isinstance(item, FunctionCallOutput)]
+    assert told == ["saw c1"]
+
+
+async def test_outputs_go_into_the_turn_that_made_the_call_though_the_ids_are_equal(codex: Driving) -> None:
+    def calls_with(at: str) -> list[Step]:
+        arguments = f'{{"at":"{at}"}}'
+        return [[CallStarted(0, "c1", "look"), CallDelta(0, arguments), Finished("tool_calls")]]
+
+    def answer(at: str) -> list[dict[str, Any]]:
+        question, call, output = outputs("c1")
+        return [
+            question,
+            {**call, "arguments": f'{{"at":"{at}"}}'},
+            {**output, "output": f"for {at}"},
+        ]
+
+    def tell(turn: TurnRequest) -> list[Step]:
+        call = next(item for item in turn.items if isinstance(item, FunctionCall))
+        output = next(item for item in turn.items if isinstance(item, FunctionCallOutput))
+        return says(f"{call.arguments} {output.output}")
+
+    model = ScriptedBackend(calls_with("one"), calls_with("two"), tell)
+    async with codex(model) as backend:
+        for _ in range(2):
+            await run(backend, tools=[LOOK])
+        for at in ("two", "one"):
+            text = text_of(await run(backend, tools=[LOOK], input=answer(at)))
+            assert text == f'{{"at":"{at}"}} for {at}'
+        # An edited call is another history.
+        await run(backend, tools=[LOOK], input=answer("three"))
+    assert len({turn.params.prompt_cache_key for turn in model.turns}) == 3
+
+
+async def test_a_custom_tool_goes_on_with_its_turn(codex: Driving) -> None:
+    model = ScriptedBackend(
+        [[CallStarted(0, "c1", "free"), CallDelta(0, '{ "input": "words" }'), Finished("tool_calls")]],
+        SAYS_DONE,
+    )
+    history = [
+        {"role": "user", "content": "hi"},
+        {"type": "custom_tool_call", "call_id": "c1", "name": "free", "input": "words"},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"},
+    ]
+    free = {"type": "custom", "name": "free"}
+    async with codex(model) as backend:
+        await run(backend, tools=[free])
+        assert len(backend.parking) == 1
+        assert text_of(await run(backend, tools=[free], input=history)) == "done"
+        assert len(backend.parking) == 0
+
+
+@pytest.mark.parametrize("own_tools", [False, True])
+@pytest.mark.parametrize("name", ["exec_command", "shell_command", "mcp__files__read", "view_image", "look"])
+async def test_tools_may_be_named_like_codexs_own(codex: Driving, name: str, own_tools: bool) -> None:
+    def call_it(turn: TurnRequest) -> list[Step]:
+        shown = next(tool.name for tool in turn.tools if tool.description == "Mine.")
+        return [[CallStarted(0, "c1", shown), CallDelta(0, "{}"), Finished("tool_calls")]]
+
+    model = ScriptedBackend(call_it, SAYS_DONE)
+    tool = {**LOOK, "name": name, "description": "Mine."}
+    question, call, output = outputs("c1")
+    async with codex(model, own_tools=own_tools) as backend:
+        first = await run(backend, tools=[tool])
+        assert [chunk.name for chunk in first if isinstance(chunk, CallStarted)] == [name]
+        sent_back = {**call, "name": name, "arguments": "{}"}
+        assert text_of(await run(backend, tools=[tool], input=[question, sent_back, output])) == "done"
+        # Also when the turn is gone.
+        backend.parking.clear()
+        assert text_of(await run(backend, tools=[tool], input=[question, sent_back, output])) == "done"
+    assert [item.output for item in model.turns[-1].items if isinstance(item, FunctionCallOutput)] == [
+        "saw c1"
+    ]
+
+
+async def test_the_model_sees_every_image_whatever_its_detail(codex: Driving) -> None:
+    model = ScriptedBackend(SAYS_DONE)
+    images = [{**PIXEL, "detail": detail} for detail in ("low", "auto", "high", "original")]
+    question, call, output = outputs("c1")
+    history = [{"role": "user", "content": images}, question, call, {**output, "output": images}]
+    async with codex(model) as backend:
+        await run(backend, input=history, tools=[LOOK])
+    shown = next(item for item in model.turns[0].items if isinstance(item, Message) and item.role == "user")
+    assert [type(part).__name__ for part in shown.content] == ["InputImage"] * 4
+    given = next(item for item in model.turns[0].items if isinstance(item, FunctionCallOutput))
+    assert [type(part).__name__ for part in given.output] == ["InputImage"] * 4
+
+
+async def test_a_call_without_its_output_is_shown_as_aborted(codex: Driving) -> None:
+    model = ScriptedBackend(calls("c1", "c2"), SAYS_DONE)
+    async with codex(model) as backend:
+        await run(backend, tools=[LOOK])
+        assert text_of(await run(backend, tools=[LOOK], input=outputs("c1", "c2")[:-1])) == "done"
+        assert len(backend.parking) == 1
+    told = [item for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
+    assert {item.call_id: item.output for item in told} == {"c1": "saw c1", "c2": "aborted"}
+
+
+async def test_it_tells_whether_it_needs_a_login(codex: Driving) -> None:
+    async with codex(ScriptedBackend(SAYS_DONE)) as backend:
+        state = await backend.account()
+    assert (state.account, state.requires_openai_auth) == (None, False)
+
+
 async def test_a_failure_in_mid_answer_is_a_failed_chunk(codex: Driving) -> None:
     broken = BackendRefused("broken", status=500)
     async with codex(ScriptedBackend([[TextDelta("Hel")], broken])) as backend:
         chunks = await run(backend)
     assert chunks[0] == TextDelta("Hel")
-    assert isinstance(chunks[-1], Failed)
+    last = chunks[-1]
+    assert isinstance(last, Failed)
 
 
 async def test_an_answer_that_was_cut_off_is_one(codex: Driving) -> None:
@@ -291,7 +441,7 @@ async def test_a_codex_that_is_killed_fails_the_turn_and_serves_the_next(codex: 
         last = chunks[-1]
         assert isinstance(last, Failed)
         assert isinstance(last.error, BackendBroken)
-        assert "exited with status" in last.error.message
+        assert "was killed by signal 9" in last.error.message
         assert text_of(await run(backend)) == "done"
 
 

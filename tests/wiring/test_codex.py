@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.checks.codex import check_codex
 from antiphon.errors import BackendBroken
 from antiphon.settings import CodexSettings, Settings
 from antiphon.wiring.codex import make_codex_backend
+from tests.backends.codex_app_server.playing import child_options
 
 
 async def test_codex_gets_its_home_and_none_of_our_keys(
@@ -25,3 +27,25 @@ async def test_codex_gets_its_home_and_none_of_our_keys(
     assert "PATH=" in seen
     assert "canary" not in seen
     assert seen.endswith(f"{tmp_path / 'work'}\n")
+
+
+@pytest.mark.parametrize(
+    ("logged_out", "status", "words"),
+    [
+        (False, "ok", "it knows 2 models; the key of its model provider was not tested"),
+        (True, "failed", "it knows 2 models, but it is not logged in"),
+    ],
+)
+async def test_the_doctor_looks_at_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_out: bool, status: str, words: str
+) -> None:
+    options = child_options(tmp_path, "answer")
+    for name in ("PLAY", "STARTS", "NOTES"):
+        monkeypatch.setenv(name, options.environment[name])
+    if logged_out:
+        monkeypatch.setenv("LOGGED_OUT", "1")
+    settings = CodexSettings(command=options.command, folder=str(tmp_path / "work"))
+    check = await check_codex(Settings(codex=settings))
+    assert check.status == status
+    assert check.found.endswith(words)
+    assert ("codex login" in check.advice) == logged_out

@@ -46,10 +46,11 @@ class Listener:
 
 def listener(turn: TurnRequest, route: Route, clock: Clock) -> Hear:
     """How a turn is heard. Text is text where no tool may be called, and where the route says so."""
-    if not turn.tools or route.text_calls == "off":
+    dialects = dialects_named(route.text_calls)
+    if not turn.tools or not dialects:
         return _as_it_is
     tools = {tool.name: _FREE_TEXT if tool.kind == "custom" else tool.parameters for tool in turn.tools}
-    return Listener(CallRecovery(dialects_named(route.text_calls), tools), clock).hear
+    return Listener(CallRecovery(dialects, tools), clock).hear
 
 
 def _as_it_is(heard: Sequence[Chunk]) -> Sequence[Chunk]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.backends.codex_app_server.backend import CodexBackend, Limits
-from antiphon.backends.codex_app_server.child import ChildOptions
+from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.request import ThreadOptions
 from antiphon.settings import PREFIX, Settings
 from antiphon.wiring.folders import data_folder

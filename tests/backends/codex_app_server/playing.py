@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.backends.codex_app_server.backend import CodexBackend, Limits
-from antiphon.backends.codex_app_server.child import ChildOptions
+from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.request import CodexRequest, ThreadOptions, build_request
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, TextDelta
@@ -101,7 +101,7 @@ async def staged(
         child_options(folder, *scenarios, handshake=handshake),
         ThreadOptions(folder=str(folder / "work")),
         replace(Limits(silence=30.0), **limits),
-        pause=0.001,
+        pause=0.0,
     )
     try:
         yield Stage(backend, folder)

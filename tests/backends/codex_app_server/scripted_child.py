@@ -6,6 +6,7 @@ is a file in which the starts are counted.
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -42,11 +43,11 @@ def end(turn: str, status: str = "completed", error: Any = None) -> None:
     tell("turn/completed", turn, turn={"id": turn, "status": status, "error": error})
 
 
-def call(turn: str, call_id: str, name: str = "look") -> None:
-    item = {"type": "function_call", "call_id": call_id, "name": name, "arguments": '{ "at" : 1 }'}
+def call(turn: str, call_id: str, name: str = "look", arguments: str = '{ "at" : 1 }') -> None:
+    item = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
     tell("rawResponseItem/completed", turn, item=item)
     params = {"threadId": turn, "turnId": turn, "callId": call_id, "tool": name, "arguments": {"at": 1}}
-    send(id=f"ask-{call_id}", method="item/tool/call", params=params)
+    send(id=f"ask-{call_id}-{turn}", method="item/tool/call", params=params)
 
 
 class Child:
@@ -83,6 +84,8 @@ class Child:
                 cursor = message["params"]["cursor"]
                 page = {"data": [{"id": f"model-{cursor or 1}"}], "nextCursor": None if cursor else "2"}
                 send(id=number, result=page)
+            elif method == "account/read":
+                send(id=number, result={"account": None, "requiresOpenaiAuth": "LOGGED_OUT" in os.environ})
             else:
                 send(id=number, result={})
         sys.exit(0)
@@ -195,6 +198,68 @@ def calls(child: Child) -> None:
         tell("rawResponse/completed", turn, responseId="r", usage=None)
 
 
+def calls_alike(child: Child) -> None:
+    """Calls the same tool with the same id in every turn, but not with the same arguments."""
+    for number in (1, 2):
+        turn = child.next_turn()
+        say(turn, "words")
+        call(turn, "c1", arguments=f'{{"at":{number}}}')
+        tell("rawResponse/completed", turn, responseId="r", usage=None)
+    for _ in range(2):
+        got = child.next_answer()
+        turn = json.loads(got)["id"].removeprefix("ask-c1-")
+        say(turn, got)
+        end(turn)
+    answer(child)
+
+
+def falls_silent_after_a_call(child: Child) -> None:
+    turn = child.next_turn()
+    say(turn, "words")
+    call(turn, "c1")
+    answer(child)
+
+
+def warns_and_is_killed(child: Child) -> None:
+    """Killed by a signal; the variable says which."""
+    print("Error: something harmless at the start", file=sys.stderr, flush=True)
+    say(child.next_turn(), "Hel")
+    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+
+
+def closes_its_input(child: Child) -> None:
+    """Shakes hands and does not read any more; then asks something, which nobody can answer."""
+    send(id=json.loads(next(child.lines))["id"], result={})
+    next(child.lines)
+    os.close(0)
+    os.closerange(3, 256)  # uvloop hands each stream down twice
+    note("closed")
+    for number in range(20):
+        send(id=number, method="item/tool/requestUserInput", params={})
+        time.sleep(0.05)
+    time.sleep(600)
+
+
+def start_helper() -> None:
+    helper = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    note(str(helper.pid))
+
+
+def leaves_a_helper(child: Child) -> None:
+    """Ends when it is asked to; what it has started does not, and keeps the error stream open."""
+    start_helper()
+    answer(child)
+
+
+def ends_with_a_helper(child: Child) -> None:
+    """Ends by itself, and what it has started keeps the error stream open."""
+    send(id=json.loads(next(child.lines))["id"], result={})
+    next(child.lines)
+    start_helper()
+    print("Error: out of luck", file=sys.stderr, flush=True)
+    os._exit(7)
+
+
 def counts(child: Child) -> None:
     """Says how many turns there are at a time, at most."""
     active, peak, lock = set[str](), 0, threading.Lock()
@@ -230,6 +295,12 @@ SCENARIOS: dict[str, Callable[[Child], None]] = {
         asks,
         tools,
         calls,
+        calls_alike,
+        falls_silent_after_a_call,
+        warns_and_is_killed,
+        closes_its_input,
+        leaves_a_helper,
+        ends_with_a_helper,
         counts,
     )
 }

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.backends.codex_app_server.backend import CodexBackend, Limits
-from antiphon.backends.codex_app_server.child import ChildOptions
 from antiphon.backends.codex_app_server.parking import Parking
+from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.request import ThreadOptions
 from antiphon.errors import (
     BackendBroken,
@@ -76,7 +76,7 @@ async def test_a_handshake_that_is_not_answered_times_out(tmp_path: Path) -> Non
     async with staged(tmp_path, "mute", "answer", handshake=0.5) as stage:
         with pytest.raises(BackendTimeout, match=r"did not answer 'initialize' within 0\.5 s"):
             await stage.run()
-        assert not is_running(stage.pids[0])
+        assert not any(map(is_running, stage.pids))
 
 
 async def test_a_process_that_dies_at_its_start_tells_its_last_words(tmp_path: Path) -> None:
@@ -106,6 +106,28 @@ async def test_a_process_that_breaks_in_mid_turn_fails_it_and_serves_the_next(
         assert last.error.message.startswith(words)
         await until(lambda: not is_running(stage.pids[0]))
         assert text_of(await stage.run()) == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("signal", "words"), [("9", "9: for lack of memory, or by hand."), ("15", "15: it did not say why")]
+)
+async def test_a_process_that_was_killed_says_so_and_not_what_it_said_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, words: str
+) -> None:
+    monkeypatch.setenv("SIGNAL", signal)
+    async with staged(tmp_path, "warns_and_is_killed") as stage:
+        last = (await stage.run())[-1]
+        assert isinstance(last, Failed)
+        assert last.error.message == f"codex was killed by signal {words}"
+
+
+async def test_a_folder_that_cannot_be_made_is_named_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    child = ChildOptions("true", {}, tmp_path / "file" / "work")
+    backend = CodexBackend(child, ThreadOptions(folder=str(tmp_path)), Limits())
+    with pytest.raises(BackendUnreachable, match=r"file/work', cannot be made.*'codex\.folder'"):
+        await anext(backend.prepare(asking()).chunks())
+    await backend.aclose()
 
 
 async def test_a_process_that_dies_before_it_speaks_is_an_error_and_not_a_failed_answer(
@@ -188,6 +210,54 @@ async def test_outputs_of_another_conversation_do_not_go_on_with_the_turn(
             is None
         )
         assert len(stage.backend.parking) == 1
+
+
+def continued(at: int, *, words: str = "words", arguments: str = "") -> list[dict[str, object]]:
+    """What a client sends after the call of `calls_alike`."""
+    call = {"call_id": "c1", "name": "look", "arguments": arguments or f'{{"at":{at}}}'}
+    return [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": words},
+        {"type": "function_call", **call},
+        {"type": "function_call_output", "call_id": "c1", "output": f"saw {at}"},
+    ]
+
+
+async def test_equal_questions_and_equal_call_ids_do_not_mix_up_two_turns(tmp_path: Path) -> None:
+    async with staged(tmp_path, "calls_alike") as stage:
+        for _ in range(2):
+            await stage.run(tools=[LOOK])
+        for number in (2, 1):
+            answer = text_of(await stage.run(tools=[LOOK], input=continued(number)))
+            assert f"ask-c1-t{number}" in answer
+            assert f"saw {number}" in answer
+
+
+@pytest.mark.parametrize("edit", [{"words": "Words"}, {"words": ""}, {"arguments": '{"at": 1}'}])
+async def test_an_edited_history_begins_a_new_thread(tmp_path: Path, edit: dict[str, str]) -> None:
+    async with staged(tmp_path, "calls_alike") as stage:
+        await stage.run(tools=[LOOK])
+        edited = stage.backend.prepare(asking(tools=[LOOK], input=continued(1, **edit))).request
+        assert stage.backend.parking.take(edited) is None
+        same = stage.backend.prepare(asking(tools=[LOOK], input=continued(1))).request
+        assert stage.backend.parking.take(same) is not None
+
+
+async def test_a_model_that_falls_silent_after_a_call_does_not_hold_the_response(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(PATIENCE),
+        staged(tmp_path, "falls_silent_after_a_call", quiet=0.2, silence=10 * PATIENCE) as stage,
+    ):
+        assert await stage.run(tools=[LOOK]) == [
+            TextDelta("words"),
+            CallStarted(0, "c1", "look"),
+            CallDelta(0, '{ "at" : 1 }'),
+            CallFinished(0),
+            Finished("tool_calls"),
+        ]
+        assert len(stage.backend.parking) == 0
+        await until(lambda: stage.notes == ["interrupted t1"])
+        assert text_of(await stage.run(tools=[LOOK], input=answered("c1"))) == "Hello"
 
 
 async def test_a_turn_whose_outputs_never_come_is_interrupted(tmp_path: Path) -> None:

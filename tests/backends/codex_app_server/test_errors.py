@@ -23,6 +23,11 @@ from antiphon.backends.codex_app_server.wire import RpcError, TurnError
         ({"httpConnectionFailed": {"httpStatusCode": 401}}, 401, "unauthorized"),
         ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, 429, "rate_limit_exceeded"),
         ({"responseStreamDisconnected": {"httpStatusCode": None}}, 502, "stream_disconnected"),
+        ({"httpConnectionFailed": {"httpStatusCode": 402}}, 429, "insufficient_quota"),
+        ({"httpConnectionFailed": {"httpStatusCode": 403}}, 403, "forbidden"),
+        ({"httpConnectionFailed": {"httpStatusCode": 413}}, 400, "request_too_large"),
+        ({"httpConnectionFailed": {"httpStatusCode": 422}}, 400, "bad_request"),
+        ({"httpConnectionFailed": {"httpStatusCode": 504}}, 502, "connection_failed"),
         ({"httpConnectionFailed": {}}, 502, "connection_failed"),
         ("other", 500, "server_error"),
         ("somethingNew", 500, "server_error"),
@@ -37,8 +42,15 @@ def test_each_kind_has_its_status_and_code(info: Any, status: int, code: str) ->
     assert error.message.startswith("codex failed: it broke")
 
 
-def test_a_missing_login_says_what_the_operator_can_do() -> None:
-    assert "codex login" in turn_failure(TurnError("no", "unauthorized")).message
+@pytest.mark.parametrize("info", ["unauthorized", {"httpConnectionFailed": {"httpStatusCode": 403}}])
+def test_a_missing_login_says_what_the_operator_can_do(info: Any) -> None:
+    assert "codex login" in turn_failure(TurnError("no", info)).message
+
+
+@pytest.mark.parametrize("info", ["other", None, {"somethingNew": None}])
+def test_a_stream_that_broke_off_is_known_by_its_words(info: Any) -> None:
+    error = turn_failure(TurnError("stream disconnected before completion: Transport error", info))
+    assert (error.status, error.code) == (502, "stream_disconnected")
 
 
 def test_the_refusal_of_its_own_upstream_is_handed_on() -> None:

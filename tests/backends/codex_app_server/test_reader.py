@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from antiphon.backends.codex_app_server.reader import TurnReader
+from antiphon.backends.codex_app_server.reader import Call, TurnReader
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
@@ -20,6 +20,7 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
+from antiphon.turn.context import TurnTool
 
 COST = {
     "totalTokens": 15,
@@ -35,7 +36,7 @@ def raw(**params: Any) -> Raw:
 
 
 def reader() -> TurnReader:
-    return TurnReader("turn", ["look"])
+    return TurnReader("turn", {"look": TurnTool(name="look", origin="look")})
 
 
 def hear(reader: TurnReader, *messages: tuple[str, dict[str, Any]]) -> list[Chunk]:
@@ -60,6 +61,11 @@ def model_done(usage: Any = COST) -> tuple[str, dict[str, Any]]:
 
 def call(call_id: str, name: str = "look", arguments: str = "{}") -> tuple[str, dict[str, Any]]:
     return model_item(type="function_call", call_id=call_id, name=name, arguments=arguments)
+
+
+def trouble(will_retry: bool = True, **params: Any) -> tuple[str, dict[str, Any]]:
+    error = {"message": "Reconnecting... 1/2", "codexErrorInfo": None, "additionalDetails": None}
+    return "error", {"error": error, "willRetry": will_retry, **params}
 
 
 def completed(status: str = "completed", error: Any = None) -> tuple[str, dict[str, Any]]:
@@ -98,7 +104,7 @@ def test_reasoning_is_told_in_its_two_forms() -> None:
         ReasoningSummaryDelta("a", 0),
         ReasoningSummaryDelta("b", 1),
         ReasoningDelta("c"),
-        ReasoningSummaryDelta("d", 0),
+        ReasoningSummaryDelta("d", 2),
     ]
 
 
@@ -128,7 +134,7 @@ def test_it_waits_when_the_model_is_done_and_all_its_tools_were_asked_for() -> N
         Finished("tool_calls"),
     ]
     assert turn.waiting
-    assert turn.open_calls == {"c1", "c2"}
+    assert turn.calls == [Call("c1", "look", '{ "a": 1 }'), Call("c2", "look", "{}")]
 
 
 def test_after_the_outputs_another_response_begins_with_its_own_cost() -> None:
@@ -158,6 +164,85 @@ def test_calls_of_codexs_own_tools_and_of_the_history_are_not_the_clients() -> N
     assert turn.notified("rawResponseItem/completed", earlier) == []
     assert hear(turn, call("c1", name="exec_command"), model_done(None)) == []
     assert not turn.waiting
+
+
+def test_a_call_in_a_namespace_of_codex_is_not_the_clients() -> None:
+    turn = reader()
+    own = model_item(
+        type="function_call", call_id="c1", name="look", namespace="collaboration", arguments="{}"
+    )
+    assert hear(turn, own, model_done(None)) == []
+    assert not turn.calls
+    plain = model_item(type="function_call", call_id="c2", name="look", namespace="functions", arguments="{}")
+    hear(turn, plain)
+    assert [found.call_id for found in turn.calls] == ["c2"]
+
+
+def test_a_tool_is_told_by_the_clients_name_for_it() -> None:
+    tool = TurnTool(name="exec_command", origin="exec_command")
+    turn = TurnReader("turn", {"client_exec_command": tool})
+    hear(turn, call("c1", name="client_exec_command"), model_done(None))
+    assert turn.asked(raw(callId="c1"))[0] == CallStarted(0, "c1", "exec_command")
+    assert turn.calls == [Call("c1", "client_exec_command", "{}")]
+
+
+def test_an_answer_that_is_said_again_after_a_lost_connection_is_told_once() -> None:
+    chunks = hear(
+        reader(),
+        delta('{"tot'),
+        trouble(),
+        ("item/reasoning/textDelta", {"itemId": "r1", "delta": "hm", "contentIndex": 0}),
+        delta('{"total": ', "m2"),
+        delta("3}", "m2"),
+        whole('{"total": 3}', "m2"),
+        model_done(None),
+        completed(),
+    )
+    assert chunks == [TextDelta('{"tot'), TextDelta('al": '), TextDelta("3}"), Finished("stop")]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [[delta("Good day", "m2")], [whole("H", "m2")], [model_done(None)], [call("c1"), model_done(None)]],
+)
+def test_a_second_answer_that_differs_from_the_first_fails_the_turn(
+    second: list[tuple[str, dict[str, Any]]],
+) -> None:
+    turn = reader()
+    assert hear(turn, delta("Hello"), trouble(), *second, completed()) == [TextDelta("Hello")]
+    assert isinstance(turn.error, BackendRefused)
+    assert (turn.error.status, turn.error.code) == (502, "stream_disconnected")
+    assert turn.over
+    assert not turn.ended
+
+
+@pytest.mark.parametrize("other", [trouble(will_retry=False), trouble(turnId="another")])
+def test_other_trouble_does_not_make_codex_repeat_itself(other: tuple[str, dict[str, Any]]) -> None:
+    assert hear(reader(), delta("a"), other, delta("b"), completed())[:2] == [TextDelta("a"), TextDelta("b")]
+
+
+def test_a_model_that_falls_silent_after_a_call_ends_the_response_with_it() -> None:
+    turn = reader()
+    hear(turn, delta("words"), call("c1"))
+    assert not turn.was_asked
+    assert turn.asked(raw(callId="c1")) == []
+    assert turn.was_asked
+    assert turn.break_off() == [
+        CallStarted(0, "c1", "look"),
+        CallDelta(0, "{}"),
+        CallFinished(0),
+        Finished("tool_calls"),
+    ]
+    assert (turn.over, turn.ended, turn.waiting) == (True, False, False)
+
+
+def test_it_remembers_what_was_told() -> None:
+    turn = reader()
+    hear(turn, delta("a"), whole("a"), delta("b", "m2"), call("c1"), model_done(None))
+    turn.asked(raw(callId="c1"))
+    assert turn.text == "a\n\nb"
+    turn.resume()
+    assert (turn.text, turn.calls) == ("", [])
 
 
 def test_a_request_for_a_tool_that_was_not_shown_is_a_fault() -> None:

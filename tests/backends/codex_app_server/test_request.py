@@ -31,6 +31,8 @@ def test_with_tools_of_its_own_codex_stays_as_it_is() -> None:
     thread = build_request(asking(), options).thread
     assert thread["sandbox"] == "workspace-write"
     assert {"environments", "config", "baseInstructions"}.isdisjoint(thread)
+    with_tools = build_request(asking(tools=[LOOK]), options).thread
+    assert with_tools["config"] == {"features": {"code_mode": {"direct_only_tool_namespaces": ["functions"]}}}
 
 
 def test_any_other_model_than_codex_is_named() -> None:
@@ -87,6 +89,7 @@ def test_reasoning_in_the_history_is_left_out_and_reported() -> None:
         ({"type": "input_file", "file_data": "data:,x"}, "input[0].content[0]"),
         ({"type": "input_image", "file_id": "file_1"}, "input[0].content[0].file_id"),
         ({"type": "input_image", "image_url": "http://inside/x.png"}, "input[0].content[0].image_url"),
+        ({"type": "input_image", "image_url": "https://outside/x.png"}, "input[0].content[0].image_url"),
         ({"type": "input_image", "image_url": "file:///etc/passwd"}, "input[0].content[0].image_url"),
     ],
 )
@@ -94,6 +97,33 @@ def test_what_codex_cannot_take_is_refused_by_name(part: dict[str, Any], param: 
     with pytest.raises(InvalidRequest) as caught:
         request_of(input=[{"role": "user", "content": [part]}])
     assert caught.value.param == param
+
+
+def test_an_image_in_a_tool_output_must_be_whole_too() -> None:
+    history = answered("c1")
+    history[-1]["output"] = [{"type": "input_image", "image_url": "https://outside/x.png"}]
+    with pytest.raises(InvalidRequest, match="data: URL") as caught:
+        request_of(input=history, tools=[LOOK])
+    assert caught.value.param == "input[2].output[0].image_url"
+
+
+@pytest.mark.parametrize(
+    ("detail", "sent"), [("low", "auto"), ("auto", "auto"), ("high", "high"), ("original", "original")]
+)
+def test_a_detail_that_codex_does_not_take_is_sent_as_auto(detail: str, sent: str) -> None:
+    image = {"type": "input_image", "image_url": DATA, "detail": detail}
+    request = request_of(input=[{"role": "user", "content": [image]}])
+    assert request.items[0]["content"] == [{"type": "input_image", "image_url": DATA, "detail": sent}]
+    assert ("image detail 'low'" in str(request.downgrades)) == (detail == "low")
+
+
+@pytest.mark.parametrize("detail", ["low", "high", "auto", None])
+def test_the_detail_of_an_image_in_a_tool_output_is_not_sent(detail: str | None) -> None:
+    history = answered("c1")
+    history[-1]["output"] = [{"type": "input_image", "image_url": DATA, "detail": detail}]
+    request = request_of(input=history, tools=[LOOK])
+    assert request.items[-1]["output"] == [{"type": "input_image", "image_url": DATA}]
+    assert bool(request.downgrades) == (detail not in ("auto", None))
 
 
 def test_an_output_without_its_call_is_refused() -> None:
@@ -119,7 +149,11 @@ def test_tools_are_given_in_codexs_form() -> None:
     }
     assert custom["inputSchema"]["required"] == ["input"]
     assert bare["inputSchema"] == {"type": "object", "properties": {}}
-    assert request.tools == ("look", "free", "bare")
+    assert {alias: tool.origin for alias, tool in request.tools.items()} == {
+        "look": "look",
+        "free": "free",
+        "bare": "bare",
+    }
 
 
 def test_a_choice_of_none_shows_no_tools() -> None:
@@ -186,3 +220,26 @@ def test_the_fingerprint_tells_apart_what_is_asked() -> None:
         request_of(tools=[LOOK], reasoning={"effort": "low"}),
     ):
         assert one.fingerprint(1) != other.fingerprint(1)
+
+
+def test_what_was_said_since_is_text_and_calls_and_nothing_else() -> None:
+    question, call, output = answered("c1")
+    words = {"role": "assistant", "content": "words"}
+    sent = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{ "at" : 1 }'}
+    assert request_of(input=[question, words, call, output]).said_after(1) == ("words", [sent])
+    assert request_of(input=[question, call, output]).said_after(1) == ("", [sent])
+    assert request_of(input=[question, call, question, output]).said_after(1) is None
+    assert request_of(input=[question, call, output, output]).said_after(1) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ('{ "input": "words" }', '{"input":"words"}'),
+        ('{"input": "words", "more": 1}', '{"input":"{\\"input\\": \\"words\\", \\"more\\": 1}"}'),
+        ("{nonsense", '{"input":"{nonsense"}'),
+    ],
+)
+def test_a_custom_call_is_known_again_by_its_text(arguments: str, sent: str) -> None:
+    request = request_of(tools=[{"type": "custom", "name": "free"}])
+    assert request.sent_back("c1", "free", arguments)["arguments"] == sent

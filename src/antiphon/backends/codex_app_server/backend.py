@@ -6,19 +6,20 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.codex_app_server.child import ChildOptions
 from antiphon.backends.codex_app_server.parking import Parking
+from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.pulse import with_pulse
 from antiphon.backends.codex_app_server.request import CodexRequest, ThreadOptions, build_request
 from antiphon.backends.codex_app_server.rpc import decode
 from antiphon.backends.codex_app_server.supervisor import Supervisor
-from antiphon.backends.codex_app_server.thread import Thread
-from antiphon.backends.codex_app_server.wire import ModelList
+from antiphon.backends.codex_app_server.thread import QUIET, Thread
+from antiphon.backends.codex_app_server.wire import AccountState, ModelList
 from antiphon.errors import BackendError, Unavailable
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest
 
-MODELS_PATIENCE = 10.0
+PATIENCE = 10.0
+"""Seconds for what codex can tell without asking a model."""
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
 
@@ -29,6 +30,7 @@ class Limits:
 
     turns: int = 4
     silence: float = 300.0
+    quiet: float = QUIET
     tools: float = 600.0
     heartbeat: float = 10.0
 
@@ -57,12 +59,17 @@ class CodexBackend:
         found: list[ModelInfo] = []
         cursor: str | None = None
         while True:
-            answer = await child.call("model/list", {"cursor": cursor}, patience=MODELS_PATIENCE)
+            answer = await child.call("model/list", {"cursor": cursor}, patience=PATIENCE)
             page = decode(answer, ModelList)
             found += [ModelInfo(model.id, owned_by=self.name) for model in page.data]
             if page.next_cursor is None or page.next_cursor == cursor:
                 return found
             cursor = page.next_cursor
+
+    async def account(self) -> AccountState:
+        """Who codex is logged in as, and whether it has to be."""
+        child = await self.supervisor.child()
+        return decode(await child.call("account/read", {}, patience=PATIENCE), AccountState)
 
     async def aclose(self) -> None:
         """End the child, and with it all turns."""
@@ -116,4 +123,5 @@ class CodexTurn:
             thread.answer(self.request.outputs)
             return thread
         child = await self._backend.supervisor.child()
-        return await Thread.open(child, self.request, silence=self._backend.limits.silence)
+        limits = self._backend.limits
+        return await Thread.open(child, self.request, silence=limits.silence, quiet=limits.quiet)

@@ -1,19 +1,19 @@
 """`Child`: one running `codex app-server`, and what is said between it and us."""
 
 import asyncio
+import logging
 import os
-import re
 import signal
-from asyncio.subprocess import PIPE, Process
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from asyncio.subprocess import Process
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from msgspec import Raw
 
 from antiphon.backends.codex_app_server.errors import request_refusal
+from antiphon.backends.codex_app_server.last_words import LastWords
+from antiphon.backends.codex_app_server.process import ChildOptions, start_process
 from antiphon.backends.codex_app_server.rpc import (
     METHOD_NOT_FOUND,
     LineReader,
@@ -24,32 +24,19 @@ from antiphon.backends.codex_app_server.rpc import (
     result_line,
 )
 from antiphon.backends.codex_app_server.wire import DECLINED, TOOL_CALL, Addressed, Message
-from antiphon.backends.redact import redact
 from antiphon.errors import BackendBroken, BackendError, BackendTimeout, BackendUnreachable
+
+logger = logging.getLogger(__name__)
 
 READ = 256 * 1024
 GRACE = 2.0
 """Seconds that the child gets for each step of its end: closed streams, SIGTERM, SIGKILL."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HELLO = {
     "clientInfo": {"name": "antiphon", "title": "Antiphon", "version": "1"},
     "capabilities": {"experimentalApi": True},
 }
 
-# A thread that we have let go is of no use to anybody.
-_ARGUMENTS = ("-c", "thread_unload_delay_secs=0", "app-server")
-
 Listener = Callable[[Message | BackendError], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ChildOptions:
-    """How the child is started."""
-
-    command: str
-    environment: Mapping[str, str]
-    folder: Path
-    handshake_timeout: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +58,18 @@ class Child:
         self._listeners: dict[str, Listener] = {}
         self._count = 0
         self._error: BackendError | None = None
-        self._words: deque[str] = deque(maxlen=5)
+        self.failed_at = 0.0
+        self._dying = False
+        self._words = LastWords()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening_to_errors = self.spawn(self._read_errors())
-        self.spawn(self._read())
+        self._reading = self.spawn(self._read())
+        self._watching = self.spawn(self._watch_input())
 
     @classmethod
     async def start(cls, options: ChildOptions) -> "Child":
         """Start it and shake hands."""
-        child = cls(await _start(options))
+        child = cls(await start_process(options))
         try:
             await child.call("initialize", _HELLO, patience=options.handshake_timeout)
         except BaseException:
@@ -87,12 +77,18 @@ class Child:
             await child.aclose()
             raise
         child.send(notification_line("initialized"))
+        child._words.forget()
         return child
 
     @property
     def alive(self) -> bool:
         """Whether it can be asked."""
-        return self._error is None
+        return self._error is None and not self._dying
+
+    @property
+    def error(self) -> BackendError | None:
+        """Why it cannot be asked any more, once that is known."""
+        return self._error
 
     @property
     def pid(self) -> int:
@@ -129,8 +125,12 @@ class Child:
 
     def send(self, line: bytes) -> None:
         """Write a line, if there is still somebody who reads."""
-        if self._error is None:
+        if not self.alive or self._stdin.is_closing():
+            return
+        try:
             self._stdin.write(line)
+        except (OSError, RuntimeError):  # RuntimeError: uvloop, when the pipe was closed just now
+            self.spawn(self._expect_death())
 
     def listen(self, thread_id: str, listener: Listener) -> None:
         """Tell `listener` what is said about a thread, and, as an error, that nothing more will be."""
@@ -158,56 +158,83 @@ class Child:
         self.kill()
 
     async def aclose(self) -> None:
-        """End it: kindly at first."""
+        """End it: kindly at first. Whatever it has started ends with it."""
+        if self._dying:
+            # Those who wait are to be told the cause, not that we have tidied up.
+            await asyncio.wait({self._reading}, timeout=2 * GRACE)
         self._fail(BackendUnreachable("codex was ended: this server shuts down."))
         self._stdin.close()
-        for insist in (self._process.terminate, self.kill, None):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), GRACE)
-                break
-            if insist is not None:
+        try:
+            for insist in (self._process.terminate, self.kill):
+                if await self._has_ended():
+                    break
                 with suppress(ProcessLookupError):
                     insist()
+            await self._has_ended()
+        finally:
+            self.kill()
+        # Now that nobody holds them any more, its streams come to their end, and are let go.
+        await asyncio.wait({self._watching, self._reading, self._listening_to_errors}, timeout=GRACE)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _has_ended(self) -> bool:
+        """Whether the process ends within the grace."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._process.wait()
+        return self._process.returncode is not None
+
     async def _read(self) -> None:
-        assert self._process.stdout is not None
-        lines = LineReader()
+        """Hand on what it says until it ends. However that comes about, whoever waits is told."""
         try:
-            while data := await self._process.stdout.read(READ):
-                for message in lines.feed(data):
-                    self._take(message)
+            await self._read_messages()
+            self._dying = True
             self._fail(await self._cause_of_death())
         except BackendBroken as error:
             self.give_up(error)
+        except Exception as error:
+            logger.exception("codex cannot be read")
+            self.give_up(BackendBroken(f"codex cannot be read: {error!r}"))
+
+    async def _read_messages(self) -> None:
+        assert self._process.stdout is not None
+        lines = LineReader()
+        while data := await self._process.stdout.read(READ):
+            for message in lines.feed(data):
+                self._take(message)
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None
-        tail = ""
         while data := await self._process.stderr.read(READ):
-            *lines, tail = (tail[-READ:] + data.decode("utf-8", "replace")).split("\n")
-            self._words.extend(filter(None, map(str.strip, lines)))
-        if tail.strip():
-            self._words.append(tail.strip())
+            self._words.hear(data)
+
+    async def _watch_input(self) -> None:
+        """What is written into a closed pipe is lost without a word, and its answer would be waited for."""
+        with suppress(OSError):
+            await self._stdin.wait_closed()
+        await self._expect_death()
+
+    async def _expect_death(self) -> None:
+        """It does not read any more: usually it is about to end, and then its last words tell why."""
+        self._dying = True
+        await asyncio.wait({self._reading}, timeout=3 * GRACE)
+        if self._error is None:
+            self.give_up(BackendBroken("codex closed its input."))
 
     async def _cause_of_death(self) -> BackendBroken:
         await asyncio.wait({self._listening_to_errors}, timeout=GRACE)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), GRACE)
-        status = self._process.returncode
-        if status is None:
+        if not await self._has_ended():
             self.kill()
-        how = "closed its output" if status is None else f"exited with status {status}"
-        last = redact(_COLOURS.sub("", self._words[-1])) if self._words else "it did not say why"
-        return BackendBroken(f"codex {how}: {last}")
+        return BackendBroken(f"codex {_how(self._process.returncode, self._words)}")
 
     def _fail(self, error: BackendError) -> None:
         if self._error is not None:
             return
         self._error = error
+        self.failed_at = asyncio.get_running_loop().time()
         for asked in self._asked.values():
             if not asked.answer.done():
                 asked.answer.set_exception(error)
@@ -242,21 +269,11 @@ class Child:
             asked.answer.set_result(message.result)
 
 
-async def _start(options: ChildOptions) -> Process:
-    try:
-        options.folder.mkdir(parents=True, exist_ok=True)
-        return await asyncio.create_subprocess_exec(
-            options.command,
-            *_ARGUMENTS,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=options.folder,
-            env=options.environment,
-            start_new_session=True,  # an interrupt from the keyboard is for us; we end it ourselves
-        )
-    except OSError as error:
-        raise BackendUnreachable(
-            f"codex cannot be started as '{options.command}': {error.strerror}. For the operator: "
-            "install it with `npm install -g @openai/codex`, or set 'codex.command' to its path."
-        ) from None
+def _how(status: int | None, words: LastWords) -> str:
+    if status is None:
+        return f"closed its output: {words.best()}"
+    if status == -signal.SIGKILL:
+        # Nobody can speak of that any more; its last words are about something else.
+        return "was killed by signal 9: for lack of memory, or by hand."
+    how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
+    return f"{how}: {words.best()}"

@@ -41,7 +41,11 @@ _OTHER = _Kind(500, "server_error")
 _OF_STATUS = {
     400: _KINDS["badRequest"],
     401: _KINDS["unauthorized"],
+    402: _Kind(429, "insufficient_quota"),
+    403: _Kind(403, "forbidden"),
     404: _KINDS["modelNotFound"],
+    413: _Kind(400, "request_too_large", "input"),
+    422: _KINDS["badRequest"],
     429: _KINDS["rateLimitExceeded"],
     503: _KINDS["serverOverloaded"],
 }
@@ -49,6 +53,7 @@ _OF_STATUS = {
 
 _LOGIN = " For the operator: log codex in with `codex login`, or check the key of its model provider."
 _CUT_OFF = re.compile(r"\AIncomplete response returned, reason: (max_output_tokens|content_filter)\Z")
+_DISCONNECTED = "stream disconnected before completion"
 _INVALID = (-32700, -32600, -32602)
 
 
@@ -81,10 +86,10 @@ def turn_failure(error: TurnError) -> BackendRefused:
         return BackendRefused(
             redact(body.message), status=400, code=body.code or "bad_request", param=body.param
         )
-    kind = _kind_of(error.codex_error_info)
+    kind = _kind_of(error)
     words = " ".join(filter(None, [error.message, error.additional_details]))
     message = f"codex failed: {redact(words)}" if words else "codex failed."
-    if kind.status == 401:
+    if kind.status in (401, 403):
         message += _LOGIN
     return BackendRefused(message, status=kind.status, code=kind.code, param=kind.param)
 
@@ -104,11 +109,15 @@ def _body_of(message: str) -> _Refusal | None:
         return None
 
 
-def _kind_of(info: str | dict[str, object] | None) -> _Kind:
+def _kind_of(error: TurnError) -> _Kind:
+    info = error.codex_error_info
     if isinstance(info, dict):
         name, detail = next(iter(info.items()), ("", None))
         status = cast("dict[str, object]", detail).get("httpStatusCode") if isinstance(detail, dict) else None
         if isinstance(status, int) and status in _OF_STATUS:
             return _OF_STATUS[status]
-        return _KINDS.get(name, _OTHER)
-    return _KINDS.get(info or "", _OTHER)
+    else:
+        name = info or ""
+    if name not in _KINDS and error.message.startswith(_DISCONNECTED):
+        return _KINDS["responseStreamDisconnected"]
+    return _KINDS.get(name, _OTHER)

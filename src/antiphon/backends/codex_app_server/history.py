@@ -4,11 +4,11 @@ Codex takes items of the Responses API (`thread/inject_items`): roles, calls and
 What it cannot take is refused with the path of the part; nothing that the model should see is left out.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from antiphon.backends.codex_app_server.names import ToolNames
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -38,11 +38,13 @@ from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 
 OUTPUT = "function_call_output"
+_DETAILS = ("auto", "high", "original")
+"""What codex takes; in place of an image with another detail the model would be shown a complaint."""
 
 
-def thread_items(turn: TurnRequest, notes: list[str]) -> list[JsonObject]:
+def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[JsonObject]:
     """The whole conversation, as codex takes it. `notes` are told what is left out."""
-    history = _History(turn, notes)
+    history = _History(turn, names, notes)
     for index, item in enumerate(turn.items):
         history.add(item, turn.param(index))
     return history.items
@@ -51,9 +53,10 @@ def thread_items(turn: TurnRequest, notes: list[str]) -> list[JsonObject]:
 class _History:
     """The conversation so far."""
 
-    def __init__(self, turn: TurnRequest, notes: list[str]) -> None:
+    def __init__(self, turn: TurnRequest, names: ToolNames, notes: list[str]) -> None:
         self.items: list[JsonObject] = []
         self._turn = turn
+        self._names = names
         self._notes = notes
         self._called: set[str] = set()
 
@@ -61,11 +64,11 @@ class _History:
         """One more item."""
         match item:
             case Message():
-                self.items.append(_message(item, f"{path}.content"))
+                self.items.append(self._message(item, f"{path}.content"))
             case FunctionCall():
                 self._call(item, item.arguments or "{}")
             case CustomToolCall():
-                self._call(item, msgspec.json.encode({"input": item.input}).decode())
+                self._call(item, custom_arguments(item.input))
             case FunctionCallOutput() | CustomToolCallOutput():
                 self._output(item, path)
             case Reasoning():
@@ -81,10 +84,8 @@ class _History:
 
     def _call(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
         self._called.add(item.call_id)
-        name = self._turn.flat_name(item.name, item.namespace)
-        self.items.append(
-            {"type": "function_call", "call_id": item.call_id, "name": name, "arguments": arguments}
-        )
+        name = self._names.alias(self._turn.flat_name(item.name, item.namespace))
+        self.items.append(call_item(item.call_id, name, arguments))
 
     def _output(self, item: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
         if item.call_id not in self._called:
@@ -92,8 +93,37 @@ class _History:
             raise InvalidRequest(message, param=path, code="invalid_value")
         output: Any = item.output
         if isinstance(item.output, list):
-            output = [_part(part, f"{path}.output[{index}]") for index, part in enumerate(item.output)]
+            output = [
+                self._output_part(part, f"{path}.output[{index}]") for index, part in enumerate(item.output)
+            ]
         self.items.append({"type": OUTPUT, "call_id": item.call_id, "output": output})
+
+    def _output_part(self, part: MessagePart, path: str) -> JsonObject:
+        """Outputs that go on with a turn have no field for `detail`; the others are to say the same."""
+        said = _part(part, path)
+        if said.pop("detail", "auto") != "auto":
+            self._notes.append("'detail' of images in tool outputs is not sent: codex has no field for it")
+        return said
+
+    def _message(self, item: Message, path: str) -> JsonObject:
+        role = "developer" if item.role == "system" else item.role
+        kind = "output_text" if role == "assistant" else "input_text"
+        if isinstance(item.content, str):
+            return {"type": "message", "role": role, "content": [{"type": kind, "text": item.content}]}
+        parts = [self._message_part(part, f"{path}[{index}]") for index, part in enumerate(item.content)]
+        if kind == "output_text" and any(part["type"] == "input_image" for part in parts):
+            raise Unsupported("Only user messages and tool outputs may hold images.", param=path)
+        content = [{**part, "type": kind} if "text" in part else part for part in parts]
+        return {"type": "message", "role": role, "content": content}
+
+    def _message_part(self, part: MessagePart, path: str) -> JsonObject:
+        said = _part(part, path)
+        if said.get("detail", "auto") not in _DETAILS:
+            self._notes.append(
+                f"the image detail '{said['detail']}' is sent as 'auto': codex does not take it"
+            )
+            said["detail"] = "auto"
+        return said
 
     def _leave_out(self, item: OpaqueItem, path: str) -> None:
         if item.type in BEARING_ITEMS:
@@ -102,19 +132,14 @@ class _History:
         self._notes.append(f"items of type '{item.type}' are left out: codex cannot read them")
 
 
-def _message(item: Message, path: str) -> JsonObject:
-    role = "developer" if item.role == "system" else item.role
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": _content(item.content, kind, path)}
+def call_item(call_id: str, name: str, arguments: str) -> JsonObject:
+    """A call, by the name that codex knows the tool by."""
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def _content(content: str | Sequence[MessagePart], kind: str, path: str) -> list[JsonObject]:
-    if isinstance(content, str):
-        return [{"type": kind, "text": content}]
-    parts = [_part(part, f"{path}[{index}]") for index, part in enumerate(content)]
-    if kind == "output_text" and any(part["type"] == "input_image" for part in parts):
-        raise Unsupported("Only user messages and tool outputs may hold images.", param=path)
-    return [{**part, "type": kind} if "text" in part else part for part in parts]
+def custom_arguments(text: str) -> str:
+    """The free text for a custom tool, as the arguments of the function that codex takes it for."""
+    return msgspec.json.encode({"input": text}).decode()
 
 
 def _part(part: MessagePart, path: str) -> JsonObject:
@@ -139,8 +164,8 @@ def _image(part: InputImage, path: str) -> JsonObject:
             raise InvalidRequest(message, param=f"{path}.image_url", code="missing_required_parameter")
         message = "Uploaded files are not supported here. Send the image itself in 'image_url'."
         raise Unsupported(message, param=f"{path}.file_id")
-    if not part.image_url.startswith(("https://", "data:")):
-        message = "An image URL must begin with 'https://' or 'data:'."
+    if not part.image_url.startswith("data:"):
+        message = "codex does not fetch images. Send the image itself, as a data: URL."
         raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
     image: JsonObject = {"type": "input_image", "image_url": part.image_url}
     return image if part.detail is None else {**image, "detail": part.detail}

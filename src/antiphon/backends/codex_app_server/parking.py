@@ -16,6 +16,7 @@ class _Parked:
     thread: Thread
     length: int
     fingerprint: bytes
+    said: tuple[str, list[JsonObject]]
     timer: asyncio.TimerHandle
 
 
@@ -36,12 +37,17 @@ class Parking:
             self._give_up(self._parked[0])
         length = len(request.items)
         timer = asyncio.get_running_loop().call_later(self._patience, lambda: self._give_up(parked))
-        parked = _Parked(thread, length, request.fingerprint(length), timer)
+        calls = [request.sent_back(call.call_id, call.name, call.arguments) for call in thread.open_calls]
+        parked = _Parked(thread, length, request.fingerprint(length), (thread.text, calls), timer)
         self._parked.append(parked)
 
     def take(self, request: CodexRequest) -> Thread | None:
-        """The turn that `request` goes on with: the same question, the turn's own words, then the outputs of
-        exactly its calls. Ids alone would not do: models write them, and two clients may have the same."""
+        """The turn that `request` goes on with: the same question, then what the turn has said, text
+        and calls to the last letter, then the outputs of exactly its calls.
+
+        Ids alone would not do: models write them, and two clients may have the same. Two turns of which every
+        visible word is equal are interchangeable: it does not matter which of them a client goes on with.
+        """
         for parked in self._parked:
             if _continues(request, parked):
                 self._remove(parked)
@@ -63,17 +69,9 @@ class Parking:
 
 
 def _continues(request: CodexRequest, parked: _Parked) -> bool:
-    calls = parked.thread.open_calls
     return (
         parked.thread.alive
-        and frozenset(request.outputs) == calls
-        and all(_is_own(item, calls) for item in request.said_after(parked.length))
+        and set(request.outputs) == {call.call_id for call in parked.thread.open_calls}
+        and request.said_after(parked.length) == parked.said
         and request.fingerprint(parked.length) == parked.fingerprint
     )
-
-
-def _is_own(item: JsonObject, calls: frozenset[str]) -> bool:
-    """Whether the turn itself has said this item."""
-    if item["type"] == "function_call":
-        return item["call_id"] in calls
-    return item["type"] == "message" and item["role"] == "assistant"

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from hashlib import sha256
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
 
-from antiphon.backends.codex_app_server.history import OUTPUT, thread_items
+from antiphon.backends.codex_app_server.history import OUTPUT, call_item, custom_arguments, thread_items
+from antiphon.backends.codex_app_server.names import ToolNames
+from antiphon.backends.codex_app_server.tools import free_text, tool_result, tool_spec
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.context import TurnRequest, TurnTool
@@ -27,9 +29,13 @@ _FEATURES = (
     "multi_agent",
     "plugins",
     "shell_tool",
+    "sleep_tool",
     "unified_exec",
     "view_image",
 )
+_TOOLS_ARE_CALLED: JsonObject = {"code_mode": {"direct_only_tool_namespaces": ["functions"]}}
+"""Many models of codex call tools from programs that they write and codex runs. The client's are called by
+the model itself, so that the client sees the call as the model wrote it, and all calls of a round at once."""
 NO_TOOLS_OF_ITS_OWN: JsonObject = {
     "web_search": "disabled",
     "project_doc_max_bytes": 0,
@@ -39,7 +45,7 @@ NO_TOOLS_OF_ITS_OWN: JsonObject = {
     "include_collaboration_mode_instructions": False,
     "skills": {"include_instructions": False},
     "tools": {"experimental_request_user_input": {"enabled": False}},
-    "features": dict.fromkeys(_FEATURES, False),
+    "features": {**dict.fromkeys(_FEATURES, False), **_TOOLS_ARE_CALLED},
 }
 """The part of codex's configuration that makes it a model rather than an agent."""
 
@@ -58,7 +64,6 @@ _NOT_SENT = {
 }
 """What codex has no field for, each with the value that says the same as none."""
 _LOGPROBS = "message.output_text.logprobs"
-_NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
 class ThreadOptions(Struct, frozen=True):
@@ -75,38 +80,51 @@ class CodexRequest(Struct, frozen=True):
     thread: JsonObject
     items: list[JsonObject]
     turn: JsonObject
-    tools: tuple[str, ...]
+    tools: Mapping[str, TurnTool]
     downgrades: tuple[str, ...]
 
     @property
     def outputs(self) -> Mapping[str, JsonObject]:
         """The tool outputs that the history ends with, as answers to codex, by the ids of their calls."""
         last = list(takewhile(lambda item: item["type"] == OUTPUT, reversed(self.items)))
-        return {item["call_id"]: _tool_result(item["output"]) for item in reversed(last)}
+        return {item["call_id"]: tool_result(item["output"]) for item in reversed(last)}
 
     def fingerprint(self, length: int) -> bytes:
         """What is asked, with so many items of the history: who asks the same goes on with the same turn."""
         return sha256(msgspec.json.encode([self.thread, self.turn, self.items[:length]])).digest()
 
-    def said_after(self, length: int) -> list[JsonObject]:
-        """The history behind `length` items, without the outputs at its end."""
-        return self.items[length : len(self.items) - len(self.outputs)]
+    def said_after(self, length: int) -> tuple[str, list[JsonObject]] | None:
+        """What the assistant has said behind `length` items of the history and before the outputs at its end:
+        text and calls. None: somebody else has said something too."""
+        said = self.items[length : len(self.items) - len(self.outputs)]
+        messages = [item for item in said if item.get("role") == "assistant"]
+        calls = [item for item in said if item["type"] == "function_call"]
+        if len(messages) + len(calls) < len(said):
+            return None
+        return "".join(part["text"] for message in messages for part in message["content"]), calls
+
+    def sent_back(self, call_id: str, name: str, arguments: str) -> JsonObject:
+        """The call as it stands in the history of a client that was told of it."""
+        if self.tools[name].kind == "custom":
+            arguments = custom_arguments(free_text(arguments))
+        return call_item(call_id, name, arguments)
 
 
 def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
     """Translate a turn."""
     notes: list[str] = []
     asks = [turn.params.instructions] if turn.params.instructions else []
-    items = thread_items(turn, notes)
-    tools = [_tool(tool, notes) for tool in turn.tools]
-    _ask_for_choice(turn, notes, asks)
+    names = ToolNames(turn.tools)
+    items = thread_items(turn, names, notes)
+    tools = [tool_spec(tool, alias, notes) for alias, tool in names.by_alias.items()]
+    _ask_for_choice(turn, names, notes, asks)
     request = _turn_options(turn.params, notes, asks)
     _note_not_sent(turn, notes)
     return CodexRequest(
         thread=_thread(turn.model, options, "\n\n".join(asks), tools),
         items=items,
         turn=request,
-        tools=tuple(tool.name for tool in turn.tools),
+        tools=names.by_alias,
         downgrades=tuple(dict.fromkeys(notes)),
     )
 
@@ -128,46 +146,16 @@ def _thread(model: str, options: ThreadOptions, instructions: str, tools: list[J
         thread["dynamicTools"] = tools
     if not options.own_tools:
         thread |= {"baseInstructions": PERSONA, "environments": [], "config": NO_TOOLS_OF_ITS_OWN}
+    elif tools:
+        thread["config"] = {"features": _TOOLS_ARE_CALLED}
     return thread
 
 
-def _tool(tool: TurnTool, notes: list[str]) -> JsonObject:
-    if tool.strict:
-        notes.append("'strict' of tools is not sent: codex does not take it")
-    description, parameters = tool.description, tool.parameters
-    if tool.kind == "custom":
-        description, parameters = _custom(tool, notes)
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": description or "",
-        "inputSchema": _NO_PARAMETERS if parameters is None else parameters,
-    }
-
-
-def _custom(tool: TurnTool, notes: list[str]) -> tuple[str, JsonObject]:
-    """A tool that takes free text is a function with one string, `input`."""
-    lines = [tool.description] if tool.description else []
-    if tool.grammar is not None and tool.grammar.type == "grammar":
-        lines.append(f"The input must follow this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}")
-        notes.append(
-            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced"
-        )
-    text = {"type": "string", "description": "The whole input of the tool, as text."}
-    schema: JsonObject = {
-        "type": "object",
-        "properties": {"input": text},
-        "required": ["input"],
-        "additionalProperties": False,
-    }
-    return "\n\n".join(lines), schema
-
-
-def _ask_for_choice(turn: TurnRequest, notes: list[str], asks: list[str]) -> None:
+def _ask_for_choice(turn: TurnRequest, names: ToolNames, notes: list[str], asks: list[str]) -> None:
     if turn.choice in ("auto", "none"):
         return  # with "none" the model is shown no tools
-    names = ", ".join(tool.name for tool in turn.tools)
-    asks.append(f"You must answer by calling one of these tools, and not with text: {names}.")
+    tools = ", ".join(names.by_alias)
+    asks.append(f"You must answer by calling one of these tools, and not with text: {tools}.")
     notes.append("tool_choice is asked for in the prompt: codex does not enforce it")
 
 
@@ -206,15 +194,3 @@ def _note_not_sent(turn: TurnRequest, notes: list[str]) -> None:
         notes.append(f"not sent to codex: {', '.join(left)}")
     if turn.tools and params.parallel_tool_calls is False:
         notes.append("'parallel_tool_calls' is not sent: codex may call several tools at once")
-
-
-def _tool_result(output: Any) -> JsonObject:
-    """A tool output in the form that codex wants it in."""
-    parts = [{"type": "input_text", "text": output}] if isinstance(output, str) else output
-    return {"success": True, "contentItems": [_result_part(part) for part in parts]}
-
-
-def _result_part(part: JsonObject) -> JsonObject:
-    if part["type"] == "input_image":
-        return {"type": "inputImage", "imageUrl": part["image_url"]}
-    return {"type": "inputText", "text": part["text"]}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import Raw
 
 from antiphon.backends.codex_app_server.child import Asked, Child
-from antiphon.backends.codex_app_server.reader import TurnReader
+from antiphon.backends.codex_app_server.reader import Call, TurnReader
 from antiphon.backends.codex_app_server.request import CodexRequest
 from antiphon.backends.codex_app_server.rpc import decode
 from antiphon.backends.codex_app_server.wire import Message, ThreadStarted, ToolCall, TurnStarted
@@ -15,14 +15,18 @@ from antiphon.errors import BackendError, BackendTimeout
 from antiphon.protocol.content import JsonObject
 from antiphon.turn.chunks import Chunk
 
+QUIET = 5.0
+"""Seconds without a word, after which a model that has called tools is taken to call no more."""
+
 
 class Thread:
     """A turn that codex works on. Until it is closed, codex keeps it."""
 
-    def __init__(self, child: Child, request: CodexRequest, *, silence: float) -> None:
+    def __init__(self, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET) -> None:
         self._child = child
         self._request = request
         self._silence = silence
+        self._quiet = min(quiet, silence)
         self._heard: asyncio.Queue[Message | BackendError] = asyncio.Queue()
         self._started = child.ask("thread/start", request.thread)
         self._turn: Asked | None = None
@@ -30,9 +34,11 @@ class Thread:
         self._asked: dict[str, int | str] = {}
 
     @classmethod
-    async def open(cls, child: Child, request: CodexRequest, *, silence: float) -> "Thread":
+    async def open(
+        cls, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET
+    ) -> "Thread":
         """Start a thread, give it its history, and begin the turn."""
-        thread = cls(child, request, silence=silence)
+        thread = cls(child, request, silence=silence, quiet=quiet)
         try:
             await thread._begin()
         except BaseException:
@@ -70,9 +76,14 @@ class Thread:
         return self._child.alive
 
     @property
-    def open_calls(self) -> frozenset[str]:
-        """The ids of the calls whose outputs it waits for; empty: it waits for none."""
-        return self._reader.open_calls if self._reader is not None and self._reader.waiting else frozenset()
+    def open_calls(self) -> list[Call]:
+        """The calls whose outputs it waits for; empty: it waits for none."""
+        return self._reader.calls if self._reader is not None and self._reader.waiting else []
+
+    @property
+    def text(self) -> str:
+        """What was told as text before them."""
+        return "" if self._reader is None else self._reader.text
 
     async def batches(self) -> AsyncGenerator[list[Chunk], None]:
         """What codex says, until the turn is over or waits for tool outputs; raises `BackendError`."""
@@ -80,12 +91,20 @@ class Thread:
         assert reader is not None
         while not reader.over and not reader.waiting:
             chunks: list[Chunk] = []
-            for heard in await self._hear():
-                chunks += self._read(reader, heard)
+            heard = await self._hear(self._quiet if reader.was_asked else self._silence)
+            for message in heard:
+                chunks += self._read(reader, message)
+            if not heard:
+                chunks = self._fallen_silent(reader)
             if chunks:
                 yield chunks
         if reader.error is not None:
             raise reader.error
+
+    def _fallen_silent(self, reader: TurnReader) -> list[Chunk]:
+        if not reader.was_asked:
+            raise BackendTimeout(f"codex said nothing for {self._silence:g} s.")
+        return reader.break_off()
 
     def answer(self, outputs: Mapping[str, JsonObject]) -> None:
         """Give codex the outputs of its open calls; the turn goes on."""
@@ -104,17 +123,19 @@ class Thread:
         with suppress(BackendError):
             about = {"threadId": await self._thread_id()}
             self._child.forget(about["threadId"])
-            if self._turn is not None and (self._reader is None or not self._reader.over):
+            if self._turn is not None and (self._reader is None or not self._reader.ended):
                 turn = {**about, "turnId": await self._turn_id(self._turn)}
                 await self._answer_to(self._child.ask("turn/interrupt", turn))
             await self._answer_to(self._child.ask("thread/unsubscribe", about))
 
-    async def _hear(self) -> list[Message | BackendError]:
-        """Everything that was said since the last time; waits for something."""
+    async def _hear(self, patience: float) -> list[Message | BackendError]:
+        """Everything that was said since the last time; waits for something, and then in vain: nothing."""
+        # Not `wait_for`: in Python 3.11 it forgets that it was cancelled when something is heard just then.
         try:
-            heard = [await asyncio.wait_for(self._heard.get(), self._silence)]
+            async with asyncio.timeout(patience):
+                heard = [await self._heard.get()]
         except TimeoutError:
-            raise BackendTimeout(f"codex said nothing for {self._silence:g} s.") from None
+            return []
         while not self._heard.empty():
             heard.append(self._heard.get_nowait())
         return heard

@@ -70,7 +70,8 @@ class ModelItem(Struct, frozen=True):
 
     type: str
     call_id: str | None = None
-    name: str | None = None
+    name: str = ""
+    namespace: str | None = None
     arguments: str | None = None
 
 
@@ -112,6 +113,13 @@ class TurnError(Wire, frozen=True):
     additional_details: str | None = None
 
 
+class TurnTrouble(Wire, frozen=True):
+    """Something went wrong in a turn; `will_retry`: it goes on nevertheless."""
+
+    turn_id: str
+    will_retry: bool = False
+
+
 class Turn(Struct, frozen=True):
     """A turn at its end."""
 
@@ -137,6 +145,19 @@ class ModelList(Wire, frozen=True):
 
     data: list[Model]
     next_cursor: str | None = None
+
+
+class Account(Struct, frozen=True):
+    """Who codex is logged in as: `chatgpt`, `apiKey`, …"""
+
+    type: str
+
+
+class AccountState(Wire, frozen=True):
+    """The answer to `account/read`."""
+
+    account: Account | None = None
+    requires_openai_auth: bool = False
 
 
 class RpcError(Struct, frozen=True):

@@ -7,7 +7,14 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.banner import Banner
-from antiphon.settings import LocalSettings, ModelRow, ServerSettings, Settings, UpstreamSettings
+from antiphon.settings import (
+    LocalSettings,
+    ModelRow,
+    ProfileSettings,
+    ServerSettings,
+    Settings,
+    UpstreamSettings,
+)
 
 
 def said(banner: Banner) -> str:
@@ -60,3 +67,12 @@ def test_an_upstream_is_asked_for_a_name_only_if_none_is_known() -> None:
     assert Banner(Settings(upstreams=(any_name,)), port=1).unnamed_upstreams == (any_name,)
     assert Banner(Settings(upstreams=(any_name, named)), port=1).unnamed_upstreams == ()
     assert Banner(Settings(), port=1).unnamed_upstreams == ()
+
+
+def test_a_profile_without_state_says_so() -> None:
+    text = said(Banner(Settings(server=ServerSettings(profile="proxy")), port=1))
+    assert "proxy (keeps no responses)" in text
+    keeping = Settings(
+        server=ServerSettings(profile="proxy"), profiles={"proxy": ProfileSettings(state=True)}
+    )
+    assert "keeps no responses" not in said(Banner(keeping, port=1))

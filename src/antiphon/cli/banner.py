@@ -16,6 +16,7 @@ from antiphon.cli.weights import local_name
 from antiphon.service.router import WILDCARD
 from antiphon.settings import Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path
+from antiphon.wiring.profiles import make_profiles
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _STORES = {
@@ -64,12 +65,16 @@ class Banner:
         if settings.server.host in _ANY:
             facts.append(("address", f"every one of this machine, port {self.port}"))
         facts += [
-            ("profile", settings.server.profile),
+            ("profile", self._profile()),
             ("store", self._store()),
             ("keys", "on" if self.keys else "off (listening on loopback only)"),
             ("data", str(data_folder())),
         ]
         return [*facts, ("weights", self.weights)] if self.weights else facts
+
+    def _profile(self) -> str:
+        profile = make_profiles(self.settings).default
+        return profile.name if profile.state else f"{profile.name} (keeps no responses)"
 
     def _store(self) -> str:
         url = self.settings.store.url

@@ -31,10 +31,8 @@ class Listener:
 
     def hear(self, heard: Sequence[Chunk]) -> Sequence[Chunk] | None:
         """Text that is held back for long must not look like a dead line."""
-        if not heard:
-            return heard
         chunks = self._recovery.feed(heard)
-        if chunks:
+        if chunks or not heard:
             self._silent_since = None
             return chunks
         now = self._clock()

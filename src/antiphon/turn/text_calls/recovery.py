@@ -61,6 +61,10 @@ class CallRecovery:
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """What these chunks make certain. After `Finished` or `Failed` nothing is held any more."""
         suspects = self._suspects
+        if self._flowing and len(chunks) == 1:
+            chunk = chunks[0]
+            if type(chunk) is TextDelta and not suspects(chunk.text):
+                return chunks  # the hottest path: tokens that come one by one
         for chunk in chunks:
             if type(chunk) is TextDelta:
                 if not self._flowing or (suspects(chunk.text) and self._opens(chunk.text)):

@@ -286,8 +286,8 @@ class Run:
                     if events:
                         yield events
                     await self._stay()
-                if said:
-                    yield self._broken_off(hear)
+                if said and not self.over:
+                    yield self._failed(BackendBroken(BROKEN_OFF), hear)
                 return
             except BackendError as error:
                 attempt = None if said else attempt.after(error, self._resolved.request)
@@ -322,10 +322,6 @@ class Run:
         if self._machine is None:
             raise error
         return self._machine.feed(hear([Failed(error)]) or ())
-
-    def _broken_off(self, hear: Hear) -> list[Event]:
-        """The backend has ended: if it has not said so, it has failed."""
-        return [] if self.over else self._failed(BackendBroken(BROKEN_OFF), hear)
 
     def _settled(self) -> bool:
         """Whether all has been said: the compaction that a trigger asked for; or whole calls, of an earlier

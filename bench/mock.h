@@ -28,7 +28,7 @@ struct dialect {
     size_t (*json)(struct conn *c, char *body); /* the whole answer; its length */
 };
 
-extern const struct dialect CHAT, RESPONSES;
+extern const struct dialect CHAT, RESPONSES, ANTHROPIC, GEMINI;
 
 void put(struct conn *c, const char *bytes, size_t n);
 void put_chunk(struct conn *c, const char *bytes, size_t n); /* of a chunked body */

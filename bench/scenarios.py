@@ -17,6 +17,7 @@ class Api:
 APIS = {
     "responses": Api("/v1/responses", "resp", '"response.output_text.delta"', "response.completed"),
     "chat": Api("/v1/chat/completions", "chat", '"delta":{"content":"', "[DONE]"),
+    "messages": Api("/v1/messages", "messages", '"text_delta"', "message_stop"),
 }
 JSON_END = '"usage"'
 
@@ -44,6 +45,8 @@ class Kind:
     stamp: int = 0
     work: Work = "create"
     header: str = ""
+    api: str = ""
+    """The API that is spoken, if it is not the one that the contender is known for."""
     asked: Asked = "everybody"
     beside: str = ""
     pairs: int = 1
@@ -55,9 +58,9 @@ class Kind:
         return once * self.pairs * 2 if self.beside else once
 
 
-def _beside(about: str, other: str, body: str, header: str = "") -> Kind:
+def _beside(about: str, other: str, body: str, header: str = "", api: str = "") -> Kind:
     """Streams of 100 tokens from Antiphon, in slices that take turns with those of the kind `other`."""
-    return Kind(about, body, 100, 0.6, 0.3, header=header, asked="ours", beside=other, pairs=8)
+    return Kind(about, body, 100, 0.6, 0.3, header=header, api=api, asked="ours", beside=other, pairs=8)
 
 
 KINDS = {
@@ -73,6 +76,12 @@ KINDS = {
         asked="ours",
     ),
     "t100": _beside("like u100, and calls are looked for in the text", "u100", "recovered_stream_100"),
+    "an100": _beside("like s100, from an upstream with Anthropic's API", "s100", "anthropic_stream_100"),
+    "ge100": _beside("like s100, from an upstream with Gemini's API", "s100", "gemini_stream_100"),
+    "re100": _beside("like s100, from an upstream with the Responses API", "s100", "responses_stream_100"),
+    "cd100": _beside("like s100, through the door of chat completions", "s100", "stream_100", api="chat"),
+    "md100": _beside("like s100, through the door of messages", "s100", "stream_100", api="messages"),
+    "cx100": Kind("like s100, with the 40 kB request of Codex", "codex_stream_100", 100, 2, asked="ours"),
     "a100": _beside("s100 beside itself: how fine such comparisons are", "s100", "stream_100"),
     "s1000": Kind("streams of 1,000 tokens, each chunk in a write of its own", "stream_1000", 1000, 4),
     "b100": Kind("streams of 100 tokens, many chunks per write", "stream_100", 100, burst=0),
@@ -103,7 +112,8 @@ KINDS = {
     ),
 }
 DEFAULT = (
-    "json:32", "s100:32", "m100:32", "p100:32", "u100:32", "t100:32", "s1000:32", "s100:1",
+    "json:32", "s100:32", "m100:32", "p100:32", "u100:32", "t100:32", "an100:32", "ge100:32", "re100:32",
+    "cd100:32", "md100:32", "cx100:1", "s1000:32", "s100:1",
     "paced:256", "hold:256", "kept:32", "k100:32", "retrieve:1", "chain",
 )  # fmt: skip
 MAX_CONNECTIONS = 4096

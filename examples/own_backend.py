@@ -5,15 +5,18 @@ from collections.abc import AsyncGenerator, Sequence
 
 from antiphon import Antiphon, Route
 from antiphon.backends.base import ModelInfo
+from antiphon.backends.features import FEATURES, NATIVE, Features, Support
 from antiphon.protocol.items import Message
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
-from antiphon.turn.context import TurnRequest
+from antiphon.turn.context import FUNCTIONS, TurnRequest
+from antiphon.turn.demands import Demand
 
 
 class Shout:
     """One turn of the shouting model."""
 
     downgrades: tuple[str, ...] = ()
+    unenforced: frozenset[Demand] = frozenset()
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
@@ -29,6 +32,16 @@ class ShoutingBackend:
     """Implements the `Backend` port."""
 
     name = "shout"
+    natives = FUNCTIONS
+
+    def features(self) -> Features:
+        """It does little, and says so."""
+        nothing = Support("unsupported", "it only shouts")
+        return {**dict.fromkeys(FEATURES, nothing), "streaming": NATIVE}
+
+    async def context_window(self, model: str) -> int | None:
+        """It never forgets."""
+        return None
 
     def prepare(self, turn: TurnRequest) -> Shout:
         """Translate the turn: the last message is all that matters."""

@@ -77,6 +77,39 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         load_settings(tmp_path / "none.toml", {})
 
 
+def test_names_and_limits_are_settings_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(
+        '[aliases]\nfast = "m"\n[fallbacks]\n"gpt-5" = ["m", "local"]\n[health]\nfailures = 2\n'
+        '[[upstreams]]\nmodels = [{name = "m", max_concurrent = 4, total_timeout = 9}]\n'
+    )
+    settings = load_settings(path, {})
+    assert settings.aliases == {"fast": "m"}
+    assert settings.fallbacks == {"gpt-5": ("m", "local")}
+    assert (settings.health.failures, settings.health.pause) == (2, 30.0)
+    assert settings.upstreams[0].models == (ModelRow("m", max_concurrent=4, total_timeout=9.0),)
+    environment = {"ANTIPHON_ALIASES": '{"Gpt-5.1": "m"}', "ANTIPHON_FALLBACKS": '{"m": ["n"]}'}
+    settings = load_settings(path, environment)
+    assert settings.aliases == {"Gpt-5.1": "m"}
+    assert settings.fallbacks == {"m": ("n",)}
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("max_concurrent = 0", "max_concurrent|>= 1"),
+        ("requests_per_minute = 0", ">= 1"),
+        ("queue_timeout = -1", ">= 0"),
+        ("first_byte_timeout = 0", "> 0"),
+    ],
+)
+def test_a_limit_that_lets_nothing_through_is_refused(tmp_path: Path, row: str, says: str) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(f'[[upstreams]]\nmodels = [{{name = "m", {row}}}]\n')
+    with pytest.raises(SettingsError, match=says):
+        load_settings(path, {})
+
+
 def test_a_broken_value_in_the_environment_is_named() -> None:
     with pytest.raises(SettingsError, match="ANTIPHON_SERVER__API_KEYS"):
         load_settings(environment={"ANTIPHON_SERVER__API_KEYS": "[broken"})

@@ -164,6 +164,13 @@ def _script(body: JsonObject) -> tuple[JsonObject, str]:
             return {"content": json.dumps([_text(message["content"] or "") for message in messages])}, "stop"
         case "json":
             return {"content": '{"name": "Ada", "year": 1815}'}, "stop"
+        case "forced" if messages[-1]["role"] == "user" and body.get("tool_choice", "auto") != "auto":
+            function = {
+                "name": body["tools"][0]["function"]["name"],
+                "arguments": '{"name": "Ada", "year": 1815}',
+            }
+            call = {"index": 0, "id": "call_a", "type": "function", "function": function}
+            return {"content": None, "tool_calls": [call]}, "tool_calls"
         case "short":
             return {"content": "cut"}, "length"
         case _:

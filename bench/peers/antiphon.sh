@@ -12,6 +12,21 @@ if [ "$1" = version ]; then
 fi
 cat >"$WORK/antiphon.toml" <<END
 [[upstreams]]
+kind = "anthropic"
+base_url = "http://127.0.0.1:$UP_PORT"
+models = [{ name = "mock-anthropic", upstream = "mock" }]
+
+[[upstreams]]
+kind = "gemini"
+base_url = "http://127.0.0.1:$UP_PORT/v1beta"
+models = [{ name = "mock-gemini", upstream = "mock" }]
+
+[[upstreams]]
+kind = "responses"
+base_url = "http://127.0.0.1:$UP_PORT/v1"
+models = [{ name = "mock-responses", upstream = "mock" }]
+
+[[upstreams]]
 base_url = "http://127.0.0.1:$UP_PORT/v1"
 models = [{ name = "mock-untouched", text_calls = "off" }, { name = "*", text_calls = "auto" }]
 END

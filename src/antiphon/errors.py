@@ -23,6 +23,8 @@
     │   │   └── ResponsesCallFailed   a Responses server, seen by the orchestrator; keeps the body
     │   ├── BackendUnreachable  502  no connection
     │   ├── BackendTimeout      504  a deadline passed
+    │   ├── BackendBusy         429  the model does as much as it may here; it was not asked
+    │   ├── BackendPaused       503  the upstream failed too often lately; it was not asked
     │   └── BackendBroken       502  the upstream answered with something that is not the protocol
     └── SettingsError           the configuration is wrong; raised at start, never in a request
 
@@ -235,6 +237,46 @@ class BackendTimeout(BackendError):
 
     status = 504
     code = "upstream_timeout"
+
+
+class BackendBusy(BackendError):
+    """The model does as much as it may here. Try again later."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class BackendPaused(BackendError):
+    """The model's server failed too often lately and is left alone for a while."""
+
+    status = 503
+    code = "upstream_paused"
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float, limited: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.limited = limited
+        if limited:  # it did not fail: it asked us to wait, and so do we
+            self.status, self.code = 429, "rate_limit_exceeded"
+
+    def join(self, other: "BackendPaused") -> None:
+        """Neither of two can be asked: say so of both, and when the first of them can."""
+        self.message = f"{other.message} {self.message}"
+        self.retry_after = min(self.retry_after or 0.0, other.retry_after or 0.0)
+        if not other.limited:
+            self.limited, self.status, self.code = False, BackendPaused.status, BackendPaused.code
+
+    def to_wire(self) -> dict[str, str | None]:
+        """As the base, with the type that OpenAI gives to this status."""
+        wire = super().to_wire()
+        return {**wire, "type": "rate_limit_error"} if self.limited else wire
 
 
 class BackendBroken(BackendError):

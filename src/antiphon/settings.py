@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 from antiphon.errors import SettingsError
 
 PREFIX = "ANTIPHON_"
+WHOLE = frozenset({f"{PREFIX}UPSTREAMS", f"{PREFIX}ALIASES", f"{PREFIX}FALLBACKS"})
+"""Variables that hold a whole section, as JSON: the names in it are no names of variables."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -108,7 +110,14 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
         "web_search_preview",
         "web_search_preview_2025_03_11",
     )
-    """Hosted tools that, when nothing serves them, are left out and reported instead of refused."""
+    """Hosted tools that, when nothing serves them, are left out and reported instead of refused; `*`: all."""
+
+
+class AnswerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Answers that must be right: a tool that must be called, JSON of a schema, input by a grammar."""
+
+    repairs: Annotated[int, Meta(ge=0, le=10)] = 2
+    """How often a model is asked again whose answer is not what the request wants for certain."""
 
 
 class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,15 +203,31 @@ class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One model name that an upstream serves."""
 
     name: str
-    """What clients call it; `*` takes every name."""
+    """What clients call it; `*` takes every name, `vendor/*` every name that begins so."""
     upstream: str = ""
-    """What the upstream calls it; empty: the same."""
+    """What the upstream calls it; empty: the same. A `*` at the end stands for what the name's `*` took."""
     weight: Annotated[float, Meta(gt=0)] = 1.0
     """Share of the load among rows of the same name and priority."""
     priority: int = 0
     """Rows with a lower number are tried first; the next ones are the fallback."""
     text_calls: TextCalls | None = None
     """How this model writes tool calls as text (docs/text-calls.md); unset: as its upstream says."""
+    describe_tools: bool | None = None
+    """Whether tools are described in the prompt, because its template shows none; unset: as its upstream."""
+    context_window: Annotated[int, Meta(ge=1)] | None = None
+    """Tokens that this model takes, question and answer together; unset: its upstream is asked."""
+    max_concurrent: Annotated[int, Meta(ge=1)] | None = None
+    """Turns at once, in each worker; unset: as many as come."""
+    queue_timeout: Annotated[float, Meta(ge=0)] = 30.0
+    """Seconds that a turn waits in line for one of them to end."""
+    requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    """Turns within any minute, in each worker; unset: as many as come."""
+    first_byte_timeout: Seconds | None = None
+    """Seconds until the first event, all tries together; unset: as its upstream."""
+    answer_timeout: Seconds | None = None
+    """Seconds until the first byte of an answer that is not streamed; unset: as its upstream."""
+    total_timeout: Seconds | None = None
+    """Seconds for a whole answer; unset: as its upstream."""
 
 
 class CodexSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,6 +288,17 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a turn is tried again before its first byte."""
     text_calls: TextCalls | None = None
     """How its models write tool calls as text (docs/text-calls.md); unset: as its kind does."""
+    describe_tools: bool = False
+    """Whether tools are described in the prompt, because its models' templates show none."""
+
+
+class HealthSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """When an upstream that fails is left alone."""
+
+    failures: Annotated[int, Meta(ge=0)] = 5
+    """Failures in a row of one model after which its upstream is left alone; 0: never."""
+    pause: Seconds = 30.0
+    """Seconds until it is tried again."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -274,11 +310,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
+    answers: AnswerSettings = AnswerSettings()
     seal: SealSettings = SealSettings()
     agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()
     codex: CodexSettings = CodexSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
+    aliases: dict[str, str] = {}
+    """Further names that clients may use, and the model that each one means."""
+    fallbacks: dict[str, tuple[str, ...]] = {}
+    """Models that answer, in this order, when the model of this name cannot."""
+    health: HealthSettings = HealthSettings()
 
     @property
     def lasting(self) -> bool:
@@ -373,7 +415,7 @@ def _apply_environment(tree: Tree, environment: Mapping[str, str]) -> None:
     """``ANTIPHON_SERVER__PORT=9000`` sets the key `port` of the table `server`, and so on inwards. The value
     of a variable takes the place of what was there, whole."""
     for name, value in sorted(environment.items()):
-        if name == f"{PREFIX}UPSTREAMS" or (name.startswith(PREFIX) and "__" in name):
+        if name in WHOLE or (name.startswith(PREFIX) and "__" in name):
             *path, key = name.removeprefix(PREFIX).lower().split("__")
             table = tree
             for part in path:

@@ -103,7 +103,15 @@ def test_an_empty_schema_takes_any_json(run: Run, upstream: ScriptedUpstream) ->
     assert upstream.requests[0]["response_format"]["json_schema"]["schema"] == {}
 
 
-@pytest.mark.parametrize("answer", ["Rhine", '{"river": 5}', '{"stream": "Rhine"}'])
+def test_an_answer_that_is_no_json_is_asked_for_again(run: Run, upstream: ScriptedUpstream) -> None:
+    Path("river.json").write_text(json.dumps(RIVER))
+    upstream.replies = [Reply(("Rhine",))]
+    result = run("ask", "A river", "--schema", "river.json", "--upstream", upstream.url, "--model", "tiny")
+    assert (result.exit_code, result.stdout, len(upstream.requests)) == (1, "", 3)
+    assert "It was asked 3 times" in result.stderr
+
+
+@pytest.mark.parametrize("answer", ['{"river": 5}', '{"stream": "Rhine"}'])
 def test_an_answer_of_another_shape_fails(run: Run, upstream: ScriptedUpstream, answer: str) -> None:
     Path("river.json").write_text(json.dumps(RIVER))
     upstream.replies = [Reply((answer,))]

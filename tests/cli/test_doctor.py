@@ -59,6 +59,28 @@ def test_every_setting_says_where_it_came_from(
     ]
 
 
+def test_names_that_lead_nowhere_are_found_and_good_ones_shown(run: Run, upstream: ScriptedUpstream) -> None:
+    rows = f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = ["tiny", "vendor/*"]\n'
+    Path("antiphon.toml").write_text(f'[aliases]\nfast = "tinny"\n{rows}')
+    failed = checks(run("doctor", "--json"))["configuration"]
+    assert failed["status"] == "failed"
+    assert "nothing serves the model 'tinny'. Served: 'tiny', 'vendor/*'." in failed["advice"]
+    Path("antiphon.toml").write_text(f'[aliases]\nfast = "tiny"\n[health]\nfailures = 2\n{rows}')
+    found = checks(run("doctor", "--json"))
+    assert found["configuration"]["found"].splitlines()[1:] == [
+        'aliases = {"fast":"tiny"} (file)',
+        "health.failures = 2 (file)",
+        "upstreams: 1 (file)",
+    ]
+    assert "vendor" not in found["upstream plain"]["found"]
+
+
+def test_the_embedded_model_can_have_an_alias(run: Run) -> None:
+    for target in ("local", "smollm2-135m"):
+        Path("antiphon.toml").write_text(f'[aliases]\nfast = "{target}"\n')
+        assert checks(run("doctor", "--json"))["configuration"]["status"] == "ok"
+
+
 def test_secrets_are_never_shown(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

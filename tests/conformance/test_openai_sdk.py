@@ -40,6 +40,7 @@ async def test_create(client: openai.AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.requirement("PROTOCOL/order-message")
 async def test_every_event_is_in_order(client: openai.AsyncOpenAI, model: str) -> None:
     events: list[dict[str, Any]] = []
     stream = await client.responses.create(model=model, input="hello", tools=[WEATHER], stream=True)
@@ -49,6 +50,7 @@ async def test_every_event_is_in_order(client: openai.AsyncOpenAI, model: str) -
 
 
 @pytest.mark.parametrize("model", ["echo", "tools", "reasoning", "json"])
+@pytest.mark.requirement("PROTOCOL/stream-fold")
 async def test_the_strict_stream_helper_ends_with_what_create_returns(
     client: openai.AsyncOpenAI, model: str
 ) -> None:
@@ -63,18 +65,21 @@ async def test_the_strict_stream_helper_ends_with_what_create_returns(
     assert streamed.usage == whole.usage
 
 
+@pytest.mark.requirement("PROTOCOL/create-json-schema")
 async def test_parse(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     response = await client.responses.parse(model="json", input="Who?", text_format=Person)
     assert response.output_parsed == Person(name="Ada", year=1815)
     assert upstream.requests[-1]["response_format"]["type"] == "json_schema"
 
 
+@pytest.mark.requirement("PROTOCOL/create-json-schema")
 async def test_parse_while_streaming(client: openai.AsyncOpenAI) -> None:
     async with client.responses.stream(model="json", input="Who?", text_format=Person) as stream:
         final = await stream.get_final_response()
     assert final.output_parsed == Person(name="Ada", year=1815)
 
 
+@pytest.mark.requirement("PROTOCOL/tools-continue")
 async def test_a_tool_loop_by_previous_response(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     first = await client.responses.create(model="tools", input="Weather?", tools=[WEATHER])
     calls = [item for item in first.output if item.type == "function_call"]
@@ -88,6 +93,7 @@ async def test_a_tool_loop_by_previous_response(client: openai.AsyncOpenAI, upst
     assert [tool["function"]["name"] for tool in upstream.requests[-1]["tools"]] == ["get_weather"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-round-trip")
 async def test_a_tool_loop_by_sending_everything_again(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="tools", input="Weather?", tools=[WEATHER], store=False)
     history: Any = [{"role": "user", "content": "Weather?"}, *first.output]
@@ -98,6 +104,7 @@ async def test_a_tool_loop_by_sending_everything_again(client: openai.AsyncOpenA
     assert second.output_text == "It is fine and fine."
 
 
+@pytest.mark.requirement("PROTOCOL/items-reasoning-sealed")
 async def test_reasoning_can_be_handed_back_sealed(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(
         model="reasoning", input="Think.", store=False, include=["reasoning.encrypted_content"]
@@ -112,6 +119,7 @@ async def test_reasoning_can_be_handed_back_sealed(client: openai.AsyncOpenAI) -
     assert again.output_text == "You said: go on"
 
 
+@pytest.mark.requirement("PROTOCOL/create-images")
 async def test_an_image(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     picture = "data:image/png;base64,iVBORw0KGgo="
     content: Any = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": picture}]
@@ -120,6 +128,7 @@ async def test_an_image(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     assert parts[1]["image_url"]["url"] == picture
 
 
+@pytest.mark.requirement("PROTOCOL/create-max-output-tokens")
 async def test_length_is_incomplete(client: openai.AsyncOpenAI) -> None:
     response = await client.responses.create(model="short", input="x")
     assert response.status == "incomplete"
@@ -127,6 +136,7 @@ async def test_length_is_incomplete(client: openai.AsyncOpenAI) -> None:
     assert response.incomplete_details.reason == "max_output_tokens"
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-models")
 async def test_models(client: openai.AsyncOpenAI) -> None:
     assert [model.id async for model in client.models.list()] == ["echo", "tools"]
     assert (await client.models.retrieve("echo")).id == "echo"
@@ -134,6 +144,7 @@ async def test_models(client: openai.AsyncOpenAI) -> None:
         await client.models.retrieve("nope")
 
 
+@pytest.mark.requirement("PROTOCOL/errors-sdk")
 async def test_errors_are_the_sdk_s_own(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as bad:
         await client.responses.create(model="echo", input="x", temperature=9)
@@ -144,6 +155,7 @@ async def test_errors_are_the_sdk_s_own(client: openai.AsyncOpenAI) -> None:
         await client.responses.create(model="refuses", input="x", stream=True)
 
 
+@pytest.mark.requirement("PROTOCOL/stream-error-sdk")
 async def test_a_fault_in_mid_stream_raises(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.APIError, match="broke off"):
         async with client.responses.stream(model="breaks", input="x") as stream:

@@ -29,6 +29,7 @@ def text_of(item: object) -> str:
     return part.text  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
+@pytest.mark.requirement("PROTOCOL/state-retrieve")
 async def test_a_response_is_retrieved_and_deleted(client: openai.AsyncOpenAI) -> None:
     created = await client.responses.create(model="m", input="hi", metadata={"a": "b"})
     retrieved = await client.responses.retrieve(created.id, include=["message.output_text.logprobs"])
@@ -40,6 +41,7 @@ async def test_a_response_is_retrieved_and_deleted(client: openai.AsyncOpenAI) -
     assert caught.value.code == "not_found"
 
 
+@pytest.mark.requirement("PROTOCOL/background-completes")
 async def test_a_background_response_is_awaited_streamed_and_kept(client: openai.AsyncOpenAI) -> None:
     created = await client.responses.create(model="m", input="hi", background=True)
     assert created.status in ("queued", "in_progress", "completed")
@@ -52,12 +54,14 @@ async def test_a_background_response_is_awaited_streamed_and_kept(client: openai
     assert (await client.responses.cancel(created.id)).status == "completed"
 
 
+@pytest.mark.requirement("PROTOCOL/background-cancel-foreground")
 async def test_a_foreground_response_cannot_be_cancelled(client: openai.AsyncOpenAI) -> None:
     created = await client.responses.create(model="m", input="hi")
     with pytest.raises(openai.BadRequestError):
         await client.responses.cancel(created.id)
 
 
+@pytest.mark.requirement("PROTOCOL/state-input-items-pages")
 async def test_input_items_come_page_by_page(client: openai.AsyncOpenAI) -> None:
     sent = [{"role": "user", "content": str(number)} for number in range(7)]
     created = await client.responses.create(model="m", input=sent)  # pyright: ignore[reportArgumentType] -- plain JSON
@@ -70,6 +74,7 @@ async def test_input_items_come_page_by_page(client: openai.AsyncOpenAI) -> None
     assert newest.data[0].content[0].text == "6"  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportOptionalSubscript]
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-input-tokens")
 async def test_input_tokens_are_counted(client: openai.AsyncOpenAI) -> None:
     few = await client.responses.input_tokens.count(model="m", input="hi")
     first = await client.responses.create(model="m", input="a long question " * 20)
@@ -80,6 +85,7 @@ async def test_input_tokens_are_counted(client: openai.AsyncOpenAI) -> None:
     assert 0 < few.input_tokens < 20 < more.input_tokens
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-create")
 async def test_conversations_are_made_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
     made = await client.conversations.create(metadata={"topic": "a"})
     assert made.object == "conversation"
@@ -92,6 +98,7 @@ async def test_conversations_are_made_changed_and_deleted(client: openai.AsyncOp
         await client.conversations.retrieve(made.id)
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-items")
 async def test_items_of_a_conversation(client: openai.AsyncOpenAI) -> None:
     made = await client.conversations.create(items=[{"role": "user", "content": "one"}])
     added = await client.conversations.items.create(

@@ -12,9 +12,10 @@ from openai.lib.responses_websocket import AsyncResponsesWebSocketSession, Respo
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from antiphon.protocol.events import TERMINAL_TYPES
 from tests.conformance.test_agents_sdk import get_weather
 from tests.serving import Served, run_server
-from tests.turn.order import TERMINAL, check_order
+from tests.turn.order import check_order
 from tests.upstream import Upstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conformance")]
@@ -31,7 +32,7 @@ def address(server: Served) -> str:
 async def hear(connection: Any) -> list[Any]:
     """The events of one turn, as the SDK gives them."""
     events: list[Any] = []
-    while not events or events[-1].type not in {*TERMINAL, "error"}:
+    while not events or events[-1].type not in {*TERMINAL_TYPES, "error"}:
         events.append(await asyncio.wait_for(connection.recv(), 30))
     return events
 
@@ -45,6 +46,7 @@ async def test_every_event_is_in_order(client: openai.AsyncOpenAI) -> None:
             assert events[-1].response.output_text == "You said: hello"
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-store-false")
 async def test_a_chain_that_is_not_stored_lives_on_its_socket(
     client: openai.AsyncOpenAI, upstream: Upstream
 ) -> None:
@@ -63,6 +65,7 @@ async def test_a_chain_that_is_not_stored_lives_on_its_socket(
             await client.responses.retrieve(response.id)
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-http")
 async def test_a_stored_response_is_known_to_http(client: openai.AsyncOpenAI) -> None:
     async with client.responses.connect() as connection:
         await connection.response.create(model="echo", input="hello")
@@ -72,6 +75,7 @@ async def test_a_stored_response_is_known_to_http(client: openai.AsyncOpenAI) ->
     assert further.output_text == "You said: more"
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-lanes")
 async def test_lanes_of_a_session_go_side_by_side(client: openai.AsyncOpenAI) -> None:
     limits = ResponsesWebSocketLimits(
         max_lanes=9,
@@ -92,6 +96,7 @@ async def test_lanes_of_a_session_go_side_by_side(client: openai.AsyncOpenAI) ->
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.requirement("PROTOCOL/websocket-agents")
 async def test_an_agent_calls_its_tools(client: openai.AsyncOpenAI, streamed: bool) -> None:
     model = OpenAIResponsesWSModel("tools", client)
     agent = Agent(name="a", instructions="Help.", model=model, tools=[get_weather])

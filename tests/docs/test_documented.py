@@ -26,8 +26,9 @@ def setting_names() -> list[str]:
     names += [f"models.{field.encode_name}" for field in msgspec.structs.fields(ModelRow)]
     names += [f"modes.{field.encode_name}" for field in msgspec.structs.fields(ModeSettings)]
     names += [f"profiles.{field.encode_name}" for field in msgspec.structs.fields(ProfileSettings)]
+    names += ["aliases", "fallbacks"]
     for section in msgspec.structs.fields(Settings):
-        if section.encode_name not in ("upstreams", "profiles"):
+        if section.encode_name not in ("upstreams", "profiles", "aliases", "fallbacks"):
             names += [
                 f"{section.encode_name}.{field.encode_name}" for field in msgspec.structs.fields(section.type)
             ]

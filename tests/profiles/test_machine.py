@@ -1,6 +1,6 @@
 """The layout of the `proxy` profile holds its promises for any input (hypothesis)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -22,24 +22,34 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
+from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
 from tests.profiles.order import check_message_first
 from tests.turn.folding import fold, response_to_wire, to_wire
-from tests.turn.saying import TOOLS, endings, model_chunks
+from tests.turn.saying import TOOLS, endings, model_chunks, searches
 
 JsonObject = dict[str, Any]
 
 
+NAMED = {name: TOOLS[name] for name in ("patch", "time__now")}
+"""Functions and free text, which clients of this profile have; other names are functions too."""
+
+
 def run(batches: Iterable[Sequence[Chunk]]) -> list[Event]:
+    events = played(batches, NAMED)
+    check_message_first(on_the_wire(events))
+    return events
+
+
+def played(batches: Iterable[Sequence[Chunk]], tools: Mapping[str, TurnTool]) -> list[Event]:
     numbers = count()
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
-    machine = Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools=TOOLS, profile=PROXY)
+    machine = Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools=tools, profile=PROXY)
     events = machine.start()
     for batch in batches:
         events += machine.feed(batch)
     events += machine.end(2)
     assert fold(events) == response_to_wire(machine.response)
-    check_message_first(on_the_wire(events))
     return events
 
 
@@ -58,6 +68,19 @@ def test_whatever_a_backend_says_the_stream_is_well_formed(
     batches: list[list[Chunk]], ending: Chunk | None
 ) -> None:
     run([*batches, [ending] if ending else []])
+
+
+@given(st.lists(st.lists(model_chunks | searches, max_size=5), max_size=6), endings)
+def test_calls_of_every_kind_have_one_beginning_and_one_end(
+    batches: list[list[Chunk]], ending: Chunk | None
+) -> None:
+    events = on_the_wire(played([*batches, [ending] if ending else []], TOOLS))
+    told = [event for event in events if event["type"].startswith("response.output_item.")]
+    places: dict[int, list[str]] = {}
+    for event in told:
+        places.setdefault(event["output_index"], []).append(event["type"].rpartition(".")[2])
+    output = events[-1]["response"]["output"]
+    assert places == {index: ["added", "done"] for index in range(len(output))}
 
 
 @pytest.mark.requirement("SEED-003/task3-deterministic", "SEED-003/tests-growing-arguments")

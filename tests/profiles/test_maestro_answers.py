@@ -107,11 +107,11 @@ async def test_annotations_are_always_empty() -> None:
 
 @pytest.mark.requirement("SEED-002/limits-reasoning")
 async def test_reasoning_is_never_shown() -> None:
-    async with gateway("maestro", ReasoningDelta("hm"), TextDelta("a"), Finished("stop")) as model:
+    async with gateway("maestro", ReasoningDelta("hm, well"), TextDelta("a"), Finished("stop")) as model:
         told = await model.stream()
         check_order(told.events)
         assert [item["type"] for item in told.final["output"]] == ["message"]
-        assert "hm" not in "".join(block.data for block in told.blocks)
+        assert "hm, well" not in "".join(block.data for block in told.blocks)
 
 
 @pytest.mark.requirement(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.turn.chunks import CallDelta, CallStarted, Finished
 from tests.profiles.gateway import LISTEN, LOOK, gateway
 
 JsonObject = dict[str, Any]
@@ -235,7 +236,10 @@ async def test_with_none_the_model_has_no_tools() -> None:
     ],
 )
 async def test_a_choice_becomes_a_mode_and_all_functions_are_shown(choice: Any, mode: str) -> None:
-    async with gateway("maestro") as model:
+    script = (
+        [] if mode == "auto" else [CallStarted(0, "c", "look"), CallDelta(0, "{}"), Finished("tool_calls")]
+    )
+    async with gateway("maestro", *script) as model:
         await model.answer(tools=[LOOK, LISTEN], tool_choice=choice)
         assert [one["function"]["name"] for one in model.chat_body["tools"]] == ["look", "listen"]
         assert model.turn.choice == mode

@@ -57,6 +57,7 @@ def echo(**params: Any) -> dict[str, Any]:
         b'{"model":"m","input":' + b"[" * 100_000,
     ],
 )
+@pytest.mark.requirement("PROTOCOL/errors-json")
 def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(body)
@@ -64,6 +65,7 @@ def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b'"text"', b"null", b"[" * 100_000])
+@pytest.mark.requirement("PROTOCOL/errors-json")
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(body)
@@ -171,6 +173,14 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("params", "param", "code"), BAD)
+@pytest.mark.requirement(
+    "PROTOCOL/object-metadata",
+    "PROTOCOL/conversations-exclusive",
+    "PROTOCOL/background-stored",
+    "PROTOCOL/errors-type",
+    "PROTOCOL/errors-range",
+    "PROTOCOL/errors-item",
+)
 def test_a_bad_parameter_is_named(params: dict[str, Any], param: str, code: str) -> None:
     error = refused(**params)
     assert (error.param, error.code) == (param, code)
@@ -178,16 +188,19 @@ def test_a_bad_parameter_is_named(params: dict[str, Any], param: str, code: str)
     assert error.status == 400
 
 
+@pytest.mark.requirement("PROTOCOL/errors-required")
 def test_a_missing_model_is_named() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(b'{"input":"hi"}')
     assert caught.value.param == "model"
 
 
+@pytest.mark.requirement("PROTOCOL/errors-choices")
 def test_a_wrong_choice_lists_the_right_ones() -> None:
     assert "'auto', 'disabled'" in refused(truncation="x").message
 
 
+@pytest.mark.requirement("PROTOCOL/create-unknown-members")
 def test_unknown_fields_are_ignored_everywhere() -> None:
     request = create(
         client_metadata={"a": 1},
@@ -201,6 +214,7 @@ def test_unknown_fields_are_ignored_everywhere() -> None:
     assert request.params.reasoning.effort == "low"
 
 
+@pytest.mark.requirement("PROTOCOL/create-input-string")
 def test_a_string_is_one_user_message() -> None:
     assert create().items == (Message(role="user", content="hi"),)
 
@@ -229,6 +243,7 @@ def test_arguments_and_outputs_that_are_objects_are_encoded_once() -> None:
     assert text.output == '{"already": "text"}'
 
 
+@pytest.mark.requirement("PROTOCOL/create-output-parts")
 def test_a_tool_output_may_be_a_list_of_parts() -> None:
     (item,) = create(
         input=[{"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "text", "text": "x"}]}]
@@ -237,6 +252,7 @@ def test_a_tool_output_may_be_a_list_of_parts() -> None:
     assert isinstance(item.output, list)
 
 
+@pytest.mark.requirement("PROTOCOL/create-input-replayed")
 def test_what_codex_replays_is_taken_back() -> None:
     reasoning, message, call = create(
         input=[
@@ -257,8 +273,9 @@ def test_what_codex_replays_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KNOWN_ITEMS | {"acme:note"}))
+@pytest.mark.requirement("PROTOCOL/create-input-items")
 def test_every_item_type_of_the_protocol_is_taken(kind: str) -> None:
-    members = {
+    members: dict[str, Any] = {
         "message": {"role": "user", "content": "x"},
         "function_call": {"call_id": "c", "name": "f", "arguments": "{}"},
         "function_call_output": {"call_id": "c", "output": "x"},
@@ -266,6 +283,20 @@ def test_every_item_type_of_the_protocol_is_taken(kind: str) -> None:
         "custom_tool_call_output": {"call_id": "c", "output": "x"},
         "compaction": {"encrypted_content": "sealed"},
         "item_reference": {"id": "msg_1"},
+        "additional_tools": {"tools": [FUNCTION]},
+        "tool_search_call": {"arguments": {"query": "x"}},
+        "tool_search_output": {"tools": []},
+        "shell_call": {"call_id": "c", "action": {"commands": ["ls"]}},
+        "shell_call_output": {"call_id": "c", "output": [{"stdout": "x"}]},
+        "local_shell_call": {"call_id": "c", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+        "local_shell_call_output": {"id": "c", "output": "x"},
+        "apply_patch_call": {"call_id": "c", "operation": {"type": "delete_file", "path": "a"}},
+        "apply_patch_call_output": {"call_id": "c", "status": "completed"},
+        "computer_call": {"call_id": "c", "actions": [{"type": "wait"}]},
+        "computer_call_output": {"call_id": "c", "output": {"type": "computer_screenshot"}},
+        "mcp_list_tools": {"server_label": "s", "tools": []},
+        "mcp_call": {"server_label": "s", "name": "f", "arguments": "{}"},
+        "mcp_approval_request": {"server_label": "s", "name": "f", "arguments": "{}"},
     }
     (item,) = create(input=[{"type": kind, **members.get(kind, {"anything": [1]})}]).items
     if isinstance(item, OpaqueItem):
@@ -280,6 +311,7 @@ def test_chat_style_images_are_understood() -> None:
     assert msgspec.to_builtins(item.content[0])["image_url"] == "https://example.org/a.png"
 
 
+@pytest.mark.requirement("PROTOCOL/create-tool-types")
 def test_every_kind_of_tool_is_taken() -> None:
     tools = create(
         tools=[
@@ -287,7 +319,7 @@ def test_every_kind_of_tool_is_taken() -> None:
             {
                 "type": "custom",
                 "name": "c",
-                "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"},
+                "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'},
             },
             {"type": "namespace", "name": "n", "description": "d", "tools": [FUNCTION]},
             {"type": "web_search", "filters": None, "user_location": None},
@@ -316,6 +348,7 @@ def test_every_kind_of_tool_is_taken() -> None:
         ),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/create-tool-choices")
 def test_every_form_of_tool_choice_is_taken(given_choice: Any, expected: Any) -> None:
     assert create(tool_choice=given_choice).tool_choice == expected
 
@@ -355,11 +388,13 @@ OPEN_RESPONSES_FIELDS = [
 ]
 
 
+@pytest.mark.requirement("PROTOCOL/object-members")
 def test_the_response_has_every_field_that_open_responses_requires() -> None:
     assert len(OPEN_RESPONSES_FIELDS) == 31
     assert set(OPEN_RESPONSES_FIELDS) <= set(echo())
 
 
+@pytest.mark.requirement("PROTOCOL/object-echo")
 def test_parameters_are_echoed() -> None:
     given_params: dict[str, Any] = {
         "instructions": "Be brief.",
@@ -384,6 +419,7 @@ def test_parameters_are_echoed() -> None:
     assert echoed["tools"] == [{**FUNCTION, "description": None, "strict": None}]
 
 
+@pytest.mark.requirement("PROTOCOL/object-echo-defaults")
 def test_defaults_are_echoed_as_the_real_api_does() -> None:
     echoed = echo()
     assert echoed["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
@@ -395,6 +431,7 @@ def test_defaults_are_echoed_as_the_real_api_does() -> None:
     assert "downgrades" not in echoed
 
 
+@pytest.mark.requirement("PROTOCOL/object-echo-tools")
 def test_hosted_tools_and_formats_are_echoed_whole() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
     echoed = echo(tools=[{"type": "web_search", "search_context_size": "low"}], text={"format": form})
@@ -431,11 +468,13 @@ def test_an_empty_id_is_none() -> None:
     assert "id" not in item_to_text(message)
 
 
+@pytest.mark.requirement("PROTOCOL/errors-utf8")
 def test_what_is_not_utf8_is_refused_wherever_it_stands() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(b'{"model": "m", "input": "hi", "ignored": "\xff\xfe"}')
     assert caught.value.code == "invalid_json"
 
 
+@pytest.mark.requirement("PROTOCOL/state-item-reference")
 def test_a_bare_id_is_a_reference() -> None:
     assert create_from(model="m", input=[{"id": "msg_1"}]).items == (ItemReference("msg_1"),)

@@ -21,12 +21,15 @@ from antiphon.protocol.response import (
     new_response,
 )
 from antiphon.protocol.shape import Shape, error_wire, finish_reason
+from antiphon.protocol.tool_items import ShellCall, ToolSearchCall
 
 BEGUN = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=7)
 USAGE = Usage(3, InputTokensDetails(), 2, OutputTokensDetails(), 5)
 DONE = replace(BEGUN, status="completed", usage=USAGE)
 CALL = FunctionCall(id="fc_1", call_id="call_1", name="look", arguments="{}", status="completed")
 CUSTOM = CustomToolCall(id="ctc_1", call_id="call_1", name="patch", input="x", status="completed")
+SHELL = ShellCall(id="sh_1", call_id="call_1", action={"commands": ["ls"]}, status="completed")
+SEARCHED = ToolSearchCall(id="tsc_1", call_id=None, execution="server", arguments={}, status="completed")
 CUT = replace(BEGUN, status="incomplete", incomplete_details=IncompleteDetails("max_output_tokens"))
 
 
@@ -87,6 +90,8 @@ def test_an_answer_that_was_cut_off_is_told_as_completed() -> None:
         (DONE, "stop"),
         (replace(DONE, output=[CALL]), "tool_calls"),
         (replace(DONE, output=[CUSTOM]), "tool_calls"),
+        (replace(DONE, output=[SHELL]), "tool_calls"),
+        (replace(DONE, output=[SEARCHED]), "stop"),
         (CUT, "length"),
         (replace(CUT, incomplete_details=IncompleteDetails("content_filter")), "content_filter"),
         (replace(BEGUN, status="failed"), "error"),

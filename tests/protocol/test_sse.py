@@ -16,6 +16,7 @@ def read(*pieces: bytes) -> list[bytes]:
 
 
 @given(st.text(), st.integers(0, 10**6), st.text(min_size=1), st.integers(0, 3))
+@pytest.mark.requirement("PROTOCOL/framing-data")
 def test_the_fast_rendering_of_a_delta_equals_the_plain_one(
     delta: str, number: int, item_id: str, content_index: int
 ) -> None:
@@ -36,6 +37,7 @@ def test_the_renderer_notices_another_item_and_another_part() -> None:
     assert [msgspec.json.decode(payload, type=OutputTextDelta) for payload in payloads] == events
 
 
+@pytest.mark.requirement("PROTOCOL/framing-event-name")
 def test_the_event_line_is_the_type() -> None:
     assert (
         SseRenderer().render([Keepalive(7)])

@@ -18,7 +18,7 @@ from antiphon.service.keys import SCOPES, Keyring
 from antiphon.service.router import Route
 from antiphon.settings import AgentSettings, SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
-from antiphon.turn.context import TurnRequest
+from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.wiring.application import open_agents
 from tests.server.conftest import never_opened, options
 
@@ -43,6 +43,15 @@ def calling(name: str, arguments: str, call_id: str = "call_1") -> list[Step]:
 
 def said() -> ScriptedBackend:
     return ScriptedBackend(saying("Hel", "lo"))
+
+
+def obeying() -> ScriptedBackend:
+    """A model that calls the tool that it must call, and says hello otherwise."""
+    return ScriptedBackend(
+        lambda turn: (
+            calling(turn.choice.name, "{}") if isinstance(turn.choice, TurnTool) else saying("Hel", "lo")
+        )
+    )
 
 
 def adding() -> ScriptedBackend:

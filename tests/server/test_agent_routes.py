@@ -22,6 +22,7 @@ from tests.server.agent_door import (
     adding,
     calling,
     events_of,
+    obeying,
     open_agent_door,
     said,
     saying,
@@ -304,23 +305,23 @@ async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
 
 
 async def test_a_tool_that_somebody_offers_can_be_forced() -> None:
-    async with open_agent_door(said()) as door:
-        choices: list[dict[str, Any]] = [
-            {"toolChoiceName": "add"},
-            {"toolChoiceName": "ask_user", "toolsJson": CLIENT_TOOL},
-            {"toolChoiceName": "  "},
+    async with open_agent_door(obeying()) as door:
+        choices: list[tuple[dict[str, Any], str]] = [
+            ({"toolChoiceName": "add"}, "ok"),
+            ({"toolChoiceName": "ask_user", "toolsJson": CLIENT_TOOL}, "tool-only"),
+            ({"toolChoiceName": "  "}, "ok"),
         ]
-        for chosen in choices:
+        for chosen, kind in choices:
             answer = await door.execute(instruction="Hi", **chosen)
-            assert answer.json()["kind"] == "ok", answer.text
+            assert answer.json()["kind"] == kind, answer.text
 
 
 async def test_which_tools_a_conversation_has_that_goes_on_is_not_known_at_the_door() -> None:
-    async with open_agent_door(said()) as door:
+    async with open_agent_door(obeying()) as door:
         first = (await door.execute(instruction="Hi", toolsJson=CLIENT_TOOL)).json()
         again = {"instruction": "Go on", "responseContinuationId": first["responseContinuationId"]}
         answer = await door.execute(toolChoiceName="ask_user", **again)
-        assert answer.json()["kind"] == "ok", answer.text
+        assert answer.json()["kind"] == "tool-only", answer.text
 
 
 async def test_a_tool_of_another_tenant_cannot_be_forced() -> None:

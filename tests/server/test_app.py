@@ -38,6 +38,11 @@ def events_of(stream: str) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.requirement(
+    "PROTOCOL/object-essential",
+    "PROTOCOL/framing-json-media-type",
+    "PROTOCOL/errors-request-id",
+)
 async def test_a_json_answer(open_client: OpenClient) -> None:
     async with open_client(scripted()) as client:
         answer = await client.post("/v1/responses", json=BODY)
@@ -47,6 +52,12 @@ async def test_a_json_answer(open_client: OpenClient) -> None:
     assert answer.json()["output"][0]["content"][0]["text"] == "Hello"
 
 
+@pytest.mark.requirement(
+    "PROTOCOL/framing-stream-media-type",
+    "PROTOCOL/framing-done",
+    "PROTOCOL/stream-created",
+    "PROTOCOL/divergence-done-line",
+)
 async def test_a_stream_of_events(open_client: OpenClient) -> None:
     async with open_client(scripted()) as client:
         answer = await client.post("/v1/responses", json={**BODY, "stream": True})
@@ -60,6 +71,7 @@ async def test_a_stream_of_events(open_client: OpenClient) -> None:
     ]
 
 
+@pytest.mark.requirement("PROTOCOL/stream-error", "PROTOCOL/divergence-error-nested")
 async def test_a_fault_in_mid_stream_is_told_in_the_stream(open_client: OpenClient) -> None:
     backend = ScriptedBackend([[TextDelta("a")], BackendRefused("overloaded", status=429)])
     async with open_client(backend) as client:
@@ -94,6 +106,7 @@ async def test_a_bug_before_the_answer_is_a_500_without_details(open_client: Ope
             assert "secret" not in answer.text
 
 
+@pytest.mark.requirement("PROTOCOL/errors-before-stream")
 async def test_an_upstream_error_before_the_first_event_has_its_status(open_client: OpenClient) -> None:
     error = BackendRefused("slow down", status=429, retry_after=7)
     async with open_client(ScriptedBackend([error])) as client:
@@ -102,6 +115,7 @@ async def test_an_upstream_error_before_the_first_event_has_its_status(open_clie
     assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-models", "PROTOCOL/endpoints-model")
 async def test_models_are_listed_and_retrieved(open_client: OpenClient) -> None:
     async with open_client(scripted()) as client:
         listed = (await client.get("/v1/models")).json()
@@ -146,6 +160,7 @@ def assert_error(answer: Any, status: int, code: str) -> None:
         ("GET", "/v1/conversations/a/items/b/c", 404, "unknown_url"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/errors-object", "PROTOCOL/errors-route")
 async def test_what_is_not_there_is_an_error_object(
     open_client: OpenClient, method: str, path: str, status: int, code: str
 ) -> None:
@@ -166,6 +181,7 @@ async def test_what_is_not_there_is_an_error_object(
         ("/v1/models/a/b", "GET"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/errors-method")
 async def test_a_wrong_method_is_told_the_right_ones(
     open_client: OpenClient, path: str, allowed: str
 ) -> None:
@@ -189,6 +205,7 @@ async def test_a_wrong_method_is_told_the_right_ones(
         ({"json": BODY, "headers": {"x-large": "x" * 40_000}}, 431, "headers_too_large"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/errors-media-type")
 async def test_a_bad_body_or_head_is_an_error_object(
     open_client: OpenClient, request_options: dict[str, Any], status: int, code: str
 ) -> None:
@@ -207,6 +224,7 @@ async def test_a_json_media_type_with_parameters_is_json(open_client: OpenClient
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic right", "right", "Bearer"])
+@pytest.mark.requirement("PROTOCOL/errors-key")
 async def test_without_a_known_key_nothing_is_served(
     open_client: OpenClient, authorization: str | None
 ) -> None:
@@ -332,6 +350,7 @@ async def handshake(
         ("/v1/models", "Bearer wrong", True, 401),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/websocket-refusal")
 async def test_a_socket_is_let_in_or_refused_with_a_status(
     make_creator: MakeCreator, path: str, authorization: str, websocket: bool, status: int | None
 ) -> None:

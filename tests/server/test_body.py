@@ -44,6 +44,7 @@ async def test_a_body_in_pieces_is_put_together() -> None:
         [piece(b"x"), piece(b"x" * 11, more=False)],
     ],
 )
+@pytest.mark.requirement("PROTOCOL/errors-large")
 async def test_a_body_beyond_the_limit_is_refused(messages: list[Message]) -> None:
     with pytest.raises(BodyTooLarge):
         await exchange(messages).body(10)

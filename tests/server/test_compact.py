@@ -48,6 +48,7 @@ def summarising() -> ScriptedBackend:
     return ScriptedBackend([[TextDelta("greetings"), Finished("stop"), UsageReported(USAGE)]])
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-compact")
 async def test_the_answer_is_one_json_object() -> None:
     async with memory_client(app(summarising())) as client:
         answer = await client.post("/v1/responses/compact", json=REQUEST)
@@ -100,6 +101,7 @@ async def test_a_client_that_leaves_ends_the_work_of_the_model() -> None:
     assert ended.is_set()
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-compact-continue")
 async def test_the_official_sdk_reads_the_answer_and_sends_it_back() -> None:
     async with memory_client(app(summarising())) as http:
         client = openai.AsyncOpenAI(base_url="http://antiphon/v1", api_key="-", http_client=http)
@@ -114,6 +116,7 @@ async def test_the_official_sdk_reads_the_answer_and_sends_it_back() -> None:
         assert [item.type for item in second.output] == ["message", "compaction"]
 
 
+@pytest.mark.requirement("PROTOCOL/compaction-agents-session")
 async def test_a_session_of_the_agents_sdk_is_compacted_and_goes_on() -> None:
     stored = SQLiteSession("s")
     async with memory_client(app(summarising())) as http:

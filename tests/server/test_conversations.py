@@ -18,6 +18,11 @@ def says(text: str) -> JsonObject:
     return {"role": "user", "content": text}
 
 
+@pytest.mark.requirement(
+    "PROTOCOL/conversations-create",
+    "PROTOCOL/conversations-update",
+    "PROTOCOL/conversations-delete",
+)
 async def test_a_conversation_is_created_read_changed_and_deleted(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         made = await conversation(door, metadata={"a": "b"})
@@ -38,12 +43,14 @@ async def test_a_conversation_is_created_read_changed_and_deleted(make_creator: 
         assert (await door.client.get(path)).status_code == 404
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-no-body")
 async def test_a_conversation_needs_no_body(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         answer = await door.client.post("/v1/conversations")
     assert (answer.status_code, answer.json()["metadata"]) == (200, {})
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-items")
 async def test_items_are_added_listed_read_and_taken_out(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         made = await conversation(door, items=[says("one")])
@@ -66,6 +73,7 @@ async def test_items_are_added_listed_read_and_taken_out(make_creator: MakeCreat
         assert len((await door.client.get(path)).json()["data"]) == 2
 
 
+@pytest.mark.requirement("PROTOCOL/items-ids-kept")
 async def test_an_item_keeps_the_id_that_it_came_with(make_creator: MakeCreator) -> None:
     item = {"type": "message", "id": "msg_mine", "role": "user", "content": "x"}
     async with open_door(make_creator) as door:
@@ -74,6 +82,7 @@ async def test_an_item_keeps_the_id_that_it_came_with(make_creator: MakeCreator)
     assert answer.status_code == 200
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-respond")
 async def test_a_response_goes_on_in_a_conversation_and_stays_in_it(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         made = await conversation(door, items=[says("one")])
@@ -99,6 +108,7 @@ async def test_a_response_goes_on_in_a_conversation_and_stays_in_it(make_creator
         ({"metadata": {"k": 1}}, "metadata[...]", "invalid_type"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/conversations-invalid")
 async def test_a_bad_conversation_is_refused_by_name(
     make_creator: MakeCreator, body: JsonObject, param: str, code: str
 ) -> None:
@@ -118,6 +128,7 @@ async def test_a_bad_conversation_is_refused_by_name(
         ("/items", {"items": []}, "items"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/conversations-invalid")
 async def test_a_bad_change_is_refused_by_name(
     make_creator: MakeCreator, tail: str, body: JsonObject, param: str
 ) -> None:

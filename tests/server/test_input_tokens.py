@@ -1,5 +1,7 @@
 """Counting the tokens of a request over HTTP."""
 
+import pytest
+
 from antiphon.backends.scripted import ScriptedBackend
 from tests.server.stateful import open_door
 from tests.service.conftest import MakeCreator
@@ -14,6 +16,7 @@ class Counting(ScriptedBackend):
         return len(text.split())
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-input-tokens")
 async def test_an_estimate_says_that_it_is_one(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         answer = await door.client.post(PATH, json={"model": "m", "input": "x" * 40})
@@ -28,6 +31,7 @@ async def test_the_tokenizer_of_the_model_counts_if_there_is_one(make_creator: M
     assert answer.headers["x-antiphon-count"] == "exact"
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-model")
 async def test_no_model_is_needed_but_a_named_one_must_exist(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         assert (await door.client.post(PATH, json={"input": "x"})).status_code == 200
@@ -35,6 +39,7 @@ async def test_no_model_is_needed_but_a_named_one_must_exist(make_creator: MakeC
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-refused")
 async def test_a_bad_body_is_refused_as_a_creation_would_be(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         assert (await door.client.post(PATH)).json()["error"]["code"] == "invalid_json"

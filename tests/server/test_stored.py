@@ -35,6 +35,7 @@ async def ids_of(door: Door, path: str, **query: Any) -> tuple[list[str], bool]:
     return ids, listed["has_more"]
 
 
+@pytest.mark.requirement("PROTOCOL/state-retrieve-same")
 async def test_a_retrieved_response_is_the_created_one_byte_for_byte(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         created = await door.client.post(
@@ -45,6 +46,7 @@ async def test_a_retrieved_response_is_the_created_one_byte_for_byte(make_creato
         assert retrieved.content == created.content
 
 
+@pytest.mark.requirement("PROTOCOL/state-delete", "PROTOCOL/errors-response")
 async def test_a_deleted_response_is_gone(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         created = await door.created()
@@ -56,6 +58,7 @@ async def test_a_deleted_response_is_gone(make_creator: MakeCreator) -> None:
             assert answer.json()["error"]["code"] == "not_found"
 
 
+@pytest.mark.requirement("PROTOCOL/state-store-false")
 async def test_a_response_that_was_not_stored_is_not_found(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         created = await door.created(store=False)
@@ -93,6 +96,7 @@ async def test_cancel_answers_with_the_response(make_creator: MakeCreator) -> No
         ("stream=true&include[]=message.output_text.logprobs", -1),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/background-resume", "PROTOCOL/divergence-include-later")
 async def test_a_log_is_followed_from_where_it_was_left(
     make_creator: MakeCreator, query: str, after: int
 ) -> None:
@@ -110,6 +114,7 @@ async def test_a_log_without_news_is_an_empty_stream(make_creator: MakeCreator) 
     assert (answer.status_code, answer.text) == (200, "data: [DONE]\n\n")
 
 
+@pytest.mark.requirement("PROTOCOL/background-resume-refused")
 async def test_what_cannot_be_followed_is_refused_with_a_status(make_creator: MakeCreator) -> None:
     log = Log(InvalidRequest("there is no log", param="stream"))
     async with open_door(make_creator, background=log) as door:
@@ -189,6 +194,7 @@ async def test_too_many_parameters_are_refused(make_creator: MakeCreator) -> Non
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_query")
 
 
+@pytest.mark.requirement("PROTOCOL/state-input-items")
 async def test_input_items_are_the_history_and_the_input_newest_first(make_creator: MakeCreator) -> None:
     async with open_door(make_creator) as door:
         first = await door.created(input="one")
@@ -208,6 +214,7 @@ async def test_input_items_are_the_history_and_the_input_newest_first(make_creat
         assert await ids_of(door, path, after=newest_first[2]) == ([], False)
 
 
+@pytest.mark.requirement("PROTOCOL/items-listed-whole")
 async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
     """What was sent in short form is shown in the form that the official client reads."""
     sent = [
@@ -215,7 +222,7 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
         {"role": "assistant", "content": "a"},
         CALL,
         OUTPUT,
-        {"type": "program", "id": "cm_1", "call_id": "c", "code": "1"},
+        {"type": "acme:note", "id": "note_1", "text": "1"},
     ]
     async with open_door(make_creator) as door:
         created = await door.created(input=sent)
@@ -238,7 +245,7 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
         },
         {**CALL, "id": "", "status": "completed"},
         {**OUTPUT, "id": "", "status": "completed"},
-        {"type": "program", "id": "", "call_id": "c", "code": "1"},
+        {"type": "acme:note", "id": "", "text": "1"},
     ]
 
 
@@ -254,6 +261,7 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
         ("before=msg_unknown", "before"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/state-input-items-refused")
 async def test_a_page_that_does_not_exist_is_refused_by_name(
     make_creator: MakeCreator, query: str, param: str
 ) -> None:

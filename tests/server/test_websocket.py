@@ -27,6 +27,7 @@ def said(turn: TurnRequest) -> list[Any]:
     return texts
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-turn")
 async def test_a_create_is_answered_by_the_events_of_a_stream() -> None:
     async with saying("Hel", "lo").connect() as socket:
         socket.create()
@@ -40,12 +41,14 @@ async def test_a_create_is_answered_by_the_events_of_a_stream() -> None:
 
 
 @pytest.mark.parametrize("extra", [{"stream": True}, {"background": False}, {"generate": True}, {"x": 1}])
+@pytest.mark.requirement("PROTOCOL/websocket-stream-flag", "PROTOCOL/divergence-socket-stream")
 async def test_what_other_transports_need_is_tolerated(extra: dict[str, object]) -> None:
     async with saying("a").connect() as socket:
         socket.create(**extra)
         check_order(await socket.answer())
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-sequential")
 async def test_turns_go_one_after_another() -> None:
     async with saying("a").connect() as socket:
         socket.create()
@@ -55,6 +58,7 @@ async def test_turns_go_one_after_another() -> None:
     check_order(second)
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-generate-false")
 async def test_without_generate_no_model_is_asked_and_the_state_can_be_continued() -> None:
     world = saying("a")
     async with world.connect() as socket:
@@ -71,6 +75,7 @@ async def test_without_generate_no_model_is_asked_and_the_state_can_be_continued
     assert said(world.backend.turns[0]) == ["base", "next"]
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-store-false", "PROTOCOL/websocket-unknown-previous")
 async def test_what_is_not_stored_can_be_continued_on_this_socket_and_on_no_other() -> None:
     world = saying("a")
     async with world.connect() as socket, world.connect() as other:
@@ -115,6 +120,7 @@ async def test_what_is_stored_is_in_the_store() -> None:
         ('{"type":"response.create","model":"unknown","input":"x"}', "model_not_found", "model"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/websocket-errors", "PROTOCOL/divergence-steer")
 async def test_a_bad_frame_is_an_error_frame_and_the_socket_goes_on(
     message: str | bytes, code: str, param: str | None
 ) -> None:
@@ -140,6 +146,7 @@ async def test_an_error_waits_for_the_turn_before_it() -> None:
         assert (await socket.error())["error"]["param"] == "temperature"
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-refused-turn")
 async def test_a_backend_that_refuses_is_an_error_frame_with_its_status() -> None:
     refusal = BackendRefused("too fast", status=429, retry_after=7)
     async with World(ScriptedBackend([refusal])).connect() as socket:
@@ -150,6 +157,7 @@ async def test_a_backend_that_refuses_is_an_error_frame_with_its_status() -> Non
     assert error["error"]["headers"] == {"retry-after": "7"}
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-socket-error")
 async def test_a_failure_after_the_first_event_is_told_by_events() -> None:
     world = World(ScriptedBackend([[TextDelta("a")], BackendBroken("cut")]))
     async with world.connect() as socket:
@@ -180,6 +188,7 @@ async def test_a_bug_is_told_and_the_lane_goes_on(caplog: pytest.LogCaptureFixtu
     assert [record.message for record in caplog.records if record.exc_info] == ["request req_1 broke"] * 2
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-evict")
 async def test_a_failed_continuation_forgets_its_parent() -> None:
     async with saying("a").connect() as socket:
         parent = id_of(await socket.ask())
@@ -188,6 +197,7 @@ async def test_a_failed_continuation_forgets_its_parent() -> None:
         assert again["error"]["code"] == "previous_response_not_found"
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-evict")
 async def test_a_continuation_that_fails_after_its_first_event_forgets_its_parent_too() -> None:
     good: list[Step] = [[TextDelta("a")], [Finished("stop")]]
     bad: list[Step] = [[TextDelta("a")], BackendBroken("cut")]
@@ -198,6 +208,7 @@ async def test_a_continuation_that_fails_after_its_first_event_forgets_its_paren
         assert again["error"]["code"] == "previous_response_not_found"
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-fork")
 async def test_a_failed_fork_leaves_the_parent_to_the_lane_that_made_it() -> None:
     async with saying("a").connect() as socket:
         parent = id_of(await socket.ask(stream_id="a"))
@@ -205,6 +216,7 @@ async def test_a_failed_fork_leaves_the_parent_to_the_lane_that_made_it() -> Non
         assert id_of(await socket.ask(previous_response_id=parent, stream_id="a"))
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-leaving")
 async def test_a_client_that_leaves_stops_the_upstream() -> None:
     stopped = asyncio.Event()
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Unauthorized
@@ -25,6 +26,7 @@ async def until_begun(gate: Gate, socket: Socket) -> asyncio.Event:
     return await gate.begun.get()
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-age")
 async def test_a_connection_that_is_too_old_says_so_and_closes() -> None:
     async with World(ScriptedBackend.saying("a"), AT_ONCE).connect() as socket:
         error = await socket.error()

@@ -32,6 +32,7 @@ class Gate:
         (await self.begun.get()).set()
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-lanes")
 async def test_lanes_go_side_by_side_and_name_themselves() -> None:
     gate = Gate()
     async with World(gate.backend).connect() as socket:
@@ -70,6 +71,7 @@ async def test_a_lane_begins_a_turn_when_the_one_before_has_ended() -> None:
         await gate.open()
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-active-limit")
 async def test_further_responses_wait_for_those_under_way() -> None:
     gate = Gate()
     async with World(gate.backend, WebSocketLimits(responses=2)).connect() as socket:
@@ -85,6 +87,7 @@ async def test_further_responses_wait_for_those_under_way() -> None:
         check_order(await socket.answer("c"))
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-lane-limit")
 async def test_there_is_a_limit_to_lanes_and_the_default_lane_does_not_count() -> None:
     world = World(ScriptedBackend.saying("a"), WebSocketLimits(lanes=2))
     async with world.connect() as socket:
@@ -102,6 +105,7 @@ async def ask_on(socket: Socket, stream_id: str | None) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize("stream_id", ["", "a" * 257, "a b", "ä", "a\n", 7, ["a"]])
+@pytest.mark.requirement("PROTOCOL/websocket-lane-names")
 async def test_a_lane_has_a_plain_name(stream_id: object) -> None:
     async with World(ScriptedBackend.saying("a")).connect() as socket:
         socket.create(stream_id=stream_id)
@@ -111,6 +115,7 @@ async def test_a_lane_has_a_plain_name(stream_id: object) -> None:
 
 
 @pytest.mark.parametrize("stream_id", ["a", "A.b_c-9", "a" * 256])
+@pytest.mark.requirement("PROTOCOL/websocket-lane-names")
 async def test_a_name_may_have_letters_digits_and_three_signs(stream_id: str) -> None:
     async with World(ScriptedBackend.saying("a")).connect() as socket:
         check_order(await ask_on(socket, stream_id))

@@ -77,6 +77,7 @@ async def hear(client: ClientConnection) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.requirement("PROTOCOL/websocket-compressed")
 async def test_frames_travel_compressed() -> None:
     async with serving(World(ScriptedBackend.saying("Hel", "lo"))) as wire, connect(wire.url) as client:
         assert [type(extension).__name__ for extension in client.protocol.extensions] == ["PerMessageDeflate"]

@@ -105,6 +105,7 @@ async def taken_up(make: Make, response_id: str, backend: ScriptedBackend) -> li
     return events
 
 
+@pytest.mark.requirement("PROTOCOL/stream-queued")
 async def test_a_queued_response_is_made_and_heard(make: Make) -> None:
     background = make(ScriptedBackend.saying("Hel", "lo"))
     response = await submit(background)
@@ -121,6 +122,7 @@ async def test_a_queued_response_is_made_and_heard(make: Make) -> None:
     assert msgspec.to_builtins(kept) == events[-1]["response"]
 
 
+@pytest.mark.requirement("PROTOCOL/background-resume")
 async def test_everybody_hears_the_same_from_anywhere(make: Make) -> None:
     background = make(ScriptedBackend.saying(*"abcdef"))
     response = await submit(background, stream=True)
@@ -130,6 +132,7 @@ async def test_everybody_hears_the_same_from_anywhere(make: Make) -> None:
         assert await heard(background, response.id, after) == whole[after + 1 :]
 
 
+@pytest.mark.requirement("PROTOCOL/background-resume-refused")
 async def test_what_cannot_be_followed_is_refused(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     response = await submit(background)
@@ -146,6 +149,7 @@ async def test_what_cannot_be_followed_is_refused(make: Make) -> None:
     assert refused.value.param == "stream"
 
 
+@pytest.mark.requirement("PROTOCOL/background-cancel")
 async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> None:
     stalling = Stalling([TextDelta("Hel")])
     background = make(ScriptedBackend(stalling))
@@ -162,6 +166,7 @@ async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> Non
     assert events[-1]["response"] == msgspec.to_builtins(cancelled)
 
 
+@pytest.mark.requirement("PROTOCOL/background-cancel-foreground")
 async def test_only_background_responses_are_cancelled(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     body = msgspec.json.encode({"model": "m", "input": "hi"})
@@ -172,6 +177,7 @@ async def test_only_background_responses_are_cancelled(make: Make) -> None:
         await background.cancel("other", foreground.id)
 
 
+@pytest.mark.requirement("PROTOCOL/background-cancel-ended")
 async def test_a_response_that_has_ended_stays_as_it_is(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     response = await submit(background)
@@ -179,6 +185,7 @@ async def test_a_response_that_has_ended_stays_as_it_is(make: Make) -> None:
     assert (await background.cancel("t", response.id)).status == "completed"
 
 
+@pytest.mark.requirement("PROTOCOL/background-failed")
 async def test_a_failing_backend_fails_the_response(make: Make) -> None:
     background = make(ScriptedBackend([BackendTimeout()]))
     response = await submit(background)
@@ -187,6 +194,7 @@ async def test_a_failing_backend_fails_the_response(make: Make) -> None:
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
 
 
+@pytest.mark.requirement("PROTOCOL/background-refused")
 async def test_what_would_be_refused_later_is_refused_at_once(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     refused: list[dict[str, Any]] = [

@@ -212,6 +212,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
 # POST /v1/responses/compact
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-compact")
 async def test_the_answer_is_the_callers_messages_and_one_compaction() -> None:
     items = [msgspec.to_builtins(item) for item in (ASKED, CALL, OUTPUT, ANSWER, MORE)]
     items.insert(0, {"role": "developer", "content": "be brief"})
@@ -239,6 +240,7 @@ async def test_a_stored_response_is_compacted_with_what_is_sent_after_it() -> No
     assert [type(item) for item in compacted.output] == [Message, Message, Compaction]
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-compact-again")
 async def test_what_was_compacted_can_be_compacted_again() -> None:
     items = [msgspec.to_builtins(item) for item in (ASKED, ANSWER)]
     first = await compactor(summarising()).compact(body(input=items), "t")
@@ -260,12 +262,14 @@ async def test_what_was_compacted_can_be_compacted_again() -> None:
         ({"model": ""}, "model"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/endpoints-compact-model")
 async def test_what_cannot_be_compacted_is_refused(params: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await compactor(summarising()).compact(body(**params), "t")
     assert caught.value.param == param
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-compact-model")
 async def test_an_empty_body_and_a_missing_model_are_refused() -> None:
     for sent in (b"", b'{"input":"hi"}'):
         with pytest.raises(InvalidRequest):
@@ -300,6 +304,7 @@ async def test_a_trigger_is_answered_with_a_compaction_and_nothing_else() -> Non
     assert planned.compacted.usage == USAGE
 
 
+@pytest.mark.requirement("PROTOCOL/compaction-trigger-empty")
 async def test_a_trigger_with_nothing_before_it_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         await plan(compactor(summarising()), CompactionTrigger())
@@ -356,6 +361,7 @@ async def test_the_next_turn_finds_everything_that_this_turn_saw() -> None:
         (2, {"conversation": "conv_1"}, "conversation"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/compaction-sealed")
 async def test_a_compaction_that_does_not_open_is_refused_with_what_brought_it(
     history: int, params: dict[str, Any], param: str
 ) -> None:

@@ -45,6 +45,7 @@ def to_text(part: object) -> str:
     return str(getattr(part, "text", ""))
 
 
+@pytest.mark.requirement("PROTOCOL/compaction-trigger")
 async def test_a_trigger_gives_one_compaction_and_completes(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend(play))
     first = await ask(creator)
@@ -71,6 +72,7 @@ async def test_a_conversation_goes_on_after_a_trigger(make_creator: MakeCreator)
     assert texts(backend.turns[-1]) == ["a", f"{HEADING}\n\nthe summary", "b", "an answer", "c"]
 
 
+@pytest.mark.requirement("PROTOCOL/compaction-replayed")
 async def test_a_client_that_keeps_its_history_itself_goes_on_with_the_item(
     make_creator: MakeCreator,
 ) -> None:
@@ -87,6 +89,7 @@ async def test_a_client_that_keeps_its_history_itself_goes_on_with_the_item(
     assert (caught.value.param, caught.value.code) == ("input[2]", "invalid_encrypted_content")
 
 
+@pytest.mark.requirement("PROTOCOL/compaction-threshold")
 async def test_from_the_threshold_on_the_answer_stands_on_a_summary(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(play)
     creator = make_creator(backend)
@@ -115,6 +118,7 @@ def short_sighted(turn: TurnRequest) -> list[Step]:
     return play(turn)
 
 
+@pytest.mark.requirement("PROTOCOL/create-truncation-auto")
 async def test_truncation_leaves_the_oldest_items_out_and_says_so(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(short_sighted)
     items = [{"role": "user", "content": f"{number}"} for number in range(9)]
@@ -125,6 +129,7 @@ async def test_truncation_leaves_the_oldest_items_out_and_says_so(make_creator: 
     assert any(str(dropped) in note for note in response.downgrades)
 
 
+@pytest.mark.requirement("PROTOCOL/create-truncation-disabled")
 async def test_without_truncation_the_refusal_is_the_answer(make_creator: MakeCreator) -> None:
     items = [{"role": "user", "content": f"{number}"} for number in range(9)]
     with pytest.raises(BackendRefused) as caught:

@@ -27,6 +27,7 @@ async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreato
     assert len({item_id(item) for item in held.items}) == 4
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-item-removed")
 async def test_taking_an_item_out_gives_the_conversation(make_creator: MakeCreator) -> None:
     creator = make_creator()
     conversations = Conversations(creator.store, creator.ids, creator.clock)

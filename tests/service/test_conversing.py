@@ -38,6 +38,7 @@ async def items(store: Store) -> int:
     return len((await store.conversation_items("t", "conv_1", Page())).items)
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-respond")
 async def test_a_response_is_appended_and_says_where_it_belongs(
     make_creator: MakeCreator, store: Store
 ) -> None:
@@ -50,6 +51,7 @@ async def test_a_response_is_appended_and_says_where_it_belongs(
     assert await items(store) == 4
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-locked")
 async def test_a_second_response_at_the_same_time_is_refused(make_creator: MakeCreator) -> None:
     async def reentrant(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("a")]
@@ -71,6 +73,7 @@ async def test_what_fails_at_once_lets_go_and_leaves_nothing(make_creator: MakeC
     ] == "completed"
 
 
+@pytest.mark.requirement("PROTOCOL/conversations-failed")
 async def test_what_fails_later_is_kept_outside_of_the_conversation(
     make_creator: MakeCreator, store: Store
 ) -> None:

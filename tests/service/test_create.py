@@ -64,6 +64,7 @@ def texts(turn: TurnRequest) -> list[str]:
     return found
 
 
+@pytest.mark.requirement("PROTOCOL/stream-json-same")
 async def test_the_json_answer_is_the_last_event_of_the_stream(make_creator: MakeCreator) -> None:
     whole = msgspec.to_builtins(await ask(make_creator(ScriptedBackend.saying("Hel", "lo"))))
     streamed = (await stream(make_creator(ScriptedBackend.saying("Hel", "lo"))))[-1]["response"]
@@ -71,6 +72,7 @@ async def test_the_json_answer_is_the_last_event_of_the_stream(make_creator: Mak
     assert whole["output"][0]["content"][0]["text"] == "Hello"
 
 
+@pytest.mark.requirement("PROTOCOL/state-previous")
 async def test_a_continuation_knows_everything_before_it(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("one")
     creator = make_creator(backend)
@@ -81,6 +83,7 @@ async def test_a_continuation_knows_everything_before_it(make_creator: MakeCreat
     assert backend.turns[-1].params.instructions is None
 
 
+@pytest.mark.requirement("PROTOCOL/state-branch")
 async def test_two_continuations_of_one_response_are_two_branches(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend)
@@ -91,12 +94,14 @@ async def test_two_continuations_of_one_response_are_two_branches(make_creator: 
     assert texts(backend.turns[-1]) == ["root", "x", "left", "x", "leaf"]
 
 
+@pytest.mark.requirement("PROTOCOL/errors-previous")
 async def test_an_unknown_previous_response_is_not_found(make_creator: MakeCreator) -> None:
     with pytest.raises(NotFound) as caught:
         await ask(make_creator(ScriptedBackend.saying("x")), previous_response_id="resp_nope")
     assert (caught.value.param, caught.value.code) == ("previous_response_id", "previous_response_not_found")
 
 
+@pytest.mark.requirement("PROTOCOL/state-store-false-previous")
 async def test_a_response_that_is_not_stored_cannot_be_continued(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     lost = await ask(creator, store=False)
@@ -104,6 +109,7 @@ async def test_a_response_that_is_not_stored_cannot_be_continued(make_creator: M
         await ask(creator, previous_response_id=lost.id)
 
 
+@pytest.mark.requirement("PROTOCOL/state-item-reference")
 async def test_an_item_can_be_referred_to(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("said before")
     creator = make_creator(backend)
@@ -116,6 +122,7 @@ async def test_an_item_can_be_referred_to(make_creator: MakeCreator) -> None:
 
 
 @pytest.mark.parametrize(("inherit", "expected"), [(True, ["f"]), (False, [])])
+@pytest.mark.requirement("PROTOCOL/divergence-inherited-tools")
 async def test_tools_are_inherited_unless_switched_off(
     make_creator: MakeCreator, inherit: bool, expected: list[str]
 ) -> None:
@@ -127,6 +134,7 @@ async def test_tools_are_inherited_unless_switched_off(
     assert [tool.name for tool in second.tools] == expected
 
 
+@pytest.mark.requirement("PROTOCOL/items-reasoning-sealed")
 async def test_sealed_reasoning_comes_back_readable(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[ReasoningDelta("because"), TextDelta("x"), Finished("stop")]])
     creator = make_creator(backend)
@@ -138,6 +146,7 @@ async def test_sealed_reasoning_comes_back_readable(make_creator: MakeCreator) -
     assert msgspec.to_builtins(reasoning.content) == [{"type": "reasoning_text", "text": "because"}]
 
 
+@pytest.mark.requirement("PROTOCOL/items-reasoning-foreign")
 async def test_a_foreign_envelope_is_no_error(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     await ask(
@@ -147,6 +156,7 @@ async def test_a_foreign_envelope_is_no_error(make_creator: MakeCreator) -> None
     assert len(backend.turns) == 1
 
 
+@pytest.mark.requirement("PROTOCOL/create-encrypted-reasoning")
 async def test_reasoning_is_sealed_only_when_the_client_needs_it(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend([[ReasoningDelta("r"), Finished("stop")]]))
     assert "encrypted_content" not in msgspec.to_builtins(await ask(creator))["output"][0]
@@ -226,6 +236,7 @@ async def witness() -> AsyncGenerator[WitnessStore, None]:
     await store.aclose()
 
 
+@pytest.mark.requirement("PROTOCOL/stream-stored-first")
 async def test_the_response_is_stored_before_its_end_is_told(
     make_creator: MakeCreator, witness: WitnessStore
 ) -> None:
@@ -309,6 +320,7 @@ async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> 
     assert await run.abort(AntiphonError()) == []
 
 
+@pytest.mark.requirement("PROTOCOL/errors-model")
 async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
     with pytest.raises(ModelNotFound, match="'m'"):
         await ask(make_creator(ScriptedBackend.saying("x")), model="other")
@@ -321,12 +333,14 @@ async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
         ("moderation", {"model": "x"}),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/divergence-prompt-moderation")
 async def test_what_is_not_served_yet_is_refused(make_creator: MakeCreator, name: str, value: Any) -> None:
     with pytest.raises(Unsupported) as caught:
         await ask(make_creator(ScriptedBackend.saying("x")), **{name: value})
     assert caught.value.param == name
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-hosted-tools", "PROTOCOL/divergence-downgrades")
 async def test_an_unserved_hosted_tool_is_refused_or_reported(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend, ignored_tools=frozenset({"web_search"}))
@@ -338,6 +352,7 @@ async def test_an_unserved_hosted_tool_is_refused_or_reported(make_creator: Make
     assert [tool.name for tool in backend.turns[-1].tools] == ["f"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-forbidden-call")
 async def test_a_call_that_the_choice_forbids_never_reaches_the_client(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
     with pytest.raises(BackendBroken, match="'f'"):
@@ -345,12 +360,14 @@ async def test_a_call_that_the_choice_forbids_never_reaches_the_client(make_crea
     assert backend.turns[0].tools == ()
 
 
+@pytest.mark.requirement("PROTOCOL/items-function-call")
 async def test_calls_are_output_items(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
     response = await ask(make_creator(backend), tools=[TOOL])
     assert isinstance(response.output[0], FunctionCall)
 
 
+@pytest.mark.requirement("PROTOCOL/tools-unknown-choice")
 async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     for choice in (
@@ -365,13 +382,14 @@ async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: Mak
         await ask(creator, tools=[TOOL], tool_choice={"type": "file_search"})
 
 
+@pytest.mark.requirement("PROTOCOL/items-ids-given")
 async def test_items_without_an_id_get_one_when_they_are_stored(
     make_creator: MakeCreator, store: Store
 ) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     sent = [
-        {"type": "web_search_call", "status": "completed"},
-        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "acme:note", "status": "completed"},
+        {"type": "acme:note", "id": "ws_1", "status": "completed"},
         {"role": "user", "content": "hi"},
         {"role": "user", "id": "msg_mine", "content": "hi"},
     ]
@@ -388,6 +406,7 @@ async def test_items_without_an_id_get_one_when_they_are_stored(
     assert mine.id == "msg_mine"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-unknown-call")
 async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCreator) -> None:
     calling = ScriptedBackend([[CallStarted(0, "call_1", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
     creator = make_creator(calling)
@@ -400,6 +419,7 @@ async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCr
         assert caught.value.param == f"input[{len(sent) - 1}].call_id"
 
 
+@pytest.mark.requirement("PROTOCOL/state-delete-children")
 async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
     make_creator: MakeCreator, store: Store
 ) -> None:
@@ -416,6 +436,7 @@ async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
     assert texts(backend.turns[-1]) == ["a", "one", "b", "two", "c"]
 
 
+@pytest.mark.requirement("PROTOCOL/items-ids-once")
 async def test_an_id_that_comes_again_is_replaced(make_creator: MakeCreator, store: Store) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     mine = {"role": "user", "id": "msg_mine", "content": "hi"}
@@ -448,3 +469,13 @@ async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
     async with asyncio.timeout(30):
         seen += await run.abort(Unavailable())
     check_order([to_wire(event) for event in seen])
+
+
+async def test_a_stream_tells_itself_that_the_conversation_is_too_long(make_creator: MakeCreator) -> None:
+    """Codex makes it shorter when it hears of it in the stream, and gives up on any other error."""
+    too_long = BackendRefused("Too long.", status=400, code="context_length_exceeded")
+    events = await stream(make_creator(ScriptedBackend([too_long])))
+    assert [event["type"] for event in events][-2:] == ["error", "response.failed"]
+    assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
+    with pytest.raises(BackendRefused):
+        await ask(make_creator(ScriptedBackend([too_long])))

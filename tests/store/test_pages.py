@@ -45,6 +45,7 @@ async def test_the_whole_list_is_the_history_and_the_own_input(branched: Store) 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8])
+@pytest.mark.requirement("PROTOCOL/state-input-items-pages")
 async def test_going_forward_shows_every_item_once(
     branched: Store, order: Literal["asc", "desc"], limit: int
 ) -> None:

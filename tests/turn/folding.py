@@ -28,6 +28,7 @@ def fold(events: Sequence[Event]) -> JsonObject:
         elif kind == "response.output_item.done":
             item = output[event["output_index"]]
             item["status"] = event["item"]["status"]
+            _take_what_only_the_end_tells(item, event["item"])
             if "encrypted_content" in event["item"]:
                 item["encrypted_content"] = event["item"]["encrypted_content"]
         elif "output_index" in event:
@@ -58,7 +59,27 @@ def _apply(item: JsonObject, event: JsonObject) -> None:
         case "response.custom_tool_call_input.delta":
             item["input"] += event["delta"]
         case _:
+            _apply_to_client_call(item, event)
+
+
+def _apply_to_client_call(item: JsonObject, event: JsonObject) -> None:
+    match event["type"]:
+        case "response.shell_call_command.added":
+            item["action"]["commands"].insert(event["command_index"], event["command"])
+        case "response.shell_call_command.delta":
+            item["action"]["commands"][event["command_index"]] += event["delta"]
+        case "response.apply_patch_call_operation_diff.delta":
+            item["operation"]["diff"] += event["delta"]
+        case _:
             pass
+
+
+def _take_what_only_the_end_tells(item: JsonObject, done: JsonObject) -> None:
+    """Members that have no deltas of their own."""
+    if item["type"] == "tool_search_call":
+        item["arguments"] = done["arguments"]
+    elif item["type"] == "shell_call":
+        item["action"] = {**done["action"], "commands": item["action"]["commands"]}
 
 
 def response_to_wire(response: Response) -> JsonObject:

@@ -22,6 +22,7 @@ from antiphon.protocol.items import (
     OpaqueItem,
     Reasoning,
 )
+from antiphon.protocol.tool_items import AdditionalTools, ShellCall, ShellCallOutput
 from antiphon.turn.compaction import (
     HEADING,
     compact_view,
@@ -61,6 +62,18 @@ def test_a_list_without_a_compaction_stays_the_same_list() -> None:
 def test_of_what_a_compaction_replaces_only_the_callers_messages_are_shown() -> None:
     shown = view(SYSTEM, ASKED, THOUGHT, CALL, OUTPUT, ANSWER, COMPACTION, MORE, ANSWER)
     assert shown == [SYSTEM, ASKED, SUMMARY, MORE, ANSWER]
+
+
+def test_tools_that_were_declared_in_the_conversation_stay() -> None:
+    tools = AdditionalTools(tools=[])
+    assert view(tools, ASKED, ANSWER, COMPACTION, MORE) == [tools, ASKED, SUMMARY, MORE]
+    assert not compaction_due(view(tools, ASKED, ANSWER, COMPACTION, MORE), 1, count)
+
+
+def test_a_call_of_another_kind_that_is_answered_after_the_compaction_is_still_shown() -> None:
+    call = ShellCall(call_id="s1", action={"commands": ["ls"]})
+    output = ShellCallOutput(call_id="s1", output=[])
+    assert view(ASKED, call, COMPACTION, output) == [ASKED, call, SUMMARY, output]
 
 
 def test_the_last_compaction_counts_and_earlier_ones_are_not_even_opened() -> None:

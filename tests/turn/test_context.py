@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 
 from antiphon.protocol.parse_create import create_from
@@ -20,12 +21,14 @@ def names(request: TurnRequest) -> list[str]:
     return [tool.name for tool in request.tools]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-namespaces-flat")
 def test_namespaces_are_flattened_and_remembered() -> None:
     request = turn(tools=[function("now"), {"type": "namespace", "name": "time", "tools": [function("now")]}])
     assert names(request) == ["now", "time__now"]
     assert (request.tools[1].origin, request.tools[1].namespace) == ("now", "time")
 
 
+@pytest.mark.requirement("PROTOCOL/tools-namespaces-flat")
 def test_flat_names_never_collide_and_fit() -> None:
     long = "x" * 70
     request = turn(
@@ -47,6 +50,7 @@ def test_calls_in_the_history_use_the_flat_name() -> None:
     assert request.flat_name("gone", "ns") == "ns__gone"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-choice-named")
 def test_a_named_choice_shows_only_that_tool() -> None:
     request = turn(tools=[function("a"), function("b")], tool_choice={"type": "function", "name": "b"})
     assert names(request) == ["b"]
@@ -54,6 +58,7 @@ def test_a_named_choice_shows_only_that_tool() -> None:
     assert request.forbidden == {"a"}
 
 
+@pytest.mark.requirement("PROTOCOL/tools-choice-allowed")
 def test_allowed_tools_hide_the_others() -> None:
     choice = {"type": "allowed_tools", "mode": "required", "tools": [function("b"), function("c")]}
     request = turn(tools=[function("a"), function("b"), function("c")], tool_choice=choice)
@@ -70,14 +75,16 @@ def test_a_param_counts_from_the_request_s_own_items() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.requirement("PROTOCOL/tools-choice-none")
 def test_none_shows_nothing() -> None:
     request = turn(tools=[function("a")], tool_choice="none")
     assert (request.tools, request.choice, request.forbidden) == ((), "none", {"a"})
 
 
+@pytest.mark.requirement("PROTOCOL/tools-custom-grammar")
 def test_custom_tools_keep_their_grammar() -> None:
     grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
     request = turn(tools=[{"type": "custom", "name": "c", "description": "d", "format": grammar}])
     assert request.tools[0].kind == "custom"
     assert request.tools[0].grammar is not None
-    assert request.tools[0].description == "d"
+    assert request.tools[0].description == "d\n\nThe input must follow this regex grammar:\na+"

@@ -30,9 +30,9 @@ from antiphon.turn.chunks import (
 from antiphon.turn.machine import Machine
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
-from tests.turn.saying import TOOLS, USAGE, compactions, endings, model_chunks
+from tests.turn.saying import TOOLS, USAGE, compactions, endings, model_chunks, searches
 
-chunks = model_chunks | compactions
+chunks = model_chunks | compactions | searches
 
 
 def machine(**options: Any) -> Machine:
@@ -69,6 +69,16 @@ def shape(*chunks: Chunk) -> list[tuple[str, str]]:
 
 
 @given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
+@pytest.mark.requirement(
+    "PROTOCOL/stream-numbers",
+    "PROTOCOL/stream-indices",
+    "PROTOCOL/stream-stable-ids",
+    "PROTOCOL/stream-fold",
+    "PROTOCOL/order-refusal",
+    "PROTOCOL/order-reasoning",
+    "PROTOCOL/order-added",
+    "PROTOCOL/divergence-reasoning-events",
+)
 def test_whatever_a_backend_says_a_well_formed_stream_leaves(
     batches: list[list[Chunk]], ending: Chunk | None
 ) -> None:
@@ -76,6 +86,7 @@ def test_whatever_a_backend_says_a_well_formed_stream_leaves(
 
 
 @given(st.lists(chunks, max_size=12), endings, st.lists(chunks, max_size=3))
+@pytest.mark.requirement("PROTOCOL/stream-one-terminal")
 def test_nothing_leaves_after_the_end_of_the_turn(
     said: list[Chunk], ending: Chunk | None, late: list[Chunk]
 ) -> None:
@@ -86,6 +97,7 @@ def test_nothing_leaves_after_the_end_of_the_turn(
 
 
 @given(st.text(min_size=1, max_size=30), st.data())
+@pytest.mark.requirement("PROTOCOL/stream-cuts")
 def test_how_deltas_are_cut_does_not_change_the_response(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
@@ -105,6 +117,7 @@ def test_how_deltas_are_cut_does_not_change_the_response(text: str, data: st.Dat
 
 
 @given(st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]))
+@pytest.mark.requirement("PROTOCOL/order-one-after-another")
 def test_interleaved_calls_leave_one_after_another_and_lose_nothing(order: list[int]) -> None:
     pieces = {call: iter(['{"n":', f'"{call}', '"}']) for call in (0, 1, 2)}
     started: list[int] = []
@@ -118,6 +131,7 @@ def test_interleaved_calls_leave_one_after_another_and_lose_nothing(order: list[
     assert shape(*said, Finished("tool_calls")) == expected
 
 
+@pytest.mark.requirement("PROTOCOL/object-ids", "PROTOCOL/order-message")
 def test_text_becomes_one_message() -> None:
     assert shape(TextDelta("Hel"), TextDelta("lo"), Finished("stop")) == [("message", "Hello")]
 
@@ -138,6 +152,7 @@ def test_text_inside_an_unfinished_call_waits_for_the_call() -> None:
     assert shape(*said) == [("function_call", '{"a":1}'), ("message", "b")]
 
 
+@pytest.mark.requirement("PROTOCOL/order-function-call")
 def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
     under_test = machine()
     under_test.feed([CallStarted(0, "a", "f"), CallDelta(0, '{"x":1}'), CallStarted(1, "b", "f")])
@@ -145,15 +160,18 @@ def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
     assert live == ["response.function_call_arguments.delta"]
 
 
+@pytest.mark.requirement("PROTOCOL/items-empty-answer", "PROTOCOL/order-empty-text")
 def test_an_empty_answer_is_an_empty_message() -> None:
     assert shape(Finished("stop")) == [("message", "")]
     assert shape(ReasoningDelta("hm"), Finished("stop")) == [("reasoning", "hm"), ("message", "")]
 
 
+@pytest.mark.requirement("PROTOCOL/items-empty-arguments")
 def test_a_call_without_arguments_has_the_empty_object() -> None:
     assert shape(CallStarted(0, "c", "f"), Finished("tool_calls")) == [("function_call", "{}")]
 
 
+@pytest.mark.requirement("PROTOCOL/create-max-output-tokens", "PROTOCOL/order-incomplete")
 def test_length_makes_the_response_and_the_open_item_incomplete() -> None:
     last = to_wire(run([[TextDelta("a"), Finished("length")]])[-1])
     assert last["type"] == "response.incomplete"
@@ -167,6 +185,7 @@ def test_a_call_that_was_whole_before_the_cut_is_completed() -> None:
     assert [item["status"] for item in output(*calls, Finished("length"))] == ["completed", "incomplete"]
 
 
+@pytest.mark.requirement("PROTOCOL/create-content-filter")
 def test_content_filter_is_a_reason_to_be_incomplete() -> None:
     last = to_wire(run([[Finished("content_filter")]])[-1])
     assert last["response"]["incomplete_details"] == {"reason": "content_filter"}
@@ -181,6 +200,7 @@ def test_content_filter_is_a_reason_to_be_incomplete() -> None:
         (BackendRefused("too long", status=400, code="context_length_exceeded"), "context_length_exceeded"),
     ],
 )
+@pytest.mark.requirement("PROTOCOL/stream-error")
 def test_a_failure_is_an_error_and_then_response_failed(error: BackendRefused, code: str) -> None:
     *_, mishap, last = map(to_wire, run([[TextDelta("a"), Failed(error)]]))
     assert mishap["error"] == {
@@ -193,10 +213,12 @@ def test_a_failure_is_an_error_and_then_response_failed(error: BackendRefused, c
     assert last["response"]["output"][0]["status"] == "incomplete"
 
 
+@pytest.mark.requirement("PROTOCOL/stream-broken")
 def test_a_stream_that_just_ends_has_failed() -> None:
     assert to_wire(run([[TextDelta("a")]])[-1])["response"]["status"] == "failed"
 
 
+@pytest.mark.requirement("PROTOCOL/items-call-id")
 def test_duplicate_and_missing_call_ids_are_replaced() -> None:
     calls = (
         CallStarted(0, "c", "f"),
@@ -211,16 +233,23 @@ def test_duplicate_and_missing_call_ids_are_replaced() -> None:
     assert all(ids)
 
 
+@pytest.mark.requirement("PROTOCOL/object-usage", "PROTOCOL/stream-usage-last")
 def test_the_last_usage_counts_even_after_the_finish() -> None:
     early = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
     last = run([[UsageReported(early), TextDelta("a"), Finished("stop")], [UsageReported(USAGE)]])[-1]
     assert to_wire(last)["response"]["usage"]["total_tokens"] == 8
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-usage-unknown")
 def test_usage_is_null_when_nobody_reported_it() -> None:
     assert to_wire(run([[Finished("stop")]])[-1])["response"]["usage"] is None
 
 
+@pytest.mark.requirement(
+    "PROTOCOL/items-custom-call",
+    "PROTOCOL/items-namespace",
+    "PROTOCOL/order-custom-tool-call",
+)
 def test_names_of_custom_and_namespaced_tools_are_restored() -> None:
     custom, namespaced = output(
         CallStarted(0, "a", "patch"), CallDelta(0, '{"input":"*** Begin"}'),
@@ -234,6 +263,7 @@ def test_a_custom_call_that_is_not_the_emulation_keeps_its_text() -> None:
     assert output(CallStarted(0, "a", "patch"), CallDelta(0, "raw"), Finished("stop"))[0]["input"] == "raw"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-forbidden-call")
 def test_a_forbidden_call_fails_the_response() -> None:
     said = (CallStarted(0, "c", "f"), TextDelta("x"), Finished("stop"))
     last = to_wire(run([said], forbidden=frozenset({"f"}))[-1])
@@ -272,17 +302,20 @@ def test_reasoning_is_sealed_when_asked_for() -> None:
     assert item["content"] == [{"type": "reasoning_text", "text": "ab"}]
 
 
+@pytest.mark.requirement("PROTOCOL/order-reasoning-summary")
 def test_summaries_have_their_own_parts() -> None:
     item = output(ReasoningSummaryDelta("a", 0), ReasoningSummaryDelta("b", 1), Finished("stop"))[0]
     assert [part["text"] for part in item["summary"]] == ["a", "b"]
 
 
+@pytest.mark.requirement("PROTOCOL/create-logprobs")
 def test_logprobs_travel_with_their_deltas() -> None:
     logprob = Logprob("a", [97], -0.5)
     item = output(TextDelta("a", (logprob,)), TextDelta("b"), Finished("stop"))[0]
     assert item["content"][0]["logprobs"][0]["logprob"] == -0.5
 
 
+@pytest.mark.requirement("PROTOCOL/items-annotations", "PROTOCOL/order-annotations")
 def test_annotations_follow_their_text() -> None:
     citation = {
         "type": "url_citation",
@@ -300,6 +333,7 @@ def test_annotations_follow_their_text() -> None:
     }
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-keepalive")
 def test_a_keepalive_has_a_number_of_its_own() -> None:
     under_test = machine()
     numbers = [
@@ -333,6 +367,7 @@ def test_a_response_is_the_same_whether_or_not_somebody_listens(
     assert result(told=True) == result(told=False)
 
 
+@pytest.mark.requirement("PROTOCOL/order-compaction")
 def test_a_compaction_that_was_asked_for_says_that_it_is_being_written() -> None:
     kinds = [
         to_wire(event)["type"] for event in run([[Compacted("sealed", USAGE, asked=True), Finished("stop")]])
@@ -344,6 +379,7 @@ def test_a_compaction_that_was_asked_for_says_that_it_is_being_written() -> None
     ]
 
 
+@pytest.mark.requirement("PROTOCOL/order-compaction")
 def test_a_compaction_comes_in_one_piece_before_the_answer() -> None:
     events = [to_wire(event) for event in run([[Compacted("sealed"), TextDelta("yes"), Finished("stop")]])]
     assert [event["type"] for event in events[2:4]] == [

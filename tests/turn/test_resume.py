@@ -75,6 +75,7 @@ def test_wherever_two_attempts_break_off_one_well_formed_stream_leaves(
     interrupted(first, second, [third if ending is None else [*third, ending]])
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-incomplete-item")
 def test_a_half_message_is_closed_as_incomplete_and_a_new_one_begins() -> None:
     log = interrupted([[TextDelta("Hel")]], [[TextDelta("Hello"), Finished("stop")]])
     assert shapes(log) == [("message", "incomplete", "Hel"), ("message", "completed", "Hello")]
@@ -94,6 +95,30 @@ def test_a_half_call_is_closed_with_what_it_has() -> None:
         [[CallStarted(0, "call_1", "f"), CallDelta(0, '{"a":')]], [[TextDelta("ok"), Finished("stop")]]
     )
     assert shapes(log) == [("function_call", "incomplete", '{"a":'), ("message", "completed", "ok")]
+
+
+@pytest.mark.requirement("PROTOCOL/divergence-cancelled")
+def test_half_a_custom_call_keeps_the_text_that_was_told() -> None:
+    half = [CallStarted(0, "call_1", "patch"), CallDelta(0, '{"input":"*** Beg')]
+    log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
+    item = to_wire(log[-1])["response"]["output"][0]
+    assert (item["type"], item["status"], item["input"]) == ("custom_tool_call", "incomplete", "*** Beg")
+
+
+@pytest.mark.parametrize("name", ["shell", "tool_search"])
+def test_half_a_call_of_another_kind_is_closed_without_what_nobody_was_told(name: str) -> None:
+    half = [CallStarted(0, "call_1", name), CallDelta(0, '{"commands":["ls"')]
+    log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
+    item = to_wire(log[-1])["response"]["output"][0]
+    assert (item["type"], item["status"], item["call_id"]) == (f"{name}_call", "incomplete", "call_1")
+    assert item.get("arguments", {}) == {}
+
+
+@pytest.mark.parametrize("name", ["apply_patch", "local_shell", "computer"])
+def test_a_call_that_is_told_whole_was_never_begun(name: str) -> None:
+    half = [CallStarted(0, "call_1", name), CallDelta(0, '{"type":"delete_file"')]
+    log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
+    assert shapes(log) == [("message", "completed", "ok")]
 
 
 def test_a_cancelled_response_ends_at_response_incomplete() -> None:

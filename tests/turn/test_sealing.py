@@ -7,17 +7,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.turn.sealing import Sealer
+from antiphon.turn.thoughts import Mark
 
 SEALER = Sealer(b"one", lambda size: b"n" * size)
 
 
-@given(st.text())
-def test_what_was_sealed_can_be_opened(text: str) -> None:
-    assert SEALER.open(SEALER.seal(text)) == text
+MARKS = st.builds(Mark, st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers(-5, 5)))
+
+
+def sealed(reasoning: str, *marks: Mark) -> str:
+    envelope = SEALER.seal(reasoning, marks)
+    assert envelope is not None
+    return envelope
+
+
+@given(st.text(min_size=1), st.lists(MARKS, max_size=3))
+def test_what_was_sealed_can_be_opened(text: str, marks: list[Mark]) -> None:
+    opened = SEALER.open(sealed(text, *marks))
+    assert opened is not None
+    assert (opened.reasoning, list(opened.marks)) == (text, marks)
+
+
+def test_there_is_no_envelope_around_nothing() -> None:
+    assert SEALER.seal("") is None
+    assert SEALER.seal("", (Mark("maker", {}),)) is not None
+
+
+def test_where_nobody_asked_only_marks_are_sealed() -> None:
+    assert SEALER.seal_marked("a thought", ()) is None
+    assert SEALER.seal_marked("", (Mark("maker", {"signature": "s"}),)) is not None
 
 
 def test_an_envelope_does_not_show_what_it_holds() -> None:
-    raw = base64.urlsafe_b64decode(SEALER.seal("a secret thought").removeprefix("antiphon1."))
+    raw = base64.urlsafe_b64decode(sealed("a secret thought").removeprefix("antiphon1."))
     assert b"secret" not in raw
 
 
@@ -27,7 +49,7 @@ def test_a_foreign_envelope_does_not_open(envelope: str) -> None:
 
 
 def test_another_key_or_a_changed_byte_does_not_open() -> None:
-    envelope = SEALER.seal("secret")
+    envelope = sealed("secret")
     assert Sealer(b"two", bytes).open(envelope) is None
     assert SEALER.open(envelope[:-3] + ("A" if envelope[-3] != "A" else "B") + envelope[-2:]) is None
 
@@ -39,9 +61,10 @@ def test_a_summary_that_was_sealed_can_be_opened(text: str) -> None:
 
 def test_reasoning_is_no_summary_and_a_summary_no_reasoning() -> None:
     assert SEALER.open(SEALER.seal_summary("what was said")) is None
-    assert SEALER.open_summary(SEALER.seal("a thought")) is None
+    assert SEALER.open_summary(sealed("a thought")) is None
 
 
 def test_an_envelope_of_an_earlier_version_still_opens() -> None:
-    sealed = "antiphon1.bm5ubm5ubm5ubm5ubGpCRu5k3QSOxfMqgn_7y5JRHQuQBBzknFBxqQiiN4FSHhw="
-    assert SEALER.open(sealed) == "old"
+    opened = SEALER.open("antiphon1.bm5ubm5ubm5ubm5ubGpCRu5k3QSOxfMqgn_7y5JRHQuQBBzknFBxqQiiN4FSHhw=")
+    assert opened is not None
+    assert (opened.reasoning, opened.marks) == ("old", ())

@@ -1,6 +1,5 @@
 """Truncation drops the oldest items and never what belongs together or must stay."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from antiphon.protocol.items import (
     Role,
 )
 from antiphon.protocol.stored_items import item_to_text
+from antiphon.protocol.tool_items import AdditionalTools, ShellCall, ShellCallOutput
 from antiphon.turn.truncation import truncate
 
 
@@ -151,12 +151,28 @@ def test_reasoning_goes_with_what_it_led_to() -> None:
     assert list(truncate(items, 0).items) == items[4:]
 
 
-@pytest.mark.parametrize("kind", ["shell_call", "apply_patch_call", "computer_call"])
-def test_calls_of_other_kinds_go_with_their_outputs(kind: str) -> None:
-    shell = OpaqueItem(kind, {"call_id": "s"})
-    result = OpaqueItem(f"{kind}_output", {"call_id": "s"})
+def test_calls_of_other_kinds_go_with_their_outputs() -> None:
+    shell = ShellCall(call_id="s", action={"commands": []})
+    result = ShellCallOutput(call_id="s", output=[])
     items: list[Item] = [says("user", "a"), shell, says("user", "b"), result]
     assert list(truncate(items, 0).items) == items[1:]
+
+
+def test_programs_go_with_their_outputs() -> None:
+    program = OpaqueItem("program", {"call_id": "s"})
+    result = OpaqueItem("program_output", {"call_id": "s"})
+    items: list[Item] = [says("user", "a"), program, says("user", "b"), result]
+    assert list(truncate(items, 0).items) == items[1:]
+
+
+def test_tools_that_were_declared_in_the_conversation_stay() -> None:
+    items: list[Item] = [
+        AdditionalTools(tools=[]),
+        says("user", "a"),
+        says("assistant", "b"),
+        says("user", "c"),
+    ]
+    assert list(truncate(items, 0).items) == [items[0], items[3]]
 
 
 def test_an_empty_list_stays_empty() -> None:

@@ -4,8 +4,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from antiphon.settings import CodexSettings, ModelRow, Settings, TextCalls, UpstreamSettings
-from antiphon.wiring.backends import open_routes
+from antiphon.errors import SettingsError
+from antiphon.service.claim import TurnDeadlines
+from antiphon.service.limits import Limits
+from antiphon.settings import CodexSettings, LocalSettings, ModelRow, Settings, TextCalls, UpstreamSettings
+from antiphon.wiring.backends import Opening, make_endpoint, open_routes
 
 
 async def text_calls_of(*upstreams: UpstreamSettings) -> dict[str, TextCalls]:
@@ -31,6 +34,30 @@ async def test_an_upstream_may_say_otherwise_and_a_model_too() -> None:
     assert await text_calls_of(quiet) == {"a": "off"}
 
 
+async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_read() -> None:
+    models = ("a", ModelRow("b", describe_tools=False), ModelRow("c", text_calls="off"))
+    row = UpstreamSettings(base_url="http://localhost:1/v1", describe_tools=True, models=models)
+    assert await text_calls_of(row) == {"a": "auto", "b": "auto", "c": "hermes"}
+    a, b, c = Opening(Settings(upstreams=(row,))).routes
+    assert a.backend is c.backend
+    assert a.backend.features()["function_tools"].level == "emulated"
+    assert b.backend.features()["function_tools"].level == "native"
+    quiet = UpstreamSettings(
+        base_url="http://localhost:1/v1", models=("a", ModelRow("b", describe_tools=True))
+    )
+    levels = [
+        route.backend.features()["function_tools"].level
+        for route in Opening(Settings(upstreams=(quiet,))).routes
+    ]
+    assert levels == ["native", "emulated"]
+
+
+def test_tools_are_described_in_chat_completions_only() -> None:
+    row = UpstreamSettings(kind="anthropic", describe_tools=True, models=("a",))
+    with pytest.raises(SettingsError, match="'describe_tools' is for chat completions"):
+        Opening(Settings(upstreams=(row,)))
+
+
 async def test_codex_is_served_instead_of_the_embedded_model() -> None:
     models = ("codex", ModelRow("big", upstream="gpt-5"))
     settings = Settings(codex=CodexSettings(enabled=True, models=models))
@@ -42,3 +69,75 @@ async def test_codex_is_served_instead_of_the_embedded_model() -> None:
         ]
     assert settings.model_names == ["codex", "big"]
     assert not settings.serves_local_model
+
+
+def upstream(*models: str | ModelRow, name: str = "", api_key: str = "") -> UpstreamSettings:
+    return UpstreamSettings(name=name, base_url="http://localhost:1/v1", models=models, api_key=api_key)
+
+
+def test_a_row_brings_its_limits_and_its_deadlines() -> None:
+    row = ModelRow(
+        "m",
+        max_concurrent=3,
+        queue_timeout=1.0,
+        requests_per_minute=60,
+        first_byte_timeout=5.0,
+        answer_timeout=6.0,
+        total_timeout=7.0,
+    )
+    (route,) = Opening(Settings(upstreams=(upstream(row),))).routes
+    assert route.limits == Limits(max_concurrent=3, queue_timeout=1.0, requests_per_minute=60)
+    assert route.deadlines == TurnDeadlines(first_byte=5.0, answer=6.0, total=7.0)
+
+
+def test_a_plain_row_has_neither() -> None:
+    (route,) = Opening(Settings(upstreams=(upstream("m"),))).routes
+    assert not route.limits.any
+    assert route.deadlines is None
+
+
+def test_the_connections_wait_as_long_as_the_most_patient_model_and_the_others_are_cut_short() -> None:
+    row = upstream(
+        "usual", ModelRow("slow", first_byte_timeout=900.0), ModelRow("quick", first_byte_timeout=5.0)
+    )
+    assert make_endpoint(row, 10.0).deadlines.first_byte == 900.0
+    assert make_endpoint(row, 10.0).deadlines.total == 3600.0
+    routes = Opening(Settings(upstreams=(row,))).routes
+    assert [route.deadlines for route in routes] == [
+        TurnDeadlines(first_byte=300.0),
+        TurnDeadlines(first_byte=900.0),
+        TurnDeadlines(first_byte=5.0),
+    ]
+
+
+def test_what_was_made_from_the_same_is_taken_over_and_the_rest_is_left() -> None:
+    first = Opening(
+        Settings(upstreams=(upstream("a"), upstream("b", api_key="old"), upstream("c", name="c")))
+    )
+    again = Opening(
+        Settings(upstreams=(upstream("a", "z"), upstream("b", api_key="new"), upstream("c", name="c"))),
+        first.made,
+    )
+    a, b, c = (made.backend for made in first.made)
+    assert [route.backend for route in again.routes if route.model in "az"] == [a, a]
+    assert again.made[1].backend is not b
+    assert again.made[2].backend is c
+    assert [made.backend for made in again.left] == [b]
+
+
+def test_two_rows_that_are_the_same_are_two_backends() -> None:
+    settings = Settings(upstreams=(upstream("a"), upstream("a")))
+    first = Opening(settings)
+    again = Opening(settings, first.made)
+    assert len({id(route.backend) for route in first.routes}) == 2
+    assert [made.backend for made in again.made] == [made.backend for made in first.made]
+
+
+def test_the_embedded_model_and_codex_live_on_when_upstreams_change() -> None:
+    local, codex = LocalSettings(enabled=True), CodexSettings(enabled=True)
+    first = Opening(Settings(local=local, codex=codex))
+    again = Opening(Settings(local=local, codex=codex, upstreams=(upstream("m"),)), first.made)
+    assert not again.left
+    assert {id(made.backend) for made in first.made} < {id(made.backend) for made in again.made}
+    other = CodexSettings(enabled=True, turns=9)
+    assert len(Opening(Settings(local=local, codex=other), first.made).left) == 1

@@ -5,8 +5,10 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from antiphon.backends.features import Features
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.context import TurnRequest
+from antiphon.turn.demands import Demand
 
 
 class ModelInfo(Struct, frozen=True):
@@ -19,6 +21,11 @@ class ModelInfo(Struct, frozen=True):
 
 class PreparedTurn(Protocol):
     """A turn translated into a backend's own terms, before anything was sent."""
+
+    @property
+    def unenforced(self) -> frozenset[Demand]:
+        """What the model is only asked for: nothing holds it to it, so its answer must be checked."""
+        ...
 
     @property
     def downgrades(self) -> tuple[str, ...]:
@@ -42,6 +49,20 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """How logs and errors call it."""
+        ...
+
+    @property
+    def natives(self) -> frozenset[str]:
+        """The tool types that it takes as they are declared. All others become functions (`turn/guises/`)
+        before it sees them, and so do their calls and outputs in the history."""
+        ...
+
+    def features(self) -> Features:
+        """What it serves, and how."""
+        ...
+
+    async def context_window(self, model: str) -> int | None:
+        """How many tokens this model takes, as its server says; None if that cannot be found out."""
         ...
 
     def prepare(self, turn: TurnRequest) -> PreparedTurn:

@@ -199,6 +199,20 @@ class Exchange:
         return self._endpoint.backoff * 2**self._attempt * (0.5 + self._chance() / 2)
 
 
+async def fetch(upstream: Upstream, request: bytes, patience: float) -> bytes:
+    """The whole body of the answer to a small question, asked once; raises `BackendError`."""
+    exchange = Exchange(upstream, request, patience=patience, retries=0)
+    body = None
+    try:
+        while not await exchange.opened():
+            pass
+        while (body := await exchange.body()) is None:
+            pass
+        return body
+    finally:
+        exchange.close(whole=body is not None)
+
+
 def _abort_late(task: "asyncio.Task[Connection]") -> None:
     """Cut a connection that came after nobody wanted it any more."""
     if not task.cancelled() and task.exception() is None:

@@ -62,8 +62,9 @@ class Upstream:
         )
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """A whole request."""
-        line = f"{method} {self._path}/{path} HTTP/1.1\r\n".encode()
+        """A whole request. A path with a slash in front is below the server's root, not the API's."""
+        below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
+        line = f"{method} {below}{path} HTTP/1.1\r\n".encode()
         return b"%b%bcontent-length: %d\r\n\r\n%b" % (line, self._head, len(body), body)
 
     async def check(self, answer: Answer) -> None:

@@ -7,16 +7,19 @@ server's own refusal reaches the caller.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
+import msgspec
 from msgspec import Struct
 
+from antiphon.backends.features import FUNCTIONS
 from antiphon.errors import SettingsError
 from antiphon.protocol.requests import Effort
+from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from antiphon.settings import TextCalls
 
-Dialect = Literal["chat_completions"]
+Dialect = Literal["chat_completions", "anthropic_messages", "gemini", "responses"]
 Hint = Literal["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"]
 
 ALL_EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -38,6 +41,11 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     parallel_tool_calls: bool = True
     strict_tools: bool = False
     """Whether `strict` is understood in a tool."""
+    tools: Literal["sent", "prompt"] = "sent"
+    """`prompt`: the model's template shows no tools, so they are described in the system message."""
+    grammars: Literal["vllm", "llama.cpp", "llguidance"] | None = None
+    """How the whole answer is held to a grammar: vLLM's `structured_outputs`, llama.cpp's `grammar` in its
+    own notation, or in Lark where it was built with llguidance."""
     json_schema: bool = True
     json_object: bool = True
     logprobs: bool = True
@@ -47,8 +55,12 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`reasoning` is an object with the member `effort`."""
     thinking_switch: bool = False
     """Whether effort `none` is said as ``thinking: {"type": "disabled"}``."""
-    replay_reasoning: Literal["reasoning_content", "reasoning"] | None = None
-    """The field in which an assistant message takes its own reasoning back."""
+    replay_reasoning: Literal["reasoning_content", "reasoning", "item"] | None = None
+    """The field in which an assistant message takes its own reasoning back; or it is an `item` of its own."""
+    sealed_reasoning: bool = False
+    """Whether it seals its reasoning if asked to (`include`), and takes that back."""
+    obfuscates: bool = False
+    """Whether it pads the events of a stream unless asked not to."""
     think_tags: tuple[str, str] | None = ("<think>", "</think>")
     """Tags around reasoning at the start of the answer's text, where the server does not part the two."""
     think_open: bool = False
@@ -60,9 +72,34 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     verbosity: bool = False
     hints: frozenset[Hint] = frozenset()
     """Parameters without an effect on the answer that are passed on."""
+    prompt_cache: Literal["automatic", "marked"] | None = None
+    """Whether breakpoints of the prompt cache are sent: also two of our own, or the caller's only."""
 
 
 _PLAIN = Quirks()
+
+
+class WindowSource(Struct, frozen=True):
+    """Where a server tells how many tokens its models take (`context_window.py` reads it).
+
+    `path` is below the API root. One that begins with `/` is below the server's, the same without `/v1`.
+    """
+
+    path: str = "models"
+    members: tuple[str, ...] = (
+        "max_model_len",  # vLLM, SGLang
+        "context_window",  # Groq
+        "top_provider.context_length",  # OpenRouter: of the provider that it would choose
+        "context_length",  # OpenRouter, Together
+        "max_context_length",  # Mistral
+        "meta.n_ctx",  # llama.cpp
+    )
+    """Members of the model, dotted, best first."""
+    form: Literal["list", "object", "show"] = "list"
+    """A list of models, an object about the only one, or what Ollama shows about one that is named."""
+
+
+_LISTED = WindowSource()
 
 
 class EndpointKind(Struct, frozen=True, kw_only=True):
@@ -74,10 +111,17 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     quirks: Quirks = _PLAIN
     text_calls: TextCalls = "off"
     """How its models write tool calls as text, where the server does not read them."""
+    natives: frozenset[str] = FUNCTIONS
+    """The tool types that it takes as they are declared; all others are shown to it as functions."""
+    windows: tuple[WindowSource, ...] = (_LISTED,)
+    """Where its models' context windows are told; the first that knows is believed."""
 
 
 _BASE_URL = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 _ON_PREMISES: tuple[Effort, ...] = ("none", "low", "medium", "high")
+_ALL_HINTS: frozenset[Hint] = frozenset(get_args(Hint))
+_CLIENT_TOOLS = frozenset({"function", "custom", "namespace", *CLIENT_TOOLS})
+_HOSTED_TOOLS = HOSTED_TOOLS - {"programmatic_tool_calling"}
 
 ENDPOINTS: Mapping[str, EndpointKind] = {
     # Any server of which nothing is known. Many reject unknown fields, so no hint and no replay.
@@ -109,6 +153,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
             # vLLM renamed reasoning_content (vllm#27755) and does not read the old name back (vllm#38488).
             replay_reasoning="reasoning",
             audio=True,
+            grammars="vllm",
             hints=frozenset({"user"}),
         ),
     ),
@@ -116,6 +161,9 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:11434/v1",
         api_key_env="OLLAMA_API_KEY",
         text_calls="auto",
+        # What it was loaded with; else what it will be loaded with, if its Modelfile says so. What else
+        # decides, a variable of the server and the memory of its GPU, is told nowhere.
+        windows=(WindowSource("/api/ps", ("context_length",)), WindowSource("/api/show", form="show")),
         quirks=Quirks(
             tool_choice="asked",  # neither field is read: see ChatCompletionRequest in ollama's openai.go
             parallel_tool_calls=False,
@@ -128,17 +176,23 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:8080/v1",
         api_key_env="LLAMA_API_KEY",
         text_calls="auto",
+        windows=(WindowSource("/props", ("default_generation_settings.n_ctx",), form="object"), _LISTED),
         quirks=Quirks(
             tool_choice="required",  # an object silently means auto (llama.cpp#26535)
             efforts=_ON_PREMISES,
             replay_reasoning="reasoning_content",
             audio=True,
+            grammars="llama.cpp",
         ),
     ),
     "lm-studio": EndpointKind(
         base_url="http://localhost:1234/v1",
         api_key_env="LM_API_TOKEN",
         text_calls="auto",
+        windows=(
+            WindowSource("/api/v1/models", ("loaded_instances.*.config.context_length",)),
+            WindowSource("/api/v0/models", ("loaded_context_length",)),
+        ),
         quirks=Quirks(
             tool_choice="required",  # an object is refused (lmstudio-bug-tracker#670)
             parallel_tool_calls=False,
@@ -207,6 +261,87 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
             logprobs=False,  # an integer there, and answered in another shape
         ),
     ),
+    "anthropic": EndpointKind(
+        base_url="https://api.anthropic.com",
+        api_key_env="ANTHROPIC_API_KEY",
+        dialect="anthropic_messages",
+        windows=(WindowSource("/v1/models?limit=1000", ("max_input_tokens",)),),
+        # What differs between its models is in anthropic_messages/models.py.
+        quirks=Quirks(
+            strict_tools=True,
+            logprobs=False,
+            efforts=ALL_EFFORTS,
+            think_tags=None,
+            files="url",
+            hints=frozenset({"user", "safety_identifier", "service_tier"}),
+            prompt_cache="automatic",
+        ),
+    ),
+    "gemini": EndpointKind(
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        api_key_env="GEMINI_API_KEY",
+        dialect="gemini",
+        windows=(WindowSource("models?pageSize=1000", ("inputTokenLimit",)),),
+        # What differs between its models is in gemini/models.py.
+        quirks=Quirks(
+            parallel_tool_calls=False,
+            strict_tools=True,
+            efforts=ALL_EFFORTS,
+            think_tags=None,
+            files="url",
+            audio=True,
+            hints=frozenset({"service_tier"}),
+        ),
+    ),
+    "openai-responses": EndpointKind(
+        base_url="https://api.openai.com/v1",
+        api_key_env="OPENAI_API_KEY",
+        dialect="responses",
+        natives=_CLIENT_TOOLS | _HOSTED_TOOLS,
+        quirks=Quirks(
+            strict_tools=True,
+            efforts=ALL_EFFORTS,
+            sealed_reasoning=True,  # bound to the item's id, and refused under another
+            obfuscates=True,
+            files="url",
+            verbosity=True,
+            hints=_ALL_HINTS,
+            prompt_cache="marked",
+        ),
+    ),
+    # Any server of which nothing is known, but that it has /responses: functions only.
+    "responses": EndpointKind(
+        base_url="http://localhost:8000/v1", dialect="responses", quirks=Quirks(replay_reasoning="item")
+    ),
+    "vllm-responses": EndpointKind(
+        base_url="http://localhost:8000/v1",
+        api_key_env="VLLM_API_KEY",
+        dialect="responses",
+        quirks=Quirks(
+            tool_choice="required",
+            efforts=_ON_PREMISES,
+            replay_reasoning="item",  # vllm#28248
+            hints=frozenset({"user"}),
+        ),
+    ),
+    "antiphon": EndpointKind(
+        base_url="http://localhost:8080/v1",
+        api_key_env="ANTIPHON_API_KEY",
+        dialect="responses",
+        natives=_CLIENT_TOOLS,
+        windows=(WindowSource("models?client_version=0.0.0", ("context_window",)),),
+        quirks=Quirks(
+            strict_tools=True,
+            efforts=ALL_EFFORTS,
+            replay_reasoning="item",
+            sealed_reasoning=True,
+            files="url",
+            audio=True,
+            verbosity=True,
+            hints=_ALL_HINTS,
+            prompt_cache="marked",
+        ),
+    ),
 }
 
 
@@ -234,6 +369,7 @@ class Endpoint:
     api_key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     quirks: Quirks = _PLAIN
+    natives: frozenset[str] = FUNCTIONS
     deadlines: Deadlines = Deadlines()
     retries: int = 2
     backoff: float = 0.25
@@ -271,4 +407,21 @@ def endpoint_kind(kind: str) -> EndpointKind:
 def default_endpoint(kind: str, base_url: str = "") -> Endpoint:
     """An endpoint as its row has it; `dataclasses.replace` gives it a name, a key and other limits."""
     row = endpoint_kind(kind)
-    return Endpoint(name=kind, kind=kind, base_url=(base_url or row.base_url).rstrip("/"), quirks=row.quirks)
+    return Endpoint(
+        name=kind,
+        kind=kind,
+        base_url=(base_url or row.base_url).rstrip("/"),
+        quirks=row.quirks,
+        natives=row.natives,
+    )
+
+
+def describing(endpoint: Endpoint) -> Endpoint:
+    """The same for models whose templates show no tools; only chat completions need that, and know of it."""
+    dialect = endpoint_kind(endpoint.kind).dialect
+    if dialect != "chat_completions":
+        raise SettingsError(
+            f"The upstream '{endpoint.name}' shows tools to its models by itself: 'describe_tools' is for "
+            f"chat completions, and it speaks {dialect}."
+        )
+    return replace(endpoint, quirks=msgspec.structs.replace(endpoint.quirks, tools="prompt"))

@@ -5,12 +5,17 @@ from contextlib import aclosing
 from typing import Protocol
 
 from antiphon.backends.base import ModelInfo
+from antiphon.backends.features import FEATURES, FUNCTIONS, NATIVE, Features
 from antiphon.errors import BackendError
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
+from antiphon.turn.demands import Demand
 
 Step = Sequence[Chunk] | BackendError
 """A batch of chunks (an empty one is a heartbeat), or an error to raise at this point."""
+
+
+_EVERYTHING: Features = dict.fromkeys(FEATURES, NATIVE)
 
 
 class Play(Protocol):
@@ -25,19 +30,27 @@ Script = Sequence[Step] | Play
 class ScriptedTurn:
     """One turn that will be played."""
 
-    def __init__(self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]]) -> None:
+    def __init__(
+        self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]], unenforced: frozenset[Demand]
+    ) -> None:
         self.downgrades: tuple[str, ...] = ()
+        self.unenforced = unenforced
         self.chunks = steps
 
 
 class ScriptedBackend:
     """Plays the first script for the first turn, and so on; the last one again for every further turn.
 
-    `turns` holds what it was asked, in order.
+    `turns` holds what it was asked, in order. What it does not enforce is checked by whoever asks.
     """
 
     def __init__(
-        self, *scripts: Script, name: str = "scripted", models: Sequence[str] = ("scripted",)
+        self,
+        *scripts: Script,
+        name: str = "scripted",
+        models: Sequence[str] = ("scripted",),
+        unenforced: frozenset[Demand] = frozenset(),
+        features: Features = _EVERYTHING,
     ) -> None:
         if not scripts:
             raise ValueError("A scripted backend needs a script; see ScriptedBackend.saying.")
@@ -46,17 +59,32 @@ class ScriptedBackend:
         self.closed = False
         self._scripts = scripts
         self._models = models
+        self._unenforced = unenforced
+        self._features = features
 
     @classmethod
     def saying(cls, *words: str) -> "ScriptedBackend":
         """A backend that always gives this answer, one delta for each argument."""
         return cls([*([TextDelta(word)] for word in words), [Finished("stop")]])
 
+    @property
+    def natives(self) -> frozenset[str]:
+        """Functions only."""
+        return FUNCTIONS
+
+    def features(self) -> Features:
+        """Whatever its script says, it says natively, unless it was made otherwise."""
+        return self._features
+
+    async def context_window(self, model: str) -> int | None:
+        """A script has none."""
+        return None
+
     def prepare(self, turn: TurnRequest) -> ScriptedTurn:
         """Note the turn; its script is the next one."""
         script = self._scripts[min(len(self.turns), len(self._scripts) - 1)]
         self.turns.append(turn)
-        return ScriptedTurn(lambda: _play(script, turn))
+        return ScriptedTurn(lambda: _play(script, turn), self._unenforced)
 
     async def models(self) -> Sequence[ModelInfo]:
         """The names that were given."""

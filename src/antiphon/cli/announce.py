@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from antiphon.cli.banner import Banner
 from antiphon.cli.log import configure_logging
 from antiphon.cli.terminal import output
-from antiphon.cli.upstreams import offered_models
-from antiphon.errors import AntiphonError
+from antiphon.cli.upstreams import check_rows, offered_models
+from antiphon.errors import AntiphonError, SettingsError
 from antiphon.server.app import App
-from antiphon.server.process import drain_on_signals, spare_collector
+from antiphon.server.process import drain_on_signals, reload_on_signal, spare_collector
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
+from antiphon.wiring.live import LiveRoutes, reloaded
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +40,31 @@ class AnnouncedApp:
     settings: Settings
     banner: Banner
     ticket: Ticket
+    read: Callable[[], Settings]
+    """Reads the settings again, as they were read at the start."""
     _announcement: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __call__(self) -> App:
         """The application of one worker; logging starts anew in each."""
         configure_logging(self.settings.server.log_level)
-        return build_app(self.settings, on_started=self._started)
+        live = LiveRoutes(self.settings)
+        return build_app(self.settings, live=live, on_started=partial(self._started, live))
 
-    def _started(self, app: App) -> None:
-        drain_on_signals(self.settings.server.drain, app)
+    def reread(self) -> bool:
+        """Let workers to come start with the settings as they are now, if those are good."""
+        try:
+            settings = self.read()
+            check_rows(settings)
+        except SettingsError as error:
+            logger.error("the settings were not reloaded, everything stays as it was: %s", error.message)
+            return False
+        self.settings = reloaded(self.settings, settings)
+        return True
+
+    def _started(self, live: LiveRoutes, app: App) -> None:
+        server = self.settings.server
+        drain_on_signals(server.drain, app)
+        reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
         spare_collector()
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to name its models must not hold up the start.

@@ -13,7 +13,7 @@ from antiphon.cli.weights import ensure_weights, local_name, require_engine
 from antiphon.embedded import Antiphon
 from antiphon.errors import SettingsError
 from antiphon.protocol.content import JsonObject
-from antiphon.service.router import WILDCARD
+from antiphon.service.names import is_pattern
 from antiphon.settings import Settings
 
 
@@ -95,5 +95,5 @@ def prepare_model(settings: Settings, model: str | None) -> str | None:
 
 def _configured_model(settings: Settings) -> str | None:
     """The first name in the settings, else the embedded model; None if every name is passed through."""
-    named = (name for name in settings.model_names if name != WILDCARD)
+    named = (name for name in settings.model_names if not is_pattern(name))
     return next(named, LOCAL_ALIAS if settings.serves_local_model else None)

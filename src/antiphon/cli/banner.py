@@ -13,7 +13,7 @@ from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.options import LOCAL_ALIAS
 from antiphon.cli.remote import API_KEY
 from antiphon.cli.weights import local_name
-from antiphon.service.router import WILDCARD
+from antiphon.service.names import WILDCARD, is_pattern
 from antiphon.settings import Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path
 from antiphon.wiring.profiles import make_profiles
@@ -93,7 +93,7 @@ class Banner:
 
     def _named_models(self) -> list[str]:
         local = [LOCAL_ALIAS] if self.settings.serves_local_model else []
-        return [name for name in (*self.settings.model_names, *local) if name != WILDCARD]
+        return [name for name in (*self.settings.model_names, *local) if not is_pattern(name)]
 
     def _curl(self) -> str:
         model = next(iter([*self._named_models(), *self.offered]), "MODEL")

@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 
 from antiphon.backends.local.weights import CATALOGUE
+from antiphon.cli.model_capabilities import command as capabilities
 from antiphon.cli.options import CONFIG_OPTION
 from antiphon.cli.terminal import output
 from antiphon.cli.weights import ensure_weights
@@ -15,14 +16,18 @@ from antiphon.wiring import models_folder
 
 @click.group("model")
 def command() -> None:
-    """List and fetch the weights of the embedded model.
+    """Tell what a model can do; fetch weights for the embedded one.
 
     \b
     Examples:
+      antiphon model capabilities local
       antiphon model list
       antiphon model fetch
       antiphon model fetch qwen2.5-coder-1.5b
     """
+
+
+command.add_command(capabilities)
 
 
 @command.command("list")

@@ -13,13 +13,11 @@ from typing import Any
 import click
 
 from antiphon.backends.registry import ENDPOINTS
-from antiphon.service.router import WILDCARD
+from antiphon.service.names import LOCAL_ALIAS, WILDCARD
 from antiphon.settings import Settings, UpstreamSettings, load_settings
 
 UPSTREAM_KEY = "ANTIPHON_UPSTREAM_KEY"
 LEVELS = ("debug", "info", "warning", "error")
-LOCAL_ALIAS = "local"
-"""The name under which the embedded model always answers."""
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]

@@ -19,14 +19,16 @@ COMMANDS = {
     "serve": "Serve the Responses API over HTTP.",
     "ask": "Ask a model one question.",
     "chat": "Talk with a model in the terminal.",
+    "codex": "Run Codex on any model.",
     "execute": "Have the agent do one thing.",
     "agent": "Run agents in the background; list, follow and cancel them.",
     "ddr": "Keep design documents.",
     "doctor": "Check the installation and say what to do.",
+    "conformance": "Check whether a Responses server keeps to the protocol.",
     "responses": "List, show, delete and export stored responses.",
     "keys": "Make, list and revoke API keys.",
     "db": "Migrate, look at and vacuum the database.",
-    "model": "List and fetch the weights of the embedded model.",
+    "model": "Tell what a model can do; fetch weights for the embedded one.",
 }
 """Every command in the order of the help, with its one line there."""
 

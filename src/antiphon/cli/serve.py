@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +90,8 @@ def command(**values: Any) -> None:
     """Serve the Responses API over HTTP.
 
     Without options: on http://127.0.0.1:8080 with the embedded model. SIGTERM and Ctrl-C end the server
-    when the open answers are done. Keys for clients are made with `antiphon keys create`, or set in
-    antiphon.toml or ANTIPHON_SERVER__API_KEYS.
+    when the open answers are done; SIGHUP lets it read its models again, and no answer is cut off. Keys for
+    clients are made with `antiphon keys create`, or set in antiphon.toml or ANTIPHON_SERVER__API_KEYS.
 
     \b
     Examples:
@@ -99,14 +100,15 @@ def command(**values: Any) -> None:
       antiphon serve --upstream http://localhost:8000/v1 --upstream-kind vllm
       antiphon serve --config antiphon.toml --log-level debug
     """
-    settings = ServeOptions(**values).load_to_serve()
+    options = ServeOptions(**values)
+    settings = options.load_to_serve()
     configure_logging(settings.server.log_level)
     _check(settings)
     with bind(settings.server.host, settings.server.port) as listener:
         weights = _prepare_local(settings)
         _listen(listener)
         banner = Banner(settings, port=listener.getsockname()[1], weights=weights)
-        _serve(settings, listener, banner)
+        _serve(settings, listener, banner, options.load_to_serve)
 
 
 def _check(settings: Settings) -> None:
@@ -142,12 +144,12 @@ def _listen(listener: socket.socket) -> None:
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
 
 
-def _serve(settings: Settings, listener: socket.socket, banner: Banner) -> None:
+def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Callable[[], Settings]) -> None:
     server = settings.server
     ticket: Ticket = (
         multiprocessing.get_context("spawn").Semaphore(1) if server.workers > 1 else threading.Semaphore(1)
     )
-    app = AnnouncedApp(settings, banner, ticket)
+    app = AnnouncedApp(settings, banner, ticket, read)
     try:
         serve(
             app,
@@ -156,6 +158,7 @@ def _serve(settings: Settings, listener: socket.socket, banner: Banner) -> None:
             drain=server.drain,
             log_level=server.log_level,
             max_message=server.max_body,
+            reread=app.reread,
         )
     except SystemExit:  # uvicorn's way to say that the application did not start; its log says why
         raise Failure("The server could not start.") from None

@@ -1,42 +1,42 @@
 """Items as a person reads them: who, and what."""
 
 from collections.abc import Iterable
-from typing import assert_never
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from antiphon.cli.terminal import harmless
+from antiphon.protocol.call_items import is_call, is_output
 from antiphon.protocol.items import (
     Compaction,
     CompactionTrigger,
     CustomToolCall,
-    CustomToolCallOutput,
     FunctionCall,
-    FunctionCallOutput,
     Item,
     ItemReference,
     Message,
-    OpaqueItem,
     Reasoning,
 )
-from antiphon.turn.transcript import words
+from antiphon.protocol.stored_items import item_to_text, item_type
+from antiphon.protocol.tool_items import AdditionalTools
+from antiphon.turn.guises.outputs import call_output, tool_names
+from antiphon.turn.transcript import call_text, kind_of_call, words
 
 SEALED = "(sealed)"
 
 
 def said(item: Item) -> tuple[str, str]:
     """Who said it, and what: `user`, `assistant`, `call NAME`, `output`, `reasoning`, …"""
+    if is_call(item):
+        named = item.name if isinstance(item, FunctionCall | CustomToolCall) else kind_of_call(item)
+        return f"call {named}", call_text(item)
+    if is_output(item):
+        return "output", words(call_output(item))
     match item:
         case Message():
             return item.role, words(item.content)
-        case FunctionCall():
-            return f"call {item.name}", item.arguments
-        case CustomToolCall():
-            return f"call {item.name}", item.input
-        case FunctionCallOutput() | CustomToolCallOutput():
-            return "output", words(item.output)
+        case AdditionalTools():
+            return "tools", ", ".join(tool_names(item.tools))
         case Reasoning():
             return "reasoning", _thoughts(item)
         case ItemReference():
@@ -45,10 +45,8 @@ def said(item: Item) -> tuple[str, str]:
             return "compaction", SEALED
         case CompactionTrigger():
             return "compaction trigger", ""
-        case OpaqueItem():
-            return item.type, msgspec.json.encode(item.body).decode()
         case _:
-            assert_never(item)
+            return item_type(item), item_to_text(item)
 
 
 def print_transcript(items: Iterable[Item], console: Console) -> None:

@@ -1,21 +1,18 @@
 """Events: what a client hears. One class per wire type; the machine numbers them, nobody else.
 
-`EVENT_TYPES` maps a wire type to its class, for readers of streams.
+`EVENT_TYPES` maps a wire type to its class, for readers of streams. Those about a server's own tools are in
+`hosted_events.py`.
 """
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.protocol.content import Logprob, OutputText, ReasoningText, Refusal, SummaryText
+from antiphon.protocol.event_base import Event
+from antiphon.protocol.hosted_events import HostedEvent
 from antiphon.protocol.items import OutputItem
 from antiphon.protocol.response import Response
-
-
-class Event(Struct, tag_field="type", frozen=True, gc=False):
-    """What every event has: its type and its number."""
-
-    sequence_number: int
 
 
 class ResponseCreated(Event, tag="response.created", frozen=True):
@@ -93,7 +90,7 @@ class OutputTextDelta(Event, tag="response.output_text.delta", frozen=True):
     output_index: int
     content_index: int
     delta: str
-    logprobs: list[Logprob] = []
+    logprobs: list[Logprob] = field(default_factory=list)
 
 
 class OutputTextDone(Event, tag="response.output_text.done", frozen=True):
@@ -103,7 +100,7 @@ class OutputTextDone(Event, tag="response.output_text.done", frozen=True):
     output_index: int
     content_index: int
     text: str
-    logprobs: list[Logprob] = []
+    logprobs: list[Logprob] = field(default_factory=list)
 
 
 class OutputTextAnnotationAdded(Event, tag="response.output_text.annotation.added", frozen=True):
@@ -220,6 +217,50 @@ class CustomToolCallInputDone(Event, tag="response.custom_tool_call_input.done",
     input: str
 
 
+class ShellCallCommandAdded(Event, tag="response.shell_call_command.added", frozen=True):
+    """A command of a shell call begins; these events name no item."""
+
+    output_index: int
+    command_index: int
+    command: str
+
+
+class ShellCallCommandDelta(Event, tag="response.shell_call_command.delta", frozen=True):
+    """A piece of a command."""
+
+    output_index: int
+    command_index: int
+    delta: str
+
+
+class ShellCallCommandDone(Event, tag="response.shell_call_command.done", frozen=True):
+    """A command is whole."""
+
+    output_index: int
+    command_index: int
+    command: str
+
+
+class ApplyPatchCallOperationDiffDelta(
+    Event, tag="response.apply_patch_call_operation_diff.delta", frozen=True
+):
+    """A piece of a patch."""
+
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class ApplyPatchCallOperationDiffDone(
+    Event, tag="response.apply_patch_call_operation_diff.done", frozen=True
+):
+    """The whole patch."""
+
+    item_id: str
+    output_index: int
+    diff: str
+
+
 class CompactionCompacting(Event, tag="response.compaction.compacting", frozen=True):
     """The compaction that a trigger asked for is being written; what it says stays sealed."""
 
@@ -249,7 +290,9 @@ class Keepalive(Event, tag="keepalive", frozen=True):
 TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed
 
 EVENT_TYPES: dict[str, type[Event]] = {
-    str(kind.__struct_config__.tag): kind for kind in Event.__subclasses__()
+    str(kind.__struct_config__.tag): kind
+    for kind in (*Event.__subclasses__(), *HostedEvent.__subclasses__())
+    if kind is not HostedEvent
 }
 TERMINAL_TYPES = frozenset(
     str(kind.__struct_config__.tag) for kind in (ResponseCompleted, ResponseIncomplete, ResponseFailed)

@@ -9,16 +9,9 @@ from typing import Any, Literal
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
+from antiphon.protocol.call_items import CallItem, OutputOfCall, is_call, is_output
 from antiphon.protocol.content import InputText, MessagePart, OutputText
-from antiphon.protocol.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    OpaqueItem,
-)
+from antiphon.protocol.items import Item, Message, OpaqueItem
 from antiphon.protocol.stored_items import item_id
 
 
@@ -44,13 +37,13 @@ def list_items(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
 
 def shown(item: Item) -> Any:
     """The wire form of one stored item."""
+    if is_call(item) or is_output(item):
+        return replace(item, status=_status(item))
     match item:
         case OpaqueItem():
             return item.body
         case Message():
             return replace(item, content=_as_parts(item), status=_status(item))
-        case FunctionCall() | FunctionCallOutput() | CustomToolCall() | CustomToolCallOutput():
-            return replace(item, status=_status(item))
         case _:
             return item
 
@@ -63,6 +56,6 @@ def _as_parts(message: Message) -> list[MessagePart]:
     return [InputText(text=message.content)]
 
 
-def _status(item: Message | FunctionCall | FunctionCallOutput | CustomToolCall | CustomToolCallOutput) -> str:
+def _status(item: Message | CallItem | OutputOfCall) -> str:
     """What came from a caller is whole."""
     return "completed" if isinstance(item.status, UnsetType) else item.status

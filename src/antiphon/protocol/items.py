@@ -16,9 +16,31 @@ from antiphon.protocol.content import (
     ReasoningText,
     SummaryText,
 )
+from antiphon.protocol.hosted_items import (
+    CodeInterpreterCall,
+    FileSearchCall,
+    ImageGenerationCall,
+    McpApprovalRequest,
+    McpCall,
+    McpListTools,
+    WebSearchCall,
+)
+from antiphon.protocol.tool_items import (
+    AdditionalTools,
+    ApplyPatchCall,
+    ApplyPatchCallOutput,
+    ComputerCall,
+    ComputerCallOutput,
+    ItemStatus,
+    LocalShellCall,
+    LocalShellCallOutput,
+    ShellCall,
+    ShellCallOutput,
+    ToolSearchCall,
+    ToolSearchOutput,
+)
 
 Role = Literal["user", "assistant", "system", "developer"]
-ItemStatus = Literal["in_progress", "completed", "incomplete"]
 ToolOutput = str | list[InputText | InputImage | InputFile]
 
 
@@ -121,6 +143,11 @@ class OpaqueItem(Struct, frozen=True):
     body: JsonObject
 
 
+ClientCall = ToolSearchCall | ApplyPatchCall | ShellCall | LocalShellCall | ComputerCall
+"""Calls, besides functions and custom tools, that the client answers."""
+ClientOutput = (
+    ToolSearchOutput | ApplyPatchCallOutput | ShellCallOutput | LocalShellCallOutput | ComputerCallOutput
+)
 TypedItem = (
     Message
     | FunctionCall
@@ -131,56 +158,62 @@ TypedItem = (
     | Compaction
     | CompactionTrigger
     | ItemReference
+    | AdditionalTools
+    | ToolSearchCall
+    | ApplyPatchCall
+    | ShellCall
+    | LocalShellCall
+    | ComputerCall
+    | ToolSearchOutput
+    | ApplyPatchCallOutput
+    | ShellCallOutput
+    | LocalShellCallOutput
+    | ComputerCallOutput
+    | WebSearchCall
+    | FileSearchCall
+    | CodeInterpreterCall
+    | ImageGenerationCall
+    | McpListTools
+    | McpCall
+    | McpApprovalRequest
 )
 Item = TypedItem | OpaqueItem
-OutputItem = Message | FunctionCall | CustomToolCall | Reasoning | Compaction
-
-TYPED_ITEMS = frozenset(
-    {
-        "message",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "reasoning",
-        "compaction",
-        "compaction_trigger",
-        "item_reference",
-    }
+OutputItem = (
+    Message
+    | FunctionCall
+    | CustomToolCall
+    | Reasoning
+    | Compaction
+    | ToolSearchCall
+    | ToolSearchOutput
+    | ApplyPatchCall
+    | ShellCall
+    | LocalShellCall
+    | ComputerCall
+    | WebSearchCall
+    | FileSearchCall
+    | CodeInterpreterCall
+    | ImageGenerationCall
+    | McpListTools
+    | McpCall
+    | McpApprovalRequest
 )
 
-RECEIPT_ITEMS = frozenset(
-    {
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "tool_search_call",
-    }
+ITEM_TYPES: dict[str, type[TypedItem]] = {
+    str(kind.__struct_config__.tag): kind for kind in TypedItem.__args__
+}
+
+RECEIPTS = (
+    WebSearchCall,
+    FileSearchCall,
+    CodeInterpreterCall,
+    ImageGenerationCall,
+    McpListTools,
+    McpApprovalRequest,
 )
 """Records of finished hosted work: the message that follows them already says what came of it."""
 
-BEARING_ITEMS = frozenset(
-    {
-        "additional_tools",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "computer_call",
-        "computer_call_output",
-        "configuration_update",
-        "local_shell_call",
-        "local_shell_call_output",
-        "mcp_approval_response",
-        "mcp_call",
-        "program",
-        "program_output",
-        "shell_call",
-        "shell_call_output",
-        "tool_search_output",
-    }
-)
-"""Items that carry something the model has to know; leaving one out would change the answer."""
+OPAQUE_ITEMS = frozenset({"configuration_update", "mcp_approval_response", "program", "program_output"})
+"""Items of the protocol that no model here can read; leaving one out would change the answer."""
 
-KNOWN_ITEMS = TYPED_ITEMS | RECEIPT_ITEMS | BEARING_ITEMS
+KNOWN_ITEMS = ITEM_TYPES.keys() | OPAQUE_ITEMS

@@ -107,6 +107,12 @@ def _check_exclusive(raw: RawCreate) -> None:
 
 def _check_input(raw: RawCreate) -> None:
     continues = raw.previous_response_id is not None or raw.conversation is not None
+    if raw.input is None and raw.messages is not None:
+        message = (
+            "'messages' is a parameter of POST /v1/chat/completions and POST /v1/messages, and this is "
+            "POST /v1/responses. Send the request there, or the messages as 'input'."
+        )
+        raise InvalidRequest(message, param="messages", code="wrong_endpoint")
     if not raw.input and not continues and raw.prompt is None:
         raise missing("input", "Send a string or a list of items.")
 

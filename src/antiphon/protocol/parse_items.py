@@ -8,37 +8,18 @@ import msgspec
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import (
+    ITEM_TYPES,
     KNOWN_ITEMS,
-    TYPED_ITEMS,
-    Compaction,
     CompactionTrigger,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
     Item,
-    ItemReference,
     Message,
     OpaqueItem,
-    Reasoning,
-    TypedItem,
 )
 from antiphon.protocol.parse import as_object, convert, missing
+from antiphon.protocol.parse_tool_items import TOOL_ITEM_FORMS
 
 MAX_ITEMS = 10_000
 MAX_ID = 256
-
-_TYPES: dict[str, type[TypedItem]] = {
-    "message": Message,
-    "function_call": FunctionCall,
-    "function_call_output": FunctionCallOutput,
-    "custom_tool_call": CustomToolCall,
-    "custom_tool_call_output": CustomToolCallOutput,
-    "reasoning": Reasoning,
-    "compaction": Compaction,
-    "compaction_trigger": CompactionTrigger,
-    "item_reference": ItemReference,
-}
 
 
 def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
@@ -61,9 +42,9 @@ def parse_item(value: object, path: str) -> Item:
     body = as_object(value, path)
     kind = _kind(body, path)
     body = _check_id(body, kind, path)
-    if kind in TYPED_ITEMS:
+    if kind in ITEM_TYPES:
         normal = _NORMALISE.get(kind, _as_it_is)(body, path)
-        return convert({**normal, "type": kind}, _TYPES[kind], path)
+        return convert({**normal, "type": kind}, ITEM_TYPES[kind], path)
     if kind in KNOWN_ITEMS or ":" in kind:  # `slug:type` is Open Responses' way to extend
         return OpaqueItem(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not an item type of the Responses API."
@@ -156,4 +137,5 @@ _NORMALISE = {
     "function_call_output": _output,
     "custom_tool_call_output": _output,
     "reasoning": _reasoning,
+    **TOOL_ITEM_FORMS,
 }

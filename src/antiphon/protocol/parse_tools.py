@@ -1,28 +1,41 @@
 """Tools and the tool choice, read liberally and checked: names, duplicates, schemas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, cast
 
 import jsonschema_rs
+from msgspec import UnsetType
+from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.grammar import check_grammar
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.tools import (
+    CLIENT_TOOLS,
     HOSTED_TOOLS,
     AllowedTools,
+    ClientTool,
     CustomTool,
     FunctionTool,
     HostedTool,
     NamespaceTool,
+    ShellTool,
     Tool,
     ToolChoice,
     ToolRef,
+    ToolSearchTool,
+    tool_type,
 )
 
 MAX_TOOLS = 512
 
+_NAMED = ("function", "custom", "namespace")
+_CHOSEN = HOSTED_TOOLS.union(_NAMED, CLIENT_TOOLS, {"computer_use"})
+"""The types that a choice may name; one of them is another word for `computer`."""
+
+_CONTAINERS = ("container_auto", "container_reference")
 _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
 
 
@@ -36,7 +49,7 @@ def parse_functions(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
     return _all(values, path, _function_or_unread)
 
 
-def read_tools(values: list[Any]) -> tuple[Tool, ...]:
+def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
     """Tools that were taken before. What was taken unread, and was never shown to a model, is left out."""
     tools: list[Tool] = []
     for index, value in enumerate(values):
@@ -51,7 +64,25 @@ def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> 
         raise InvalidRequest(message, param=path, code="array_above_max_length")
     tools = tuple(parse(value, f"{path}[{index}]") for index, value in enumerate(values))
     _refuse_duplicates(tools, path)
+    for index, tool in enumerate(tools):
+        _check(tool, f"{path}[{index}]")
     return tools
+
+
+def _check(tool: Tool, path: str) -> None:
+    """What takes long, and is therefore looked at once, when a tool comes in."""
+    match tool:
+        case FunctionTool() if tool.parameters is not None:
+            check_schema(tool.parameters, f"{path}.parameters")
+        case CustomTool() if not isinstance(tool.format, UnsetType):
+            check_grammar(tool.format, f"{path}.format")
+        case ToolSearchTool() if tool.parameters:
+            check_schema(tool.parameters, f"{path}.parameters")
+        case NamespaceTool():
+            for index, member in enumerate(tool.tools):
+                _check(member, f"{path}.tools[{index}]")
+        case _:
+            pass
 
 
 def _function_or_unread(value: object, path: str) -> Tool:
@@ -67,6 +98,8 @@ def _tool(value: object, path: str) -> Tool:
         return _callable(body, path)
     if kind == "namespace":
         return _namespace(body, path)
+    if kind in CLIENT_TOOLS:
+        return _client_tool(body, kind, path)
     if kind in HOSTED_TOOLS or ":" in kind:
         return HostedTool(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."
@@ -76,11 +109,21 @@ def _tool(value: object, path: str) -> Tool:
 def _callable(body: JsonObject, path: str) -> FunctionTool | CustomTool:
     if "name" not in body:
         raise missing(f"{path}.name", _FLAT if body["type"] == "function" else "")
-    if body["type"] == "custom":
-        return convert(body, CustomTool, path)
-    tool = convert(body, FunctionTool, path)
-    if tool.parameters is not None:
-        check_schema(tool.parameters, f"{path}.parameters")
+    return convert(body, CustomTool if body["type"] == "custom" else FunctionTool, path)
+
+
+def _client_tool(body: JsonObject, kind: str, path: str) -> ClientTool | HostedTool:
+    """A tool that the client runs; a shell in a container is one that a server runs."""
+    tool = convert(body, CLIENT_TOOLS[kind], path)
+    if isinstance(tool, ShellTool) and not isinstance(tool.environment, UnsetType):
+        place = convert(
+            required(tool.environment, "type", f"{path}.environment"), str, f"{path}.environment.type"
+        )
+        if place in _CONTAINERS:
+            return HostedTool(kind, body)
+        if place != "local":
+            message = f"Invalid value for '{path}.environment.type': '{place}'; use 'local'."
+            raise InvalidRequest(message, param=f"{path}.environment.type", code="invalid_value")
     return tool
 
 
@@ -97,18 +140,24 @@ def _namespace(body: JsonObject, path: str) -> NamespaceTool:
             )
         members.append(tool)
     _refuse_duplicates(tuple(members), f"{path}.tools")
-    return NamespaceTool(name=shell.name, description=shell.description, tools=members)
+    return replace(shell, tools=members)
 
 
 def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
+    """Two tools of one name, or two of a type that has no names, could not be told apart."""
     seen: set[str] = set()
     for index, tool in enumerate(tools):
         if isinstance(tool, HostedTool):
             continue
-        if tool.name in seen:
-            message = f"Duplicate tool name '{tool.name}' at '{path}[{index}]'. Give each tool its own name."
-            raise InvalidRequest(message, param=f"{path}[{index}].name", code="duplicate_tool_name")
-        seen.add(tool.name)
+        named = isinstance(tool, FunctionTool | CustomTool | NamespaceTool)
+        key = tool.name if named else f"{tool_type(tool)}:"
+        if key in seen:
+            what = f"Duplicate tool name '{key}'" if named else f"Duplicate tool '{tool_type(tool)}'"
+            hint = "Give each tool its own name." if named else "Declare it once."
+            where = f"{path}[{index}].{'name' if named else 'type'}"
+            message = f"{what} at '{path}[{index}]'. {hint}"
+            raise InvalidRequest(message, param=where, code="duplicate_tool_name")
+        seen.add(key)
 
 
 def check_schema(schema: JsonObject, path: str) -> None:
@@ -154,12 +203,12 @@ def _tool_ref(body: JsonObject, path: str) -> ToolRef:
     kind = convert(required(body, "type", path), str, f"{path}.type")
     if kind == "tool":
         kind = "function"
-    if kind not in HOSTED_TOOLS and kind not in ("function", "custom", "computer_use") and ":" not in kind:
+    if kind not in _CHOSEN and ":" not in kind:
         message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."
         raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
     nested: object = body.get(kind)
     if "name" not in body and isinstance(nested, dict):
         body = {**body, "name": cast("JsonObject", nested).get("name")}
-    if kind in ("function", "custom"):
+    if kind in _NAMED:
         required(body, "name", path)
     return convert({**body, "type": kind}, ToolRef, path)

@@ -117,6 +117,8 @@ class RawCreate(CreateBody, frozen=True, kw_only=True):
     """The body as it comes: the liberal parts are still plain JSON."""
 
     input: str | list[Any] | None = None
+    messages: Any = None
+    """No parameter of this API: who sends it in place of `input` is told where it belongs."""
     n: Any = None
     """No parameter of this API; some profiles say so."""
     tools: list[Any] | None = None

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendError
+from antiphon.protocol.call_items import is_for_client
 from antiphon.protocol.events import (
     Event,
     ResponseCompleted,
@@ -16,7 +17,6 @@ from antiphon.protocol.events import (
     ResponseInProgress,
     ResponseQueued,
 )
-from antiphon.protocol.items import CustomToolCall, FunctionCall
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
@@ -81,7 +81,7 @@ def finish_reason(response: Response) -> FinishWord | None:
     """Why a response ended, in the words of chat completions; None while it is under way."""
     match response.status:
         case "completed":
-            called = any(isinstance(item, FunctionCall | CustomToolCall) for item in response.output)
+            called = any(is_for_client(item) for item in response.output)
             return "tool_calls" if called else "stop"
         case "incomplete":
             details = response.incomplete_details

@@ -91,6 +91,12 @@ class SseReader:
             single = data[6:end].split(b"\n\ndata: ")
             if data.count(b"\n", 0, end) == 2 * len(single) - 2:
                 return single
+        elif data.startswith(b"event: "):
+            # As hot: the same, with names.
+            named = data[7:end].split(b"\n\nevent: ")
+            single = [block.partition(b"\ndata: ")[2] for block in named]
+            if data.count(b"\n", 0, end) == 3 * len(single) - 2 and all(single):
+                return single
         payloads: list[bytes] = []
         for block in data[:end].split(b"\n\n"):
             self._read_lines(block, payloads)

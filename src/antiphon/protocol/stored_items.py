@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from antiphon.protocol.items import Item, OpaqueItem, TypedItem
+from antiphon.protocol.items import ITEM_TYPES, Item, OpaqueItem, TypedItem
 
 _typed = msgspec.json.Decoder(TypedItem)
 
@@ -27,7 +27,7 @@ def item_to_text(item: Item) -> str:
 
 def item_from_text(kind: str, text: str) -> Item:
     """The item of this type."""
-    if kind in TYPED_TAGS:
+    if kind in ITEM_TYPES:
         return _typed.decode(text)
     return OpaqueItem(kind, msgspec.json.decode(text))
 
@@ -35,7 +35,4 @@ def item_from_text(kind: str, text: str) -> Item:
 def items_from_texts(texts: Iterable[Sequence[str]]) -> list[Item]:
     """Items of these types and texts. There may be thousands, so no call more than necessary."""
     decode = _typed.decode
-    return [decode(text) if kind in TYPED_TAGS else item_from_text(kind, text) for kind, text in texts]
-
-
-TYPED_TAGS = frozenset(str(member.__struct_config__.tag) for member in TypedItem.__args__)
+    return [decode(text) if kind in ITEM_TYPES else item_from_text(kind, text) for kind, text in texts]

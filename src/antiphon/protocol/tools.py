@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from antiphon.protocol.content import JsonObject
 
@@ -42,6 +42,56 @@ class NamespaceTool(Struct, tag_field="type", tag="namespace", frozen=True, omit
     name: ToolName
     description: str | UnsetType = UNSET
     tools: list[FunctionTool | CustomTool]
+    defer_loading: bool | UnsetType = UNSET
+    """Whether all of them are deferred, whatever each says for itself."""
+
+
+class ToolSearchTool(
+    Struct, tag_field="type", tag="tool_search", frozen=True, omit_defaults=True, kw_only=True
+):
+    """Finds tools that are not shown yet. Who looks is `execution`; the rest is for a client that does."""
+
+    execution: Literal["server", "client"] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    parameters: JsonObject | UnsetType = UNSET
+
+    @property
+    def by_client(self) -> bool:
+        """Whether the client looks; the default is the server."""
+        return self.execution == "client"
+
+
+class ApplyPatchTool(
+    Struct, tag_field="type", tag="apply_patch", frozen=True, omit_defaults=True, kw_only=True
+):
+    """The client changes files as the model's patches say."""
+
+    allowed_callers: list[str] | UnsetType = UNSET
+
+
+class ShellTool(Struct, tag_field="type", tag="shell", frozen=True, omit_defaults=True, kw_only=True):
+    """The client runs the model's commands. In a container it would be a hosted tool."""
+
+    environment: JsonObject | UnsetType = UNSET
+    allowed_callers: list[str] | UnsetType = UNSET
+
+
+class LocalShellTool(Struct, tag_field="type", tag="local_shell", frozen=True):
+    """The client runs one command at a time: the older form of the shell."""
+
+
+class ComputerTool(Struct, tag_field="type", tag="computer", frozen=True):
+    """The client has a screen, a mouse and a keyboard."""
+
+
+class ComputerUsePreviewTool(
+    Struct, tag_field="type", tag="computer_use_preview", frozen=True, omit_defaults=True, kw_only=True
+):
+    """The older form of the computer, which tells its size."""
+
+    environment: str
+    display_width: int
+    display_height: int
 
 
 class HostedTool(Struct, frozen=True):
@@ -51,22 +101,22 @@ class HostedTool(Struct, frozen=True):
     body: JsonObject
 
 
-Tool = FunctionTool | CustomTool | NamespaceTool | HostedTool
+ClientTool = (
+    ToolSearchTool | ApplyPatchTool | ShellTool | LocalShellTool | ComputerTool | ComputerUsePreviewTool
+)
+"""Tools that are known by their type alone. The client runs them; a tool search may be the server's."""
+Tool = FunctionTool | CustomTool | NamespaceTool | ClientTool | HostedTool
 
-TYPED_TOOLS = frozenset({"function", "custom", "namespace"})
+CLIENT_TOOLS: dict[str, type[ClientTool]] = {
+    str(kind.__struct_config__.tag): kind for kind in ClientTool.__args__
+}
 HOSTED_TOOLS = frozenset(
     {
-        "apply_patch",
         "code_interpreter",
-        "computer",
-        "computer_use_preview",
         "file_search",
         "image_generation",
-        "local_shell",
         "mcp",
         "programmatic_tool_calling",
-        "shell",
-        "tool_search",
         "web_search",
         "web_search_2025_08_26",
         "web_search_preview",
@@ -76,11 +126,13 @@ HOSTED_TOOLS = frozenset(
 
 
 class ToolRef(Struct, frozen=True, omit_defaults=True):
-    """Names one declared tool: by type and name, or by type alone where a type is enough."""
+    """Names one declared tool: by type and name, or by type alone where a type is enough. A namespace has
+    several, and allows them all."""
 
     type: str
     name: str | UnsetType = UNSET
     server_label: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
 
 
 class AllowedTools(Struct, tag_field="type", tag="allowed_tools", frozen=True):
@@ -88,6 +140,16 @@ class AllowedTools(Struct, tag_field="type", tag="allowed_tools", frozen=True):
 
     mode: Literal["auto", "required"]
     tools: list[ToolRef]
+
+
+def tool_type(tool: Tool) -> str:
+    """The wire type of a tool."""
+    return tool.type if isinstance(tool, HostedTool) else str(tool.__struct_config__.tag)
+
+
+def declaration(tool: Tool) -> JsonObject:
+    """A tool as it is declared."""
+    return tool.body if isinstance(tool, HostedTool) else to_builtins(tool)
 
 
 ToolChoice = Literal["none", "auto", "required"] | ToolRef | AllowedTools

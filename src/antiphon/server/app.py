@@ -13,6 +13,13 @@ from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
 from antiphon.protocol.shape import error_wire
 from antiphon.server.auth import Keys
+from antiphon.server.doors.chat_completions.stream import ChatDoor
+from antiphon.server.doors.messages.count import CountRoute
+from antiphon.server.doors.messages.models import AnthropicModels
+from antiphon.server.doors.messages.stream import MessagesDoor
+from antiphon.server.doors.question import Door
+from antiphon.server.doors.route import DoorRoute
+from antiphon.server.error_shapes import error_shape
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.guard import Head, HostGuard, check_origin, read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
@@ -30,6 +37,7 @@ from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.door import Guest, WebSocketDoor
+from antiphon.service.capabilities import Surroundings
 from antiphon.service.keys import DELETE, READ, WRITE
 from antiphon.service.services import Services
 
@@ -56,6 +64,9 @@ ROUTES = (
     "DELETE /v1/responses/{id}",
     "POST /v1/responses/{id}/cancel",
     "GET /v1/responses/{id}/input_items",
+    "POST /v1/chat/completions",
+    "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
     "POST /v1/conversations",
     "GET /v1/conversations/{id}",
     "POST /v1/conversations/{id}",
@@ -72,6 +83,7 @@ ROUTES = (
     "DELETE /v1/agent/runs/{id}",
     "POST /v1/agent/runs/{id}/cancel",
     "GET /v1/models",
+    "GET /v1/models/{model}/capabilities",
     "GET /v1/models/{model}",
     "GET /healthz",
     "GET /readyz",
@@ -89,6 +101,8 @@ class AppOptions:
     body_timeout: float = 30.0
     websocket: bool = True
     heartbeat: float = 10.0
+    keeps: bool = True
+    """Whether responses are kept."""
     profiles: Profiles = DEFAULT_PROFILES
 
 
@@ -131,6 +145,7 @@ class App:
         self.routes = RouteTable(
             {
                 **self._response_routes(services),
+                **self._door_routes(services),
                 **self._conversation_routes(services),
                 **({} if agents is None else self._agent_routes(agents)),
                 **self._other_routes(services),
@@ -163,6 +178,25 @@ class App:
             "GET /v1/responses/{id}/input_items": Endpoint(stored.input_items, READ),
         }
 
+    def _door_routes(self, services: Services) -> dict[str, Endpoint]:
+        """The same engine, for clients of other APIs."""
+        opened = services.creator.sealer.open
+        count = CountRoute(services.tokens, self._bodies(), opened)
+        return {
+            "POST /v1/chat/completions": Endpoint(self._door_route(ChatDoor(), services).create, WRITE),
+            "POST /v1/messages": Endpoint(self._door_route(MessagesDoor(opened), services).create, WRITE),
+            "POST /v1/messages/count_tokens": Endpoint(count.count, READ),
+        }
+
+    def _door_route(self, door: Door, services: Services) -> DoorRoute:
+        return DoorRoute(
+            door,
+            services.creator,
+            self.lifetimes,
+            max_body=self._options.max_body,
+            body_timeout=self._options.body_timeout,
+        )
+
     def _conversation_routes(self, services: Services) -> dict[str, Endpoint]:
         routes = ConversationRoutes(services.conversations, self._bodies())
         one, items = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
@@ -192,13 +226,23 @@ class App:
         }
 
     def _other_routes(self, services: Services) -> dict[str, Endpoint]:
-        models, health = ModelsRoutes(services.creator.router), HealthRoutes(self.lifetimes)
+        models, health = self._models(services), HealthRoutes(self.lifetimes)
+        anthropic = AnthropicModels(services.creator.router)
         return {
-            "GET /v1/models": Endpoint(models.list),
-            "GET /v1/models/{model}": Endpoint(models.retrieve),
+            "GET /v1/models": Endpoint(anthropic.list_or(models.list)),
+            "GET /v1/models/{model}/capabilities": Endpoint(models.capabilities),
+            "GET /v1/models/{model}": Endpoint(anthropic.retrieve_or(models.retrieve)),
             "GET /healthz": Endpoint(health.alive),
             "GET /readyz": Endpoint(health.ready),
         }
+
+    def _models(self, services: Services) -> ModelsRoutes:
+        around = Surroundings(
+            keeps=self._options.keeps,
+            websocket=self._options.websocket,
+            ignored_tools=services.creator.ignored_tools,
+        )
+        return ModelsRoutes(services.creator.router, around)
 
     def _bodies(self) -> Bodies:
         return Bodies(self.lifetimes, self._options.max_body, self._options.body_timeout)
@@ -210,7 +254,9 @@ class App:
             scope, receive, send, head=Head(), request_id=request_id, profile=profiles.default
         )
         try:
+            exchange.errors = error_shape(exchange.path, exchange.head)
             exchange.head = read_head(scope["headers"])
+            exchange.errors = error_shape(exchange.path, exchange.head)
             exchange.profile = profiles.named(exchange.head.profile)
             await self._answer(exchange)
         except ClientGone:

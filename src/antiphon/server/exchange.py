@@ -4,17 +4,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-
 from antiphon.errors import AntiphonError, BodyTooLarge, UnsupportedMedia
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.shape import error_wire
+from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.query import Query
 from antiphon.server.types import Receive, Scope, Send
-
-Header = tuple[bytes, bytes]
 
 _JSON = (b"content-type", b"application/json")
 _STREAM = [
@@ -34,6 +30,7 @@ class Exchange:
     __slots__ = (
         "_query_string",
         "_send",
+        "errors",
         "head",
         "method",
         "path",
@@ -64,6 +61,7 @@ class Exchange:
         self.phase: Literal["asked", "streaming", "answered"] = "asked"
         self.profile = profile
         self.tenant = ""
+        self.errors = OPENAI_ERRORS
 
     @property
     def started(self) -> bool:
@@ -121,7 +119,8 @@ class Exchange:
         )
 
     async def send_error(self, error: AntiphonError, headers: tuple[Header, ...] = ()) -> None:
-        """The error object, at its status."""
+        """The error in the shape of its door, at its status."""
+        headers = (*headers, *self.errors.headers(self.request_id))
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after))))
         if error.status in (408, 413, 431, 503):
@@ -129,8 +128,7 @@ class Exchange:
             headers = (*headers, (b"connection", b"close"))
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
-        status, wire = error_wire(error, self.profile)
-        payload = msgspec.json.encode({"error": wire})
+        status, payload = self.errors.tell(error, self.profile, self.request_id)
         if isinstance(error, BodyTooLarge):
             await self._start_json(payload, status, headers)
             await self._send({"type": "http.response.body", "body": payload, "more_body": True})

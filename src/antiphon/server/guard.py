@@ -21,6 +21,8 @@ class Head:
     content_length: bytes = b""
     content_encoding: bytes = b""
     authorization: bytes = b""
+    api_key: bytes = b""
+    anthropic_version: bytes = b""
     profile: bytes = b""
     origin: bytes | None = None
 
@@ -31,6 +33,8 @@ _READ = {
     b"content-length": "content_length",
     b"content-encoding": "content_encoding",
     b"authorization": "authorization",
+    b"x-api-key": "api_key",
+    b"anthropic-version": "anthropic_version",
     b"origin": "origin",
     HEADER.encode(): "profile",
 }
@@ -51,6 +55,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
         raise HeadersTooLarge(f"The request headers have {size} bytes; at most {MAX_HEADERS} are taken.")
     if hosts != 1 or not head.host:
         raise InvalidRequest("A request needs exactly one Host header.", code="invalid_host")
+    if head.api_key and not head.authorization:  # how clients of Anthropic's API send their key
+        head.authorization = b"Bearer " + head.api_key
     return head
 
 

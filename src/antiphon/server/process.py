@@ -1,15 +1,18 @@
 """The server process: uvicorn on a socket that we bind, with a deadline for headers and a clean end.
 
 SIGTERM and SIGINT begin the drain at once; uvicorn alone would tell the application only after the last
-stream has ended.
+stream has ended. SIGHUP reads the settings again in every worker; uvicorn alone would end one worker after
+the other, with its streams. If the terminal is gone, SIGHUP means that: then it is the end.
 """
 
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, cast
 
@@ -178,13 +181,15 @@ def serve(
     drain: float,
     log_level: str,
     max_message: int,
+    reread: Callable[[], bool],
 ) -> None:
-    """Serve until told to stop; returns when everything has ended."""
+    """Serve until told to stop; returns when everything has ended. `reread`: read the settings again, for
+    workers to come; whether they are good."""
     config = make_config(
         build_app, workers=workers, drain=drain, log_level=log_level, max_message=max_message
     )
     if workers > 1:
-        Multiprocess(config, sockets=[listener]).run()
+        Workers(config, listener, reread).run()
         return
     server = uvicorn.Server(config)
 
@@ -196,6 +201,58 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     server.run(sockets=[listener])
+
+
+class Workers(Multiprocess):
+    """uvicorn's supervisor, except that SIGHUP does not replace the workers: they live on and read the
+    settings again, as does whoever takes the place of one that dies."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, reread: Callable[[], bool]) -> None:
+        self._hung_up = hangup()
+        self._reread = reread
+        super().__init__(config, sockets=[listener])
+
+    def handle_hup(self) -> None:
+        """The settings have changed, or the terminal is gone. One that has not started yet dies of the signal
+        and is replaced."""
+        if self._hung_up():
+            self.should_exit.set()
+        elif self._reread():
+            for process in self.processes:
+                if process.pid is not None:
+                    with suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGHUP)
+
+
+def hangup() -> Callable[[], bool]:
+    """How to find out whether SIGHUP means the end of the terminal that we were started from. Who began us
+    with the signal ignored, as `nohup` does, wants us to outlive it."""
+    if not hasattr(signal, "SIGHUP"):  # Windows has none
+        return lambda: False
+    bound = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+    return lambda: bound and not _has_terminal()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def reload_on_signal(reload: Callable[[], None], *, alone: bool) -> None:
+    """From now on, SIGHUP calls this in the event loop. `alone`: no supervisor minds the terminal for us."""
+    loop, hung_up = asyncio.get_running_loop(), hangup()
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        if alone and hung_up():
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            loop.call_soon_threadsafe(reload)
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, hear)
 
 
 def spare_collector() -> None:

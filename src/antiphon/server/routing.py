@@ -46,8 +46,7 @@ class RouteTable:
             return endpoint, parameters
         if methods:
             raise MethodNotAllowed(f"{path[:200]} does not take {method}; use {', '.join(methods)}.")
-        hint = "" if path.startswith("/v1/") else " The base URL ends in /v1."
-        raise NotFound(f"There is nothing at {method} {path[:200]}.{hint}", code="unknown_url")
+        raise NotFound(f"There is nothing at {method} {path[:200]}.{_hint(path)}", code="unknown_url")
 
     def methods(self, path: str) -> str:
         """What a path takes, as the Allow header says it."""
@@ -62,6 +61,12 @@ class RouteTable:
             if found is not None:
                 return methods, found.groups()
         return {}, ()
+
+
+def _hint(path: str) -> str:
+    if path.startswith("/v1/v1/"):
+        return " The base URL has a /v1 too many: clients of Anthropic's API put it in themselves."
+    return "" if path.startswith("/v1/") else " The base URL ends in /v1."
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -6,13 +6,12 @@
 import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.backends.base import PreparedTurn
 from antiphon.errors import (
     AntiphonError,
     BackendBroken,
@@ -24,16 +23,16 @@ from antiphon.errors import (
     Unavailable,
     Unsupported,
 )
+from antiphon.protocol.call_items import is_for_client
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock, IdSource
-from antiphon.protocol.items import Compaction, CompactionTrigger, CustomToolCall, FunctionCall, Item
+from antiphon.protocol.items import Compaction, CompactionTrigger, Item
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.keeping import Keeper, StoreKeeper
-from antiphon.service.recovering import Hear, listener
 from antiphon.service.resolve import (
     CONVERSATION_LEASE,
     Resolved,
@@ -42,12 +41,14 @@ from antiphon.service.resolve import (
     kept_items,
     model_view,
 )
+from antiphon.service.rounds import Question, Round
 from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
-from antiphon.turn.machine import BROKEN_OFF, Machine
+from antiphon.turn.machine import Machine
 from antiphon.turn.sealing import Sealer
+from antiphon.turn.thoughts import sealed_shut
 from antiphon.turn.token_estimate import estimate_tokens
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,8 @@ class Creator:
     """Seconds that an ended response waits for a database that is away."""
     similar_models: bool = False
     """Whether work in the background may be done by a model with a similar name, as it was accepted."""
+    repairs: int = 2
+    """How often a model is asked again for what a request wants for certain."""
     summary_model: str | None = None
     """The model that summarises long conversations; None: the one that is asked."""
 
@@ -134,6 +137,7 @@ class Run:
         self._resolved = Resolved(request)
         self._machine: Machine | None = None
         self._opening: list[Chunk] = []
+        self._notes: tuple[str, ...] = ()
         self._entered = 0.0
         self.id = self._new_id("resp") if prior is None else prior.response.id
         self.ended = False
@@ -145,7 +149,7 @@ class Run:
         """
         try:
             plan = await self._plan(await self.resolve())
-            batches = self._compaction() if plan.is_all else self._attempts(plan)
+            batches = self._compaction() if plan.is_all else self._rounds(plan)
             try:
                 async for events in batches:
                     yield events
@@ -173,7 +177,7 @@ class Run:
         """End a run from outside: its last events, as if the backend had failed with `error`."""
         if self.ended or (self._machine is None and self._prior is None):
             return []
-        begun = self._begin(None, None) if self._machine is None else []
+        begun = self._begin(None) if self._machine is None else []
         assert self._machine is not None
         if isinstance(error, Unavailable) and isinstance(self._keeper, StoreKeeper):
             # The server is going away: who waits longer for the database is cut off without a last word.
@@ -196,8 +200,8 @@ class Run:
         try:
             view, request = await self.resolve(), self._resolved.request
             view = self._creator.compactor.view(view, request.params, history=len(view) - len(request.items))
-            attempt = Attempt(self._routes, view)
-            attempt.route.backend.prepare(self._build(attempt))
+            question = Question(Attempt(self._routes, view))
+            question.attempt.route.backend.prepare(self._build(question))
         except BaseException:
             await self.leave()
             raise
@@ -210,7 +214,7 @@ class Run:
         except BaseException:
             await self.leave()
             raise
-        events = self._begin(None, None)
+        events = self._begin(None)
         assert self._machine is not None
         self._machine.conclude()
         return await self._finish(self._machine, events)
@@ -229,7 +233,12 @@ class Run:
                 creator.store, self._new_id, creator.inherit_tools, place.tenant, place.session
             )
             resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
-        return model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
+        view = model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
+        shut = sealed_shut(view)
+        if shut:
+            self._notes = (f"reasoning was left out that was not sealed here, or is damaged: {shut} item(s)",)
+            logger.warning("response %s: %s", self.id, self._notes[0])
+        return view
 
     async def _resolve_again(self, prior: Prior) -> Resolved:
         """What was resolved when the response was submitted; what it stands on may be deleted by now."""
@@ -264,92 +273,100 @@ class Run:
 
     async def _compaction(self) -> AsyncGenerator[list[Event], None]:
         """All that was asked for is a compaction, and it is there: no model has to say more."""
-        yield self._begin(None, None)
+        yield self._begin(None)
         self._settled()
 
-    async def _attempts(self, plan: Plan) -> AsyncGenerator[list[Event], None]:
-        """Until a backend has said something, another one may take its place."""
-        attempt: Attempt | None = Attempt(self._routes, plan.items)
-        while attempt is not None:
-            turn, prepared = self._prepared(attempt)
+    async def _rounds(self, plan: Plan) -> AsyncGenerator[list[Event], None]:
+        """Ask until there is nothing more to ask. Until a backend has said something, another one may take
+        its place."""
+        question: Question | None = Question(Attempt(self._routes, plan.items))
+        while question is not None:
+            try:
+                asked = self._round(question)
+            except RequestError as refusal:
+                question = replace(question, attempt=question.attempt.unfit(refusal))
+                continue
             if self._machine is None and self._prior is not None:
-                yield self._begin(turn, prepared)
+                yield self._begin(asked)
                 if self._settled():
                     return
-            said = False
-            batches = prepared.chunks()
-            hear = listener(turn, attempt.route, self._creator.clock)
             try:
-                async for heard in batches:
-                    said = said or bool(heard)
-                    events = self._machine_events(hear(heard), turn, prepared)
-                    if events:
-                        yield events
-                    await self._stay()
-                if said and not self.over:
-                    yield self._failed(BackendBroken(BROKEN_OFF), hear)
-                return
+                async with aclosing(asked.heard()) as batches:
+                    async for chunks in batches:
+                        events = self._machine_events(chunks, asked)
+                        if events:
+                            yield events
+                        await self._stay()
+                question = asked.next
             except BackendError as error:
-                attempt = None if said else attempt.after(error, self._resolved.request)
+                attempt = question.attempt.after(error, self._resolved.request)
                 if attempt is None:
-                    yield self._failed(error, hear)
-            finally:
-                await batches.aclose()
+                    yield self._failed(error)
+                question = None if attempt is None else replace(question, attempt=attempt)
 
-    def _prepared(self, attempt: Attempt) -> tuple[TurnRequest, PreparedTurn]:
-        """The turn, in the terms of the backend that is asked."""
-        turn = self._build(attempt)
+    def _round(self, question: Question) -> Round:
+        """The next turn, in the terms of the backend that is asked."""
+        creator, turn = self._creator, self._build(question)
         for note in turn.left_out:
             logger.warning("response %s: %s", self.id, note)
-        prepared = attempt.route.backend.prepare(turn)
+        sent = turn if question.detour is None else question.detour.turn(turn)
+        prepared = question.attempt.route.backend.prepare(sent)
+        asked = Round(question, turn, prepared, clock=creator.clock, repairs=creator.repairs)
         if self._machine is not None:
-            self._machine.downgrade([*turn.downgrades, *prepared.downgrades])
-        return turn, prepared
+            self._machine.downgrade(asked.downgrades)
+            self._machine.offer({tool.name: tool for tool in turn.tools}, turn.forbidden)
+        return asked
 
-    def _build(self, attempt: Attempt) -> TurnRequest:
-        request = self._resolved.request
+    def _build(self, question: Question) -> TurnRequest:
+        request, attempt = self._resolved.request, question.attempt
         return build_turn(
             request,
-            attempt.items,
+            [*attempt.items, *question.added],
             model=attempt.route.upstream_name(request.params.model),
             history=max(0, len(attempt.items) - len(request.items)),
+            native=attempt.route.backend.natives,
             ignored_tools=self._creator.ignored_tools,
-            downgrades=attempt.downgrades,
+            downgrades=(*self._notes, *attempt.downgrades, *question.notes),
         )
 
-    def _failed(self, error: BackendError, hear: Hear) -> list[Event]:
-        """The turn has failed; what was held back of it until now is said first."""
+    def _failed(self, error: BackendError) -> list[Event]:
+        """No backend has answered. That a conversation is too long is told in the stream, as the real API
+        does: clients make it shorter and go on when they hear of it there."""
+        begun: list[Event] = []
         if self._machine is None:
-            raise error
-        return self._machine.feed(hear([Failed(error)]) or ())
+            if error.code != "context_length_exceeded" or not self._resolved.request.streamed:
+                raise error
+            begun = self._begin(None)
+        assert self._machine is not None
+        return begun + self._machine.feed([Failed(error)])
 
     def _settled(self) -> bool:
         """Whether all has been said: the compaction that a trigger asked for; or whole calls, of an earlier
         attempt: it is the client's turn then, the model could not go on without their outputs."""
         machine, items = self._machine, self._resolved.request.items
         asked = bool(items) and isinstance(items[-1], CompactionTrigger)
-        kinds = Compaction if asked else FunctionCall | CustomToolCall
         if machine is None or not any(
-            isinstance(item, kinds) and item.status == "completed" for item in machine.output
+            item.status == "completed" and (isinstance(item, Compaction) if asked else is_for_client(item))
+            for item in machine.output
         ):
             return False
         machine.conclude()
         return True
 
-    def _machine_events(
-        self, chunks: Sequence[Chunk] | None, turn: TurnRequest, prepared: PreparedTurn
-    ) -> list[Event]:
+    def _machine_events(self, chunks: Sequence[Chunk] | None, asked: Round) -> list[Event]:
         """What these chunks mean to the client. No chunks: that the line is alive; None: nothing, but that
         the response has begun."""
-        begun = self._begin(turn, prepared) if self._machine is None else []
+        begun = self._begin(asked) if self._machine is None else []
         machine = self._machine
         assert machine is not None
         if chunks is None:
             return begun
+        if asked.late_notes:
+            machine.downgrade(asked.downgrades)
         told = machine.feed(chunks) if chunks else machine.keepalive()
         return begun + told if begun else told
 
-    def _begin(self, turn: TurnRequest | None, prepared: PreparedTurn | None) -> list[Event]:
+    def _begin(self, asked: Round | None) -> list[Event]:
         """The machine, and its first events."""
         creator, request = self._creator, self._resolved.request
         response = (
@@ -357,15 +374,15 @@ class Run:
             if self._prior is None
             else self._prior.response
         )
-        downgrades = [*(turn.downgrades if turn else ()), *(prepared.downgrades if prepared else ())]
-        if downgrades:
-            response = replace(response, downgrades=downgrades)
+        turn = asked.asked if asked is not None else None
+        if asked is not None and asked.downgrades:
+            response = replace(response, downgrades=asked.downgrades)
         machine = self._machine = Machine(
             response,
             new_id=self._new_id,
             tools={tool.name: tool for tool in turn.tools} if turn else None,
             forbidden=turn.forbidden if turn else frozenset(),
-            seal=creator.sealer.seal if _wants_seal(request) else None,
+            seal=creator.sealer.seal if _wants_seal(request) else creator.sealer.seal_marked,
             profile=request.profile,
             told=request.streamed or self._prior is not None,
         )

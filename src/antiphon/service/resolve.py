@@ -7,28 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.call_items import ANSWERED_BY, CallItem, OutputOfCall, is_call, is_output, tie_of
 from antiphon.protocol.content import ReasoningText
-from antiphon.protocol.items import (
-    CompactionTrigger,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    ItemReference,
-    OpaqueItem,
-    Reasoning,
-)
+from antiphon.protocol.items import CompactionTrigger, Item, ItemReference, OpaqueItem, Reasoning
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tools import Tool
 from antiphon.store.base import Continuation, Store
 from antiphon.turn.sealing import Sealer
+from antiphon.turn.thoughts import Thought
 
 ID_PREFIXES = {
     "message": "msg",
@@ -38,6 +30,17 @@ ID_PREFIXES = {
     "custom_tool_call_output": "ctco",
     "reasoning": "rs",
     "compaction": "cmp",
+    "additional_tools": "at",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "apply_patch_call": "apc",
+    "apply_patch_call_output": "apco",
+    "shell_call": "sh",
+    "shell_call_output": "sho",
+    "local_shell_call": "lsh",
+    "local_shell_call_output": "lsho",
+    "computer_call": "cu",
+    "computer_call_output": "cuo",
 }
 CONVERSATION_LEASE = 60.0
 """Seconds for which a response holds its conversation without saying that it is still at work."""
@@ -112,20 +115,29 @@ class Resolver:
 
 
 def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
-    """An output that belongs to no call would be lost on the model, or refused by its server."""
-    outputs = [item for item in items if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
-    if not outputs:
+    """An output that belongs to no call would be lost on the model, or refused by its server; one for a call
+    of another kind would not be what the model asked for."""
+    if not any(is_output(item) for item in items):
         return
     calls = {
-        item.call_id
-        for part in (history, items)
-        for item in part
-        if isinstance(item, FunctionCall | CustomToolCall)
+        tie: item for part in (history, items) for item in part if is_call(item) and (tie := tie_of(item))
     }
     for index, item in enumerate(items):
-        if isinstance(item, FunctionCallOutput | CustomToolCallOutput) and item.call_id not in calls:
-            message = f"No tool call found for the output with call_id '{item.call_id}'."
-            raise InvalidRequest(message, param=f"input[{index}].call_id", code="invalid_value")
+        if is_output(item) and (tie := tie_of(item)) is not None:
+            _check_output(item, calls.get(tie), f"input[{index}].call_id")
+
+
+def _check_output(output: OutputOfCall, call: CallItem | None, param: str) -> None:
+    if call is None:
+        message = f"No tool call found for the output with call_id '{tie_of(output)}'."
+        raise InvalidRequest(message, param=param, code="invalid_value")
+    wanted = ANSWERED_BY[type(call)]
+    if not isinstance(output, wanted):
+        message = (
+            f"'{tie_of(output)}' is a '{item_type(call)}', which is answered with an item of type "
+            f"'{wanted.__struct_config__.tag}', not '{item_type(output)}'."
+        )
+        raise InvalidRequest(message, param=param, code="invalid_value")
 
 
 def identified(
@@ -162,35 +174,38 @@ def with_id(item: Item, new_id: Callable[[str], str], *, fresh: bool = False) ->
     return replace(item, id=made)
 
 
-_CALLS = (FunctionCall, CustomToolCall)
-_OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
-_CHANGED = (Reasoning, *_CALLS, *_OUTPUTS)
-
-
 def model_view(items: Sequence[Item], sealer: Sealer) -> list[Item]:
     """The items as the model sees them: envelopes opened; no call that broke off and was not answered, and
     no output whose call was taken out of the conversation."""
-    if not any(isinstance(item, _CHANGED) for item in items):
+    if not any(isinstance(item, Reasoning) or is_call(item) or is_output(item) for item in items):
         return list(items)
-    answered = {item.call_id for item in items if isinstance(item, _OUTPUTS)}
-    called = {item.call_id for item in items if isinstance(item, _CALLS)}
+    answered = {tie_of(item) for item in items if is_output(item)}
+    called = {None, *(tie_of(item) for item in items if is_call(item))}
     return [
         _opened(item, sealer)
         for item in items
-        if not _broken_off(item, answered) and not (isinstance(item, _OUTPUTS) and item.call_id not in called)
+        if not _broken_off(item, answered) and not (is_output(item) and tie_of(item) not in called)
     ]
 
 
 def _opened(item: Item, sealer: Sealer) -> Item:
-    if not isinstance(item, Reasoning) or item.content or isinstance(item.encrypted_content, UnsetType):
+    """Reasoning with what its envelope holds: the text, if it does not stand open already, and the marks."""
+    if not isinstance(item, Reasoning) or isinstance(item.encrypted_content, UnsetType):
         return item
-    text = sealer.open(item.encrypted_content)
-    return item if text is None else replace(item, content=[ReasoningText(text)])
-
-
-def _broken_off(item: Item, answered: set[str]) -> bool:
-    return (
-        isinstance(item, FunctionCall | CustomToolCall)
-        and item.status == "incomplete"
-        and item.call_id not in answered
+    sealed = sealer.open(item.encrypted_content)
+    if sealed is None:
+        return item
+    text = sealed.reasoning or ""
+    content = item.content or ([ReasoningText(text)] if text else UNSET)
+    return Thought(
+        id=item.id,
+        summary=item.summary,
+        content=content,
+        encrypted_content=item.encrypted_content,
+        status=item.status,
+        marks=sealed.marks,
     )
+
+
+def _broken_off(item: Item, answered: set[str | None]) -> bool:
+    return is_call(item) and item.status == "incomplete" and tie_of(item) not in answered

@@ -82,11 +82,17 @@ class Summariser:
                 attempt = following
 
     async def _ask(self, route: Route, request: CreateResponse) -> Response:
-        turn = build_turn(request, model=route.upstream_name(self.model))
+        turn = build_turn(request, model=route.upstream_name(self.model), native=route.backend.natives)
+        prepared = route.backend.prepare(turn)
         response = new_response(request, id=self.ids.new("resp"), created_at=int(self.clock()))
         machine = Machine(response, new_id=self.ids.new, told=False)
-        async with aclosing(route.backend.prepare(turn).chunks()) as batches:
+        async with (
+            route.claim() as claim,
+            aclosing(claim.chunks(prepared, streamed=turn.streamed)) as batches,
+        ):
             async for chunks in batches:
+                if chunks:
+                    claim.answered()
                 machine.feed(chunks)
                 await self.beat()
         machine.end(int(self.clock()))

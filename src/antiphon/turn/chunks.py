@@ -9,9 +9,19 @@ from msgspec import Struct
 
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject, Logprob
+from antiphon.protocol.hosted_items import HostedReceipt
 from antiphon.protocol.response import Usage
+from antiphon.protocol.tools import Tool
+from antiphon.turn.thoughts import Mark
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+
+
+class ItemBegun(Struct, frozen=True, gc=False):
+    """What follows is another item than what came before, even if it is of the same kind. Optional: words of
+    another kind are always another item. `phase` is that of a message."""
+
+    phase: str | None = None
 
 
 class TextDelta(Struct, frozen=True, gc=False):
@@ -40,6 +50,12 @@ class ReasoningSummaryDelta(Struct, frozen=True, gc=False):
     part: int = 0
 
 
+class ReasoningMarked(Struct, frozen=True):
+    """A mark of the reasoning so far, or of what comes next: see `turn/thoughts.py`."""
+
+    mark: Mark
+
+
 class CallStarted(Struct, frozen=True, gc=False):
     """A tool call begins. `index` tells parallel calls apart; an empty `call_id` is filled in."""
 
@@ -49,7 +65,7 @@ class CallStarted(Struct, frozen=True, gc=False):
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of the arguments of the call at `index`."""
+    """A piece of the arguments of the call at `index`: JSON, whatever the tool's kind (`turn/guises/`)."""
 
     index: int
     arguments: str
@@ -75,6 +91,25 @@ class Compacted(Struct, frozen=True):
     asked: bool = False
 
 
+class HostedWork(Struct, frozen=True):
+    """The backend has used a tool of its own; this is the finished item."""
+
+    item: HostedReceipt
+
+
+class ToolsFound(Struct, frozen=True):
+    """The server has searched for deferred tools: with these arguments of the model, and found these."""
+
+    arguments: JsonObject
+    tools: tuple[Tool, ...]
+
+
+class UsageSpent(Struct, frozen=True):
+    """What an attempt cost that came to nothing; it is added to the rest."""
+
+    usage: Usage
+
+
 class UsageReported(Struct, frozen=True):
     """What the turn cost; the last report counts."""
 
@@ -94,15 +129,20 @@ class Failed(Struct, frozen=True):
 
 
 Chunk = (
-    TextDelta
+    ItemBegun
+    | TextDelta
     | RefusalDelta
     | ReasoningDelta
     | ReasoningSummaryDelta
+    | ReasoningMarked
     | CallStarted
     | CallDelta
     | CallFinished
     | AnnotationAdded
     | Compacted
+    | HostedWork
+    | ToolsFound
+    | UsageSpent
     | UsageReported
     | Finished
     | Failed

@@ -8,17 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.items import (
-    Compaction,
-    CompactionTrigger,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-)
+from antiphon.protocol.call_items import is_call, is_output, tie_of
+from antiphon.protocol.items import Compaction, CompactionTrigger, Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse
+from antiphon.protocol.tool_items import AdditionalTools
 from antiphon.turn.token_estimate import estimate_tokens
 
 OpenSummary = Callable[[str], str | None]
@@ -76,7 +69,7 @@ def is_callers_message(item: Item) -> TypeGuard[Message]:
 def split_fresh(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
     """What a summary can replace, and the caller's messages after it, which wait for their answer."""
     end = len(items)
-    while end and is_callers_message(items[end - 1]):
+    while end and _stays(items[end - 1]):
         end -= 1
     return items[:end], items[end:]
 
@@ -108,6 +101,11 @@ def summary_request(
     return CreateResponse(params=params, items=(question,), tools=(), tool_choice="auto")
 
 
+def _stays(item: Item) -> bool:
+    """Whether no summary can stand for it: what the caller said, and the tools that were declared so."""
+    return is_callers_message(item) or isinstance(item, AdditionalTools)
+
+
 def _without_triggers(items: Sequence[Item]) -> Sequence[Item]:
     """A trigger is a request to us; the model has no use for it."""
     if not any(isinstance(item, CompactionTrigger) for item in items):
@@ -116,15 +114,10 @@ def _without_triggers(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def _still_shown(before: Sequence[Item], after: Sequence[Item]) -> list[Item]:
-    """The caller's messages, and calls whose outputs come only after the summary."""
-    outputs = {item.call_id for item in after if isinstance(item, FunctionCallOutput | CustomToolCallOutput)}
-    outputs -= {item.call_id for item in after if isinstance(item, FunctionCall | CustomToolCall)}
-    return [
-        item
-        for item in before
-        if is_callers_message(item)
-        or (isinstance(item, FunctionCall | CustomToolCall) and item.call_id in outputs)
-    ]
+    """The caller's messages and tools, and calls whose outputs come only after the summary."""
+    outputs = {tie_of(item) for item in after if is_output(item)}
+    outputs -= {None, *(tie_of(item) for item in after if is_call(item))}
+    return [item for item in before if _stays(item) or (is_call(item) and tie_of(item) in outputs)]
 
 
 def _as_message(summary: str) -> Message:

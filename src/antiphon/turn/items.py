@@ -3,10 +3,9 @@
 An open item never numbers an event: it hands class and fields to `emit`, and the machine numbers them.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
-import msgspec
 from msgspec import UNSET
 
 from antiphon.protocol.content import JsonObject, Logprob, OutputText, ReasoningText, Refusal, SummaryText
@@ -14,11 +13,6 @@ from antiphon.protocol.events import (
     CompactionCompacting,
     ContentPartAdded,
     ContentPartDone,
-    CustomToolCallInputDelta,
-    CustomToolCallInputDone,
-    Event,
-    FunctionCallArgumentsDelta,
-    FunctionCallArgumentsDone,
     OutputItemAdded,
     OutputItemDone,
     OutputTextAnnotationAdded,
@@ -33,18 +27,15 @@ from antiphon.protocol.events import (
     RefusalDelta,
     RefusalDone,
 )
-from antiphon.protocol.items import Compaction, CustomToolCall, FunctionCall, ItemStatus, Message, Reasoning
-from antiphon.turn.chunks import Compacted
-from antiphon.turn.context import TurnTool
+from antiphon.protocol.items import Compaction, ItemStatus, Message, Reasoning
+from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
+from antiphon.protocol.tools import declaration
+from antiphon.turn.chunks import Compacted, ToolsFound
+from antiphon.turn.emitting import Emit, Status
+from antiphon.turn.open_calls.base import OpenCall
+from antiphon.turn.thoughts import Mark, Seal
 
-Status = Literal["completed", "incomplete"]
-Seal = Callable[[str], str]
-
-
-class Emit(Protocol):
-    """Numbers an event and sends it on its way."""
-
-    def __call__(self, kind: Callable[..., Event], /, *fields: object) -> None: ...
+__all__ = ["Emit", "OpenCall", "OpenItem", "OpenMessage", "OpenReasoning", "Status"]
 
 
 class OpenMessage:
@@ -55,6 +46,7 @@ class OpenMessage:
         "_emit",
         "_logprobs",
         "_parts",
+        "_phase",
         "content_index",
         "id",
         "kind",
@@ -62,8 +54,9 @@ class OpenMessage:
         "pieces",
     )
 
-    def __init__(self, emit: Emit, item_id: str, output_index: int) -> None:
+    def __init__(self, emit: Emit, item_id: str, output_index: int, phase: str | None = None) -> None:
         self._emit = emit
+        self._phase = phase or UNSET
         self.id = item_id
         self.output_index = output_index
         self.kind: Literal["text", "refusal"] | None = None
@@ -108,7 +101,7 @@ class OpenMessage:
         return item
 
     def _item(self, status: ItemStatus) -> Message:
-        return Message(id=self.id, status=status, role="assistant", content=[*self._parts])
+        return Message(id=self.id, status=status, role="assistant", content=[*self._parts], phase=self._phase)
 
     def _switch(self, kind: Literal["text", "refusal"]) -> None:
         if self.kind == kind:
@@ -139,7 +132,7 @@ class OpenMessage:
 class OpenReasoning:
     """Reasoning: raw text in `content`, summaries in `summary`, the whole sealed when it is done."""
 
-    __slots__ = ("_content", "_emit", "_part", "_pieces", "_seal", "_summary", "id", "output_index")
+    __slots__ = ("_content", "_emit", "_marks", "_part", "_pieces", "_seal", "_summary", "id", "output_index")
 
     def __init__(self, emit: Emit, item_id: str, output_index: int, seal: Seal | None) -> None:
         self._emit = emit
@@ -150,6 +143,7 @@ class OpenReasoning:
         self._pieces: list[str] = []
         self._summary: list[SummaryText] = []
         self._content: list[ReasoningText] = []
+        self._marks: list[Mark] = []
         emit(OutputItemAdded, output_index, Reasoning(id=item_id, summary=[], status="in_progress"))
 
     def raw(self, delta: str) -> None:
@@ -172,15 +166,20 @@ class OpenReasoning:
         self._pieces.append(delta)
         self._emit(ReasoningSummaryTextDelta, self.id, self.output_index, len(self._summary), delta)
 
+    def mark(self, mark: Mark) -> None:
+        """What only its maker can read of it; it travels in the envelope."""
+        self._marks.append(mark)
+
     def close(self, status: Status) -> Reasoning:
         """End the part and the item."""
         self._end_part()
         raw = "".join(part.text for part in self._content)
+        envelope = None if self._seal is None else self._seal(raw, tuple(self._marks))
         item = Reasoning(
             id=self.id,
             summary=self._summary,
             content=self._content or UNSET,
-            encrypted_content=self._seal(raw) if self._seal is not None and raw else UNSET,
+            encrypted_content=UNSET if envelope is None else envelope,
             status=status,
         )
         self._emit(OutputItemDone, self.output_index, item)
@@ -205,67 +204,6 @@ class OpenReasoning:
         self._pieces = []
 
 
-class OpenCall:
-    """A tool call under way. `index` is the backend's; the caller's own names are restored from `tool`."""
-
-    __slots__ = ("_emit", "_pieces", "_tool", "call_id", "id", "index", "name", "output_index")
-
-    def __init__(
-        self, emit: Emit, ids: tuple[str, str], output_index: int, index: int, tool: TurnTool
-    ) -> None:
-        self._emit = emit
-        self.id, self.call_id = ids
-        self.output_index = output_index
-        self.index = index
-        self._tool = tool
-        self._pieces: list[str] = []
-        emit(OutputItemAdded, output_index, self._item("", "in_progress"))
-
-    def extend(self, delta: str) -> None:
-        """More of the arguments."""
-        self._pieces.append(delta)
-        if self._tool.kind == "function":
-            self._emit(FunctionCallArgumentsDelta, self.id, self.output_index, delta)
-
-    def whole(self) -> bool:
-        """Whether the arguments are a closed JSON object, to which nothing but white space can be added."""
-        last = self._pieces[-1].rstrip() if self._pieces else ""
-        if last and not last.endswith("}"):
-            return False  # cheap, and true for nearly every delta
-        text = "".join(self._pieces)
-        try:
-            return isinstance(msgspec.json.decode(text), dict)
-        except (msgspec.DecodeError, RecursionError):
-            return False
-
-    def close(self, status: Status) -> FunctionCall | CustomToolCall:
-        """End the call. Clients parse the arguments, so a call without any has the empty object."""
-        if status == "completed" and not any(piece.strip() for piece in self._pieces):
-            self.extend("{}")
-        text = "".join(self._pieces)
-        if self._tool.kind == "function":
-            self._emit(FunctionCallArgumentsDone, self.id, self.output_index, text)
-        else:
-            text = _unwrap(text)
-            if text:
-                self._emit(CustomToolCallInputDelta, self.id, self.output_index, text)
-            self._emit(CustomToolCallInputDone, self.id, self.output_index, text)
-        item = self._item(text, status)
-        self._emit(OutputItemDone, self.output_index, item)
-        return item
-
-    def _item(self, text: str, status: ItemStatus) -> FunctionCall | CustomToolCall:
-        namespace = self._tool.namespace or UNSET
-        name = self._tool.origin
-        if self._tool.kind == "custom":
-            return CustomToolCall(
-                id=self.id, call_id=self.call_id, name=name, input=text, namespace=namespace, status=status
-            )
-        return FunctionCall(
-            id=self.id, call_id=self.call_id, name=name, arguments=text, namespace=namespace, status=status
-        )
-
-
 OpenItem = OpenMessage | OpenReasoning | OpenCall
 
 
@@ -280,16 +218,24 @@ def say_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted
     return item
 
 
-def tool_named(name: str, tools: Mapping[str, TurnTool]) -> TurnTool:
-    """The declared tool, or, for a name that the model made up, a function of that name."""
-    return tools.get(name) or TurnTool(name=name, origin=name)
-
-
-def _unwrap(arguments: str) -> str:
-    """The free text of a custom call that was emulated as a function with one parameter, `input`."""
-    try:
-        members = msgspec.json.decode(arguments, type=dict[str, object])
-    except msgspec.DecodeError:
-        return arguments
-    text = members.get("input")
-    return text if isinstance(text, str) and len(members) == 1 else arguments
+def say_tools_found(
+    emit: Emit, new_id: Callable[[str], str], output_index: int, chunk: ToolsFound
+) -> tuple[ToolSearchCall, ToolSearchOutput]:
+    """A search that the server made, and what it found: two items, each in one piece."""
+    call_id, output_id = new_id("tsc"), new_id("tso")
+    begun = ToolSearchCall(id=call_id, call_id=None, execution="server", arguments={}, status="in_progress")
+    emit(OutputItemAdded, output_index, begun)
+    call = ToolSearchCall(
+        id=call_id, call_id=None, execution="server", arguments=chunk.arguments, status="completed"
+    )
+    emit(OutputItemDone, output_index, call)
+    found = ToolSearchOutput(
+        id=output_id,
+        call_id=None,
+        execution="server",
+        tools=[declaration(tool) for tool in chunk.tools],
+        status="completed",
+    )
+    emit(OutputItemAdded, output_index + 1, found)
+    emit(OutputItemDone, output_index + 1, found)
+    return call, found

@@ -15,23 +15,31 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedWork,
+    ItemBegun,
     ReasoningDelta,
+    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
+    ToolsFound,
 )
 from antiphon.turn.items import OpenItem
 
 Word = (
-    TextDelta
+    ItemBegun
+    | TextDelta
     | RefusalDelta
     | ReasoningDelta
     | ReasoningSummaryDelta
+    | ReasoningMarked
     | AnnotationAdded
     | CallStarted
     | CallDelta
     | CallFinished
     | Compacted
+    | HostedWork
+    | ToolsFound
 )
 """A chunk that becomes part of an item."""
 

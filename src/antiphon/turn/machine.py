@@ -37,18 +37,23 @@ from antiphon.turn.chunks import (
     Failed,
     Finished,
     FinishReason,
+    HostedWork,
     ReasoningDelta,
+    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
+    ToolsFound,
     UsageReported,
+    UsageSpent,
 )
 from antiphon.turn.context import TurnTool
-from antiphon.turn.items import Emit, OpenMessage, Seal
+from antiphon.turn.items import Emit, OpenMessage
 from antiphon.turn.layout import Layout, Word
 from antiphon.turn.message_first import MessageFirst
 from antiphon.turn.one_after_another import OneAfterAnother
 from antiphon.turn.opening import NewId, Opener
+from antiphon.turn.thoughts import Seal
 from antiphon.turn.usage import together
 
 BROKEN_OFF = "The model's answer broke off before its end."
@@ -134,6 +139,10 @@ class Machine:
             self._outcome = "cancelled"
             self._layout.break_off()
         return self._take_events()
+
+    def offer(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
+        """The tools of the next turn: a search may have found some."""
+        self._opener.offer(tools, forbidden)
 
     def downgrade(self, notes: list[str]) -> None:
         """What was left out or emulated, now that another backend is asked or the same one for less."""
@@ -230,6 +239,8 @@ class Machine:
             match chunk:
                 case UsageReported():
                     self._usage = chunk.usage
+                case UsageSpent():
+                    self._spent = together(self._spent, chunk.usage)
                 case Finished():
                     self._outcome = chunk.reason
                     self._layout.finish(chunk.reason)
@@ -251,6 +262,12 @@ class Machine:
                 shown = bool(word.text)
             case ReasoningDelta() | ReasoningSummaryDelta():
                 shown = bool(word.text) and self._shows("the model's reasoning", self._profile.reasoning)
+            case ReasoningMarked():
+                shown = self._profile.reasoning
+            case HostedWork():
+                shown = self._shows("tools that the model's server ran", self._profile.reasoning)
+            case ToolsFound():
+                shown = self._shows("searches for tools", self._profile.reasoning)
             case AnnotationAdded():
                 shown = self._shows("citations", self._profile.annotations)
             case _:

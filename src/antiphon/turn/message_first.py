@@ -15,10 +15,14 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedWork,
+    ItemBegun,
     ReasoningDelta,
+    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
+    ToolsFound,
 )
 from antiphon.turn.items import OpenCall, OpenMessage, Status
 from antiphon.turn.layout import Word, arguments_after_call, arguments_without_call, ran_to_its_end
@@ -62,7 +66,11 @@ class MessageFirst:
                 self._extend(word)
             case CallFinished():
                 self._growing.pop(word.index, None)
-            case ReasoningDelta() | ReasoningSummaryDelta() | Compacted():
+            case ItemBegun():
+                pass  # there is one message, whatever was said in it
+            case ReasoningDelta() | ReasoningSummaryDelta() | ReasoningMarked():
+                raise AssertionError("there is no place for it: the profile hides it")
+            case Compacted() | HostedWork() | ToolsFound():
                 raise AssertionError("there is no place for these: the profile hides or refuses them")
             case _:
                 assert_never(word)

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from antiphon.protocol.call_items import is_call, tie_of
 from antiphon.protocol.events import Event, OutputItemDone
-from antiphon.protocol.items import Compaction, CustomToolCall, FunctionCall, OutputItem, Reasoning
+from antiphon.protocol.items import Compaction, OutputItem, Reasoning
+from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -19,11 +21,16 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedWork,
+    ItemBegun,
     ReasoningDelta,
+    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
+    ToolsFound,
 )
+from antiphon.turn.hosted import say_hosted
 from antiphon.turn.items import (
     OpenCall,
     OpenItem,
@@ -31,6 +38,7 @@ from antiphon.turn.items import (
     OpenReasoning,
     Status,
     say_compaction,
+    say_tools_found,
 )
 from antiphon.turn.layout import Word, arguments_after_call, arguments_without_call, ran_to_its_end
 from antiphon.turn.opening import Opener
@@ -52,6 +60,8 @@ class OneAfterAnother:
         self._opener = opener
         self._lanes: list[Lane] = []
         self._closed_calls: set[int] = set()
+        self._phase: str | None = None
+        """That of the next message, if it was told."""
         self.live: OpenItem | None = None
         self.output: list[OutputItem] = []
 
@@ -64,8 +74,8 @@ class OneAfterAnother:
         self.output = [event.item for event in said if isinstance(event, OutputItemDone)]
         self.live = reopen(said, self._opener.emit, self._opener.seal)
         calls = [self.live] if isinstance(self.live, OpenCall) else []
-        whole = [item for item in self.output if isinstance(item, FunctionCall | CustomToolCall)]
-        self._opener.take_call_ids(call.call_id for call in (*whole, *calls))
+        ties = [tie_of(item) for item in self.output if is_call(item)]
+        self._opener.take_call_ids([*filter(None, ties), *(call.call_id for call in calls)])
 
     def take(self, word: Word) -> None:
         """Say it now, or let it wait behind a call that is not whole yet (rule 2)."""
@@ -93,7 +103,7 @@ class OneAfterAnother:
         live = self.live
         cut = not ran_to_its_end(reason) and not (isinstance(live, OpenCall) and live.whole())
         self._close("incomplete" if cut else "completed")
-        if ran_to_its_end(reason) and all(isinstance(item, Reasoning | Compaction) for item in self.output):
+        if ran_to_its_end(reason) and all(map(_says_nothing, self.output)):
             # An answer without a word is still an answer: clients wait for a message.
             self._message()
             self._close("completed")
@@ -139,23 +149,44 @@ class OneAfterAnother:
                 self._message().refusal(word.text)
             case AnnotationAdded():
                 self._message().annotate(word.annotation)
-            case ReasoningDelta():
-                self._reasoning().raw(word.text)
-            case ReasoningSummaryDelta():
-                self._reasoning().summarise(word.text, word.part)
+            case ReasoningDelta() | ReasoningSummaryDelta() | ReasoningMarked():
+                self._think(word)
             case CallFinished():
                 self._close("completed")
-            case Compacted():
+            case ItemBegun():
                 self._close("completed")
-                opener = self._opener
-                self.output.append(say_compaction(opener.emit, opener.new_id("cmp"), len(self.output), word))
+                self._phase = word.phase
+            case Compacted() | HostedWork() | ToolsFound():
+                self._say_whole(word)
             case _:
                 assert_never(word)
+
+    def _think(self, word: ReasoningDelta | ReasoningSummaryDelta | ReasoningMarked) -> None:
+        reasoning = self._reasoning()
+        match word:
+            case ReasoningDelta():
+                reasoning.raw(word.text)
+            case ReasoningSummaryDelta():
+                reasoning.summarise(word.text, word.part)
+            case ReasoningMarked():
+                reasoning.mark(word.mark)
+
+    def _say_whole(self, word: Compacted | HostedWork | ToolsFound) -> None:
+        """An item that comes in one piece."""
+        self._close("completed")
+        emit, new_id, place = self._opener.emit, self._opener.new_id, len(self.output)
+        if isinstance(word, Compacted):
+            self.output.append(say_compaction(emit, new_id("cmp"), place, word))
+        elif isinstance(word, ToolsFound):
+            self.output += say_tools_found(emit, new_id, place, word)
+        else:
+            self.output.append(say_hosted(emit, new_id, place, word.item))
 
     def _message(self) -> OpenMessage:
         if not isinstance(self.live, OpenMessage):
             self._close("completed")
-            self.live = self._opener.message(len(self.output))
+            self.live = self._opener.message(len(self.output), self._phase)
+            self._phase = None
         return self.live
 
     def _reasoning(self) -> OpenReasoning:
@@ -197,3 +228,10 @@ class OneAfterAnother:
         if isinstance(live, OpenCall):
             self._closed_calls.add(live.index)
         self.output.append(live.close(status))
+
+
+def _says_nothing(item: OutputItem) -> bool:
+    """Whether it is neither said to anybody nor for anybody to answer."""
+    if isinstance(item, ToolSearchCall):
+        return item.call_id is None
+    return isinstance(item, Reasoning | Compaction | ToolSearchOutput)

@@ -4,10 +4,29 @@ from collections.abc import Callable, Iterable, Mapping
 
 from antiphon.errors import BackendBroken
 from antiphon.turn.chunks import CallStarted
-from antiphon.turn.context import TurnTool
-from antiphon.turn.items import Emit, OpenCall, OpenMessage, OpenReasoning, Seal, tool_named
+from antiphon.turn.emitting import Emit
+from antiphon.turn.items import OpenMessage, OpenReasoning
+from antiphon.turn.open_calls.base import CallPlace, OpenCall
+from antiphon.turn.open_calls.custom import OpenCustomCall
+from antiphon.turn.open_calls.function import OpenFunctionCall
+from antiphon.turn.open_calls.patch import OpenPatchCall
+from antiphon.turn.open_calls.shell import OpenShellCall
+from antiphon.turn.open_calls.whole import OpenComputerCall, OpenLocalShellCall, OpenToolSearch
+from antiphon.turn.thoughts import Seal
+from antiphon.turn.tools import ToolKind, TurnTool
 
 NewId = Callable[[str], str]
+
+_CALLS: Mapping[ToolKind, tuple[str, type[OpenCall]]] = {
+    "function": ("fc", OpenFunctionCall),
+    "custom": ("ctc", OpenCustomCall),
+    "tool_search": ("tsc", OpenToolSearch),
+    "apply_patch": ("apc", OpenPatchCall),
+    "shell": ("sh", OpenShellCall),
+    "local_shell": ("lsh", OpenLocalShellCall),
+    "computer": ("cu", OpenComputerCall),
+}
+"""How a call of each kind is told, and what its id begins with."""
 
 
 class Opener:
@@ -28,9 +47,9 @@ class Opener:
         self._forbidden = forbidden
         self._call_ids: set[str] = set()
 
-    def message(self, output_index: int) -> OpenMessage:
+    def message(self, output_index: int, phase: str | None = None) -> OpenMessage:
         """A message."""
-        return OpenMessage(self.emit, self.new_id("msg"), output_index)
+        return OpenMessage(self.emit, self.new_id("msg"), output_index, phase)
 
     def reasoning(self, output_index: int) -> OpenReasoning:
         """Reasoning."""
@@ -42,15 +61,20 @@ class Opener:
             raise BackendBroken(f"The model called '{chunk.name}', which 'tool_choice' does not allow.")
 
     def call(self, chunk: CallStarted, output_index: int) -> OpenCall:
-        """A call. Clients match outputs to calls by call_id, so it must be there and be unique."""
+        """A call. Clients match outputs to calls by call_id, so it must be there and be unique. A name that
+        the model made up is taken for a function."""
         call_id = chunk.call_id
         if not call_id or call_id in self._call_ids:
             call_id = self.new_id("call")
         self._call_ids.add(call_id)
-        tool = tool_named(chunk.name, self._tools)
-        item_id = self.new_id("ctc" if tool.kind == "custom" else "fc")
-        return OpenCall(self.emit, (item_id, call_id), output_index, chunk.index, tool)
+        tool = self._tools.get(chunk.name) or TurnTool(name=chunk.name, origin=chunk.name)
+        prefix, kind = _CALLS[tool.kind]
+        return kind(self.emit, CallPlace(self.new_id(prefix), call_id, output_index, chunk.index), tool)
 
     def take_call_ids(self, call_ids: Iterable[str]) -> None:
         """These are used already."""
         self._call_ids.update(call_ids)
+
+    def offer(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
+        """From now on these are the tools."""
+        self._tools, self._forbidden = tools, forbidden

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from antiphon.protocol.events import (
+    CustomToolCallInputDelta,
     Event,
     FunctionCallArgumentsDelta,
     OutputItemAdded,
@@ -14,8 +17,17 @@ from antiphon.protocol.events import (
     RefusalDelta,
 )
 from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, OutputItem, Reasoning
-from antiphon.turn.context import TurnTool
-from antiphon.turn.items import Emit, OpenCall, OpenItem, OpenMessage, OpenReasoning, Seal
+from antiphon.protocol.tool_items import ShellCall, ToolSearchCall
+from antiphon.protocol.tools import ShellTool, ToolSearchTool
+from antiphon.turn.emitting import Emit
+from antiphon.turn.items import OpenItem, OpenMessage, OpenReasoning
+from antiphon.turn.open_calls.base import CallPlace
+from antiphon.turn.open_calls.custom import OpenCustomCall
+from antiphon.turn.open_calls.function import OpenFunctionCall
+from antiphon.turn.open_calls.shell import OpenShellCall
+from antiphon.turn.open_calls.whole import OpenToolSearch
+from antiphon.turn.thoughts import Seal
+from antiphon.turn.tools import TurnTool
 
 
 def reopen(said: Sequence[Event], emit: Emit, seal: Seal | None) -> OpenItem | None:
@@ -40,19 +52,35 @@ def _begin(item: OutputItem, output_index: int, emit: Emit, seal: Seal | None) -
     item_id = item.id if isinstance(item.id, str) else ""
     match item:
         case Message():
-            return OpenMessage(emit, item_id, output_index)
+            return OpenMessage(emit, item_id, output_index, item.phase or None)
         case Reasoning():
             return OpenReasoning(emit, item_id, output_index, seal)
-        case FunctionCall() | CustomToolCall():
-            return OpenCall(emit, (item_id, item.call_id), output_index, -1, _tool(item))
+        case FunctionCall():
+            return OpenFunctionCall(emit, CallPlace(item_id, item.call_id, output_index, -1), _named(item))
+        case CustomToolCall():
+            return OpenCustomCall(emit, CallPlace(item_id, item.call_id, output_index, -1), _named(item))
+        case ShellCall():
+            return OpenShellCall(emit, CallPlace(item_id, item.call_id, output_index, -1), _shell(item))
+        case ToolSearchCall():
+            place = CallPlace(item_id, item.call_id or "", output_index, -1)
+            return OpenToolSearch(emit, place, _search(item))
         case _:
             return None  # it is said in one piece, so it is never half said
 
 
-def _tool(call: FunctionCall | CustomToolCall) -> TurnTool:
+def _named(call: FunctionCall | CustomToolCall) -> TurnTool:
     namespace = call.namespace if isinstance(call.namespace, str) else None
-    kind = "custom" if isinstance(call, CustomToolCall) else "function"
-    return TurnTool(name=call.name, origin=call.name, namespace=namespace, kind=kind)
+    return TurnTool(name=call.name, origin=call.name, namespace=namespace)
+
+
+def _shell(call: ShellCall) -> TurnTool:
+    tool = ShellTool(environment=call.environment or UNSET)
+    return TurnTool(name="shell", origin="shell", kind="shell", declared=tool)
+
+
+def _search(call: ToolSearchCall) -> TurnTool:
+    tool = ToolSearchTool(execution=call.execution)
+    return TurnTool(name="tool_search", origin="tool_search", kind="tool_search", declared=tool)
 
 
 def _extend(opened: OpenItem | None, event: Event) -> None:
@@ -67,7 +95,9 @@ def _extend(opened: OpenItem | None, event: Event) -> None:
             opened.raw(event.delta)
         case OpenReasoning(), ReasoningSummaryTextDelta():
             opened.summarise(event.delta, event.summary_index)
-        case OpenCall(), FunctionCallArgumentsDelta():
+        case OpenFunctionCall(), FunctionCallArgumentsDelta():
             opened.extend(event.delta)
+        case OpenCustomCall(), CustomToolCallInputDelta():
+            opened.go_on(event.delta)
         case _:
             pass  # the ends of parts follow from the beginnings of the next ones

@@ -15,16 +15,18 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
 from antiphon.protocol.ids import Entropy
+from antiphon.turn.thoughts import Mark
 
 _PREFIX = "antiphon1."
 _NONCE_BYTES = 12
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
-    """What an envelope holds: one of these."""
+    """What an envelope holds: reasoning, with the marks of its maker, or a summary."""
 
     reasoning: str | None = None
     summary: str | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 class Sealer:
@@ -34,18 +36,23 @@ class Sealer:
         self._cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
         self._entropy = entropy
 
-    def seal(self, reasoning: str) -> str:
-        """An envelope with this reasoning."""
-        return self._close(Sealed(reasoning=reasoning))
+    def seal(self, reasoning: str, marks: tuple[Mark, ...] = ()) -> str | None:
+        """An envelope with this reasoning; None if there is nothing in it."""
+        return self._close(Sealed(reasoning=reasoning, marks=marks)) if reasoning or marks else None
+
+    def seal_marked(self, reasoning: str, marks: tuple[Mark, ...]) -> str | None:
+        """An envelope where one is needed though nobody asked for it: only its maker can read a mark, and
+        an item has no other place for it."""
+        return self.seal(reasoning, marks) if marks else None
 
     def seal_summary(self, summary: str) -> str:
         """An envelope with this summary of a conversation."""
         return self._close(Sealed(summary=summary))
 
-    def open(self, envelope: str) -> str | None:
+    def open(self, envelope: str) -> Sealed | None:
         """The reasoning in an envelope; None if it does not open or holds none."""
         content = self._open(envelope)
-        return None if content is None else content.reasoning
+        return None if content is None or content.reasoning is None else content
 
     def open_summary(self, envelope: str) -> str | None:
         """The summary in an envelope; None if it does not open or holds none."""

@@ -10,6 +10,7 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct, UnsetType
 
+from antiphon.protocol.call_items import CallItem, is_call, is_output
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -23,16 +24,16 @@ from antiphon.protocol.items import (
     Compaction,
     CompactionTrigger,
     CustomToolCall,
-    CustomToolCallOutput,
     FunctionCall,
-    FunctionCallOutput,
     Item,
     ItemReference,
     Message,
-    OpaqueItem,
     Reasoning,
 )
+from antiphon.protocol.stored_items import item_to_text
 from antiphon.protocol.tools import HostedTool, Tool
+from antiphon.turn.guises.calls import call_arguments
+from antiphon.turn.guises.outputs import call_output
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_ITEM = 4
@@ -84,25 +85,31 @@ def estimate(reading: Reading) -> int:
 
 def _parts(item: Item) -> list[str | int]:
     """The texts of an item, and tokens for what is not text."""
+    if is_call(item):
+        return _called(item)
+    if is_output(item):
+        return _content(call_output(item))
     match item:
         case Message():
             return _content(item.content)
-        case FunctionCall():
-            return [item.name, item.arguments]
-        case CustomToolCall():
-            return [item.name, item.input]
-        case FunctionCallOutput() | CustomToolCallOutput():
-            return _content(item.output)
         case Reasoning():
             return _thought(item)
-        case OpaqueItem():
-            return [_json(item.body)]
         case Compaction():
             return [item.encrypted_content]
         case CompactionTrigger() | ItemReference():
             return []
         case _:
-            assert_never(item)
+            return [item_to_text(item)]
+
+
+def _called(call: CallItem) -> list[str | int]:
+    match call:
+        case FunctionCall():
+            return [call.name, call.arguments]
+        case CustomToolCall():
+            return [call.name, call.input]
+        case _:
+            return [call_arguments(call)]
 
 
 def _content(content: str | Sequence[MessagePart]) -> list[str | int]:

@@ -7,8 +7,7 @@ what was said and done, and that is there.
 from collections.abc import Sequence
 from typing import assert_never
 
-import msgspec
-
+from antiphon.protocol.call_items import CallItem, OutputOfCall, is_call, is_output, tie_of
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -22,15 +21,16 @@ from antiphon.protocol.items import (
     Compaction,
     CompactionTrigger,
     CustomToolCall,
-    CustomToolCallOutput,
     FunctionCall,
-    FunctionCallOutput,
     Item,
     ItemReference,
     Message,
-    OpaqueItem,
     Reasoning,
 )
+from antiphon.protocol.stored_items import item_to_text, item_type
+from antiphon.protocol.tool_items import AdditionalTools
+from antiphon.turn.guises.calls import call_arguments
+from antiphon.turn.guises.outputs import call_output, tool_names
 
 OPAQUE_CHARACTERS = 4_000
 """As much of an item that we do not understand: some of them hold whole images."""
@@ -53,21 +53,41 @@ def shortened(passage: str) -> str | None:
 
 
 def _passage(item: Item) -> str:
+    if is_call(item):
+        return _called(item)
+    if is_output(item):
+        return _answered(item)
     match item:
         case Message():
             return f"{item.role}:\n{words(item.content)}"
-        case FunctionCall():
-            return f"assistant calls {item.name} ({item.call_id}):\n{item.arguments}"
-        case CustomToolCall():
-            return f"assistant calls {item.name} ({item.call_id}):\n{item.input}"
-        case FunctionCallOutput() | CustomToolCallOutput():
-            return f"output of {item.call_id}:\n{words(item.output)}"
-        case OpaqueItem():
-            return f"{item.type}:\n{_opaque(item)}"
+        case AdditionalTools():
+            return f"{item.role} offers tools:\n{', '.join(tool_names(item.tools))}"
         case Reasoning() | Compaction() | CompactionTrigger() | ItemReference():
             return ""
         case _:
-            assert_never(item)
+            return f"{item_type(item)}:\n{_opaque(item)}"
+
+
+def _called(call: CallItem) -> str:
+    named = call.name if isinstance(call, FunctionCall | CustomToolCall) else kind_of_call(call)
+    tie = f" ({call.call_id})" if call.call_id else ""
+    return f"assistant calls {named}{tie}:\n{call_text(call)}"
+
+
+def _answered(output: OutputOfCall) -> str:
+    return f"output of {tie_of(output) or item_type(output)}:\n{words(call_output(output))}"
+
+
+def kind_of_call(call: CallItem) -> str:
+    """The kind of tool that is called: ``shell`` for a ``shell_call``."""
+    return item_type(call).removesuffix("_call")
+
+
+def call_text(call: CallItem) -> str:
+    """What a tool is called with, in the words of the model where it wrote any."""
+    if isinstance(call, FunctionCall):
+        return call.arguments
+    return call.input if isinstance(call, CustomToolCall) else call_arguments(call)
 
 
 def words(content: str | Sequence[MessagePart]) -> str:
@@ -96,8 +116,8 @@ def _named(kind: str, name: str | None) -> str:
     return f"[{kind}]" if name is None or name.startswith("data:") else f"[{kind}: {name}]"
 
 
-def _opaque(item: OpaqueItem) -> str:
-    body = msgspec.json.encode(item.body).decode()
+def _opaque(item: Item) -> str:
+    body = item_to_text(item)
     return body if len(body) <= OPAQUE_CHARACTERS else _cut(body, OPAQUE_CHARACTERS, 0)
 
 

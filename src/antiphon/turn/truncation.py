@@ -1,23 +1,18 @@
 """Truncation: the oldest items go until the rest fits. For `truncation: "auto"`.
 
 Items that belong together go together: a call with its output, and reasoning with what it led to. What tells
-the model how to behave and what it is asked stays: system and developer messages, the last user message and
-the last item.
+the model how to behave and what it is asked stays: system and developer messages, tools that were declared in
+the conversation, the last user message and the last item.
 """
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.protocol.items import (
-    CustomToolCallOutput,
-    FunctionCallOutput,
-    Item,
-    Message,
-    OpaqueItem,
-    Reasoning,
-)
+from antiphon.protocol.call_items import is_call, is_output, tie_of
+from antiphon.protocol.items import Item, Message, OpaqueItem, Reasoning
 from antiphon.protocol.stored_items import item_to_text
+from antiphon.protocol.tool_items import AdditionalTools
 
 
 class Truncated(Struct, frozen=True):
@@ -47,7 +42,11 @@ def truncate(items: Sequence[Item], keep: float) -> Truncated:
 
 def _droppable(items: Sequence[Item], last_user: int) -> list[list[int]]:
     """Units without a protected item, oldest first."""
-    protected = {index for index, item in enumerate(items) if _is_from(item, "system", "developer")}
+    protected = {
+        index
+        for index, item in enumerate(items)
+        if _is_from(item, "system", "developer") or isinstance(item, AdditionalTools)
+    }
     protected |= {last_user, len(items) - 1}
     return [unit for unit in _units(items) if protected.isdisjoint(unit)]
 
@@ -75,14 +74,14 @@ def _units(items: Sequence[Item]) -> list[list[int]]:
 
 def _call_id(item: Item) -> str:
     """What ties a call to its output; empty for everything else."""
-    found: object = item.body.get("call_id") if isinstance(item, OpaqueItem) else getattr(item, "call_id", "")
-    return found if isinstance(found, str) else ""
+    if isinstance(item, OpaqueItem):
+        found: object = item.body.get("call_id")
+        return found if isinstance(found, str) else ""
+    return (tie_of(item) or "") if is_call(item) or is_output(item) else ""
 
 
 def _is_output(item: Item) -> bool:
-    if isinstance(item, OpaqueItem):
-        return item.type.endswith("_output")
-    return isinstance(item, FunctionCallOutput | CustomToolCallOutput)
+    return item.type.endswith("_output") if isinstance(item, OpaqueItem) else is_output(item)
 
 
 def _is_from(item: Item, *roles: str) -> bool:

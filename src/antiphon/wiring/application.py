@@ -32,8 +32,8 @@ from antiphon.store.base import Store
 from antiphon.turn.sealing import Sealer
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.alone import SoleEngine, lock_path
-from antiphon.wiring.backends import open_routes
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
+from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
 from antiphon.wiring.stores import open_stores
@@ -64,10 +64,10 @@ async def open_services(
 
 @asynccontextmanager
 async def open_agents(
-    settings: Settings, routes: Sequence[Route] | None = None
+    settings: Settings, routes: Sequence[Route] | None = None, live: LiveRoutes | None = None
 ) -> AsyncGenerator[Served, None]:
     """The services and the agent on top of them, for as long as the context lasts."""
-    async with open_agent(settings.agent) as agent, _open(settings, routes) as opened:
+    async with open_agent(settings.agent) as agent, _open(settings, routes, live) as opened:
         services = opened.services
         creator, background = services.creator, services.background
         served = serve_agent(agent, services)
@@ -86,12 +86,17 @@ async def open_agents(
 
 
 @asynccontextmanager
-async def _open(settings: Settings, routes: Sequence[Route] | None) -> AsyncGenerator[Opened, None]:
+async def _open(
+    settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None = None
+) -> AsyncGenerator[Opened, None]:
     async with AsyncExitStack() as stack:
+        live = live or LiveRoutes(settings)
         if routes is None:
-            routes = open_routes(settings, stack)
+            stack.push_async_callback(live.aclose)
+            routes = live.open()
         stores = await stack.enter_async_context(open_stores(settings))
         creator = _make_creator(settings, routes, stores.store)
+        live.attach(creator.router)
         shared = settings.store.url.startswith(POSTGRES)
         lease = settings.background.lease if shared else 0.0
         dispatch = Dispatch()
@@ -103,13 +108,20 @@ async def _open(settings: Settings, routes: Sequence[Route] | None) -> AsyncGene
 
 def _make_creator(settings: Settings, routes: Sequence[Route], store: Store) -> Creator:
     return Creator(
-        router=Router(routes, chance=random.random),
+        router=Router(
+            routes,
+            chance=random.random,
+            names=routed_names(settings),
+            health=health_policy(settings),
+            clock=time.monotonic,
+        ),
         store=store,
         ids=make_ids(),
         clock=time.time,
         sealer=Sealer(seal_secret(settings, data_folder()), secrets.token_bytes),
         ignored_tools=frozenset(settings.tools.ignore),
         inherit_tools=settings.store.inherit_tools,
+        repairs=settings.answers.repairs,
         lifetime=settings.store.lifetime_days * DAY or None,
         patience=settings.store.patience,
         similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
@@ -133,10 +145,10 @@ def _make_engine(settings: Settings, work: Work) -> Engine:
 
 @asynccontextmanager
 async def _serve(
-    settings: Settings, routes: Sequence[Route] | None, keys: Keys
+    settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None, keys: Keys
 ) -> AsyncGenerator[Served, None]:
     """What a server serves: with its keys, and with somebody who looks after what is kept."""
-    async with open_agents(settings, routes) as served, AsyncExitStack() as stack:
+    async with open_agents(settings, routes, live) as served, AsyncExitStack() as stack:
         services = served.services
         await keys.refresh(services.store)
         if keys.empty and settings.server.host not in LOOPBACK:
@@ -182,9 +194,10 @@ def build_app(
     settings: Settings,
     *,
     routes: Sequence[Route] | None = None,
+    live: LiveRoutes | None = None,
     on_started: Callable[[App], None] | None = None,
 ) -> App:
-    """The ASGI application."""
+    """The ASGI application. `live`: routes of these settings that can be changed while it runs."""
     server = settings.server
     on_loopback = server.host in LOOPBACK
     keys = Keys(server.api_keys, pepper=key_pepper(settings), clock=time.time)
@@ -195,7 +208,8 @@ def build_app(
         body_timeout=server.body_timeout,
         websocket=server.websocket,
         heartbeat=server.heartbeat,
+        keeps=settings.store.url != "none",
         profiles=make_profiles(settings),
     )
     ids = make_ids()
-    return App(partial(_serve, settings, routes, keys), lambda: ids.new("req"), options, on_started)
+    return App(partial(_serve, settings, routes, live, keys), lambda: ids.new("req"), options, on_started)

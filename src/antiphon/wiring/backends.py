@@ -1,40 +1,120 @@
 """Backends from the settings."""
 
+import math
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
+import msgspec
+
+from antiphon.backends.anthropic_messages.client import AnthropicMessagesBackend
 from antiphon.backends.base import Backend
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
+from antiphon.backends.gemini.client import GeminiBackend
 from antiphon.backends.local.backend import LocalBackend
-from antiphon.backends.registry import Deadlines, Endpoint, default_endpoint, endpoint_kind
+from antiphon.backends.registry import (
+    Deadlines,
+    Dialect,
+    Endpoint,
+    default_endpoint,
+    describing,
+    endpoint_kind,
+)
+from antiphon.backends.responses.client import ResponsesBackend
+from antiphon.service.claim import TurnDeadlines
+from antiphon.service.limits import Limits
+from antiphon.service.names import LOCAL_ALIAS
 from antiphon.service.router import Route
 from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder
 
+DIALECTS: Mapping[Dialect, Callable[[Endpoint], Backend]] = {
+    "anthropic_messages": AnthropicMessagesBackend,
+    "chat_completions": ChatCompletionsBackend,
+    "gemini": GeminiBackend,
+    "responses": ResponsesBackend,
+}
+NO_DEADLINES = TurnDeadlines()
+
+
+class Made(NamedTuple):
+    """A backend, and what it was made from."""
+
+    source: object
+    backend: Backend
+
+
+class Opening:
+    """The routes of some settings. A backend that `earlier` settings made from the same is taken over."""
+
+    def __init__(self, settings: Settings, earlier: Sequence[Made] = ()) -> None:
+        self.routes: list[Route] = []
+        self.made: list[Made] = []
+        self.left = list(earlier)
+        """The earlier ones that are not needed any more."""
+        heartbeat = settings.server.heartbeat
+        for row in settings.upstreams:
+            self._open_upstream(row, heartbeat)
+        if settings.codex.enabled:
+            source = (msgspec.structs.replace(settings.codex, models=()), heartbeat)
+            codex = self._take(source, partial(make_codex_backend, settings))
+            routes = [_route(model, codex) for model in settings.codex.models]
+            self.routes += [replace(route, dialect="codex_app_server") for route in routes]
+        if settings.serves_local_model:
+            source = (msgspec.structs.replace(settings.local, enabled=None), heartbeat)
+            local = self._take(source, partial(make_local_backend, settings))
+            assert isinstance(local, LocalBackend)
+            route = Route(local.model, local, dialect="local")
+            self.routes += [route, replace(route, model=LOCAL_ALIAS, upstream=local.model)]
+
+    def _open_upstream(self, row: UpstreamSettings, heartbeat: float) -> None:
+        kind, endpoint = endpoint_kind(row.kind), make_endpoint(row, heartbeat)
+        backends: dict[bool, Backend] = {}
+        for model in row.models:
+            described = _describes_tools(row, model)
+            if described not in backends:
+                source = describing(endpoint) if described else endpoint
+                backends[described] = self._take(source, partial(DIALECTS[kind.dialect], source))
+            text_calls = row.text_calls or kind.text_calls
+            route = _route(model, backends[described], text_calls, _narrowed(row, endpoint))
+            if described and route.text_calls == "off":
+                route = replace(route, text_calls="hermes")  # what is taught must be read, too
+            self.routes.append(replace(route, dialect=kind.dialect))
+
+    def _take(self, source: object, make: Callable[[], Backend]) -> Backend:
+        same = next((made for made in self.left if made.source == source), None)
+        if same is None:
+            same = Made(source, make())
+        else:
+            self.left.remove(same)
+        self.made.append(same)
+        return same.backend
+
 
 def open_routes(settings: Settings, stack: AsyncExitStack) -> list[Route]:
     """The routes that the settings name; their backends are closed with the stack."""
-    routes: list[Route] = []
-    for row in settings.upstreams:
-        backend = ChatCompletionsBackend(make_endpoint(row, settings.server.heartbeat))
-        stack.push_async_callback(backend.aclose)
-        text_calls = row.text_calls or endpoint_kind(row.kind).text_calls
-        routes += [_route(model, backend, text_calls) for model in row.models]
-    if settings.codex.enabled:
-        codex = make_codex_backend(settings)
-        stack.push_async_callback(codex.aclose)
-        routes += [_route(model, codex) for model in settings.codex.models]
-    if settings.serves_local_model:
-        local = make_local_backend(settings)
-        stack.push_async_callback(local.aclose)
-        routes += [Route(local.model, local), Route("local", local, upstream=local.model)]
-    return routes
+    opening = Opening(settings)
+    for made in opening.made:
+        stack.push_async_callback(made.backend.aclose)
+    return opening.routes
 
 
-def _route(model: str | ModelRow, backend: Backend, text_calls: TextCalls = "off") -> Route:
-    row = ModelRow(model) if isinstance(model, str) else model
+def _route(
+    model: str | ModelRow,
+    backend: Backend,
+    text_calls: TextCalls = "off",
+    usual: TurnDeadlines = NO_DEADLINES,
+) -> Route:
+    row = _as_row(model)
+    deadlines = TurnDeadlines(
+        first_byte=row.first_byte_timeout or usual.first_byte,
+        answer=row.answer_timeout or usual.answer,
+        total=row.total_timeout or usual.total,
+    )
     return Route(
         row.name,
         backend,
@@ -42,7 +122,54 @@ def _route(model: str | ModelRow, backend: Backend, text_calls: TextCalls = "off
         row.weight,
         row.priority,
         text_calls=row.text_calls or text_calls,
+        limits=Limits(
+            max_concurrent=row.max_concurrent,
+            queue_timeout=row.queue_timeout,
+            requests_per_minute=row.requests_per_minute,
+        ),
+        deadlines=deadlines if deadlines.any else None,
+        context_window=row.context_window,
     )
+
+
+def _describes_tools(row: UpstreamSettings, model: str | ModelRow) -> bool:
+    own = _as_row(model).describe_tools
+    return row.describe_tools if own is None else own
+
+
+def _as_row(model: str | ModelRow) -> ModelRow:
+    return ModelRow(model) if isinstance(model, str) else model
+
+
+def _widest(row: UpstreamSettings) -> Deadlines:
+    """The connections are shared by all models of an upstream, and so wait as long as its most patient model
+    wants; the others are ended by their routes."""
+    models = [_as_row(model) for model in row.models]
+    first = [model.first_byte_timeout or row.first_byte_timeout for model in models]
+    answer = [model.answer_timeout or row.answer_timeout for model in models]
+    total = [model.total_timeout or row.total_timeout for model in models]
+    return Deadlines(
+        connect=row.connect_timeout,
+        first_byte=max(first, default=row.first_byte_timeout),
+        between=row.between_timeout,
+        answer=max(answer, default=row.answer_timeout),
+        total=max(total, default=row.total_timeout),
+    )
+
+
+def _narrowed(row: UpstreamSettings, endpoint: Endpoint) -> TurnDeadlines:
+    """The upstream's own deadlines, where its connections wait longer than that."""
+    widest = endpoint.deadlines
+    return TurnDeadlines(
+        first_byte=row.first_byte_timeout if widest.first_byte > row.first_byte_timeout else math.inf,
+        answer=row.answer_timeout if widest.answer > row.answer_timeout else math.inf,
+        total=row.total_timeout if widest.total > row.total_timeout else math.inf,
+    )
+
+
+def make_backend(row: UpstreamSettings, heartbeat: float) -> Backend:
+    """The backend of an upstream, in its dialect."""
+    return DIALECTS[endpoint_kind(row.kind).dialect](make_endpoint(row, heartbeat))
 
 
 def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:
@@ -53,13 +180,7 @@ def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:
         name=row.name or row.kind,
         api_key=row.api_key or os.environ.get(key_variable, ""),
         headers=row.headers,
-        deadlines=Deadlines(
-            connect=row.connect_timeout,
-            first_byte=row.first_byte_timeout,
-            between=row.between_timeout,
-            answer=row.answer_timeout,
-            total=row.total_timeout,
-        ),
+        deadlines=_widest(row),
         retries=row.retries,
         heartbeat=heartbeat,
     )

@@ -213,7 +213,7 @@ async def test_a_complete_answer_does_not_wait_for_an_end_that_never_comes(
         await wire.send(SSE_HEAD + chunked(WORD + STOP))
         await hang(wire)
 
-    monkeypatch.setattr("antiphon.backends.chat_completions.client.LAST_WORDS", 0.05)
+    monkeypatch.setattr("antiphon.backends.streamed_turn.LAST_WORDS", 0.05)
     found = await asyncio.wait_for(play(forgets, deadlines=Deadlines()), 1)
     assert found == [TextDelta("word"), Finished("stop")]
 

@@ -51,8 +51,8 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, endpoint.quirks)
     response = new_response(request, id="resp_1", created_at=1)
-    if payload.downgrades:
-        response = replace(response, downgrades=list(payload.downgrades))
+    if turn.downgrades or payload.downgrades:
+        response = replace(response, downgrades=[*turn.downgrades, *payload.downgrades])
     numbers = count(1)
     machine = Machine(
         response,

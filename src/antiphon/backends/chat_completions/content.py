@@ -6,6 +6,7 @@ the part; nothing that the model should see is left out. We fetch nothing: a URL
 
 from collections.abc import Sequence
 
+from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
@@ -18,15 +19,6 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
-
-
-class Notes(list[str]):
-    """Downgrades, each said once."""
-
-    def add(self, note: str) -> None:
-        """Remember it, unless it was said already."""
-        if note not in self:
-            self.append(note)
 
 
 def chat_content(

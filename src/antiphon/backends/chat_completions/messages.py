@@ -6,32 +6,18 @@ message; the outputs of its calls follow it directly; images in an output go int
 
 from dataclasses import dataclass, field
 
-import msgspec
 from msgspec import UnsetType
 
-from antiphon.backends.chat_completions.content import Notes, chat_content, chat_part, plain_text
+from antiphon.backends.chat_completions.content import chat_content, chat_part, plain_text
+from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputText, JsonObject
-from antiphon.protocol.items import (
-    BEARING_ITEMS,
-    Compaction,
-    CompactionTrigger,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    ItemReference,
-    Message,
-    OpaqueItem,
-    Reasoning,
-)
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 
 NO_OUTPUT = "No output was given for this call."
-_HINTS = {"additional_tools": "Declare its tools in 'tools'."}
 
 
 @dataclass(slots=True)
@@ -50,7 +36,7 @@ class _Block:
 
 def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> list[JsonObject]:
     """The whole conversation. `asks` are emulations that are put to the model in the system message."""
-    transcript = _Transcript(turn, quirks, notes)
+    transcript = _Transcript(quirks, notes)
     if turn.params.instructions:
         transcript.system("system", turn.params.instructions)
     for index, item in enumerate(turn.items):
@@ -61,8 +47,7 @@ def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[st
 class _Transcript:
     """The conversation so far."""
 
-    def __init__(self, turn: TurnRequest, quirks: Quirks, notes: Notes) -> None:
-        self._turn = turn
+    def __init__(self, quirks: Quirks, notes: Notes) -> None:
         self._quirks = quirks
         self._notes = notes
         self._blocks: list[_Block] = []
@@ -103,19 +88,13 @@ class _Transcript:
             case Reasoning():
                 self._thinks(item)
             case FunctionCall():
-                self._call(item, item.arguments or "{}")
-            case CustomToolCall():
-                self._call(item, msgspec.json.encode({"input": item.input}).decode())
-            case FunctionCallOutput() | CustomToolCallOutput():
+                self._call(item)
+            case FunctionCallOutput():
                 self._output(item, path)
-            case OpaqueItem():
-                self._leave_out(item, path)
-            case Compaction() | CompactionTrigger():
-                # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
-                message = f"An item of type '{item_type(item)}' cannot be sent to a model as it is."
+            case _:
+                # Everything else is a function by now, or left out, or refused (turn/guises/).
+                message = f"This model cannot read an item of type '{item_type(item)}'."
                 raise Unsupported(message, param=path, code="unsupported_item")
-            case ItemReference():
-                raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
 
     def _message(self, item: Message, path: str) -> None:
         if item.role == "user":
@@ -165,14 +144,14 @@ class _Transcript:
         head = self._assistant(join=calling)
         head["content"] = "\n".join(filter(None, [head["content"], text]))
 
-    def _call(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
-        name = self._turn.flat_name(item.name, item.namespace)
+    def _call(self, item: FunctionCall) -> None:
         head = self._assistant(join=True)
-        call = {"id": item.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        function = {"name": item.name, "arguments": item.arguments or "{}"}
+        call = {"id": item.call_id, "type": "function", "function": function}
         head.setdefault("tool_calls", []).append(call)
         self._callers[item.call_id] = self._blocks[-1]
 
-    def _output(self, item: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
+    def _output(self, item: FunctionCallOutput, path: str) -> None:
         block = self._callers.get(item.call_id)
         if block is None:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
@@ -180,7 +159,7 @@ class _Transcript:
         text = item.output if isinstance(item.output, str) else self._split(item, block, path)
         block.outputs.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
 
-    def _split(self, item: FunctionCallOutput | CustomToolCallOutput, block: _Block, path: str) -> str:
+    def _split(self, item: FunctionCallOutput, block: _Block, path: str) -> str:
         """The text of an output; other parts wait for the user message behind the outputs."""
         texts = [part.text for part in item.output if isinstance(part, InputText)]
         media = [
@@ -193,10 +172,3 @@ class _Transcript:
             block.media += [{"type": "text", "text": f"Output of the tool call {item.call_id}:"}, *media]
             texts = texts or ["See the next user message."]
         return "\n".join(texts)
-
-    def _leave_out(self, item: OpaqueItem, path: str) -> None:
-        if item.type in BEARING_ITEMS:
-            hint = _HINTS.get(item.type, "Remove it from 'input'.")
-            message = f"This model cannot read an item of type '{item.type}'. {hint}"
-            raise Unsupported(message, param=path, code="unsupported_item")
-        self._notes.add(f"items of type '{item.type}' are left out: this model cannot read them")

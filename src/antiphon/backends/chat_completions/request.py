@@ -8,23 +8,29 @@ from typing import NamedTuple, cast, get_args
 
 import msgspec
 
-from antiphon.backends.chat_completions.content import Notes
+from antiphon.backends.chat_completions.described_tools import described, one_after_the_other
 from antiphon.backends.chat_completions.messages import chat_messages
 from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
+from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
+from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.context import TurnRequest
+from antiphon.turn.demands import Demand
+from antiphon.turn.grammars.gbnf import gbnf
+from antiphon.turn.grammars.llguidance import with_llguidance
 
 _HINTS = cast("tuple[Hint, ...]", get_args(Hint))
 _LOGPROBS = "message.output_text.logprobs"
 
 
 class Payload(NamedTuple):
-    """A body, and what of the turn it does not say."""
+    """A body, and what of the turn it does not say, or only asks for."""
 
     body: JsonObject
     downgrades: tuple[str, ...]
+    unenforced: frozenset[Demand] = frozenset()
 
 
 def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
@@ -35,9 +41,14 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
     _put_sampling(options, params)
     if params.max_output_tokens is not None:
         options[quirks.max_tokens] = params.max_output_tokens
-    if turn.tools:
+    unenforced = _unenforced(turn, quirks)
+    if quirks.tools == "prompt":
+        turn = described(turn, notes, asks)
+    elif turn.tools:
         _put_tools(options, turn, quirks, notes, asks)
-    if params.text is not None and params.text.format is not None:
+    if turn.grammar is not None:
+        unenforced |= _put_grammar(options, turn.grammar, quirks, notes)
+    elif params.text is not None and params.text.format is not None:
         _put_format(options, params.text.format, quirks, notes, asks)
     if params.reasoning is not None and params.reasoning.effort is not None:
         _put_effort(options, params.reasoning.effort, quirks, notes)
@@ -48,7 +59,25 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
         if quirks.usage_on_request:
             options["stream_options"] = {"include_usage": True}
     messages = chat_messages(turn, quirks, notes, asks)
-    return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes))
+    if quirks.tools == "prompt":
+        messages = one_after_the_other(messages)
+    return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes), unenforced)
+
+
+def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Demand]:
+    """What this endpoint does not hold the model to."""
+    demands: set[Demand] = set()
+    asked = quirks.tool_choice == "asked" or quirks.tools == "prompt"
+    if turn.tools and turn.choice not in ("auto", "none") and asked:
+        demands.add("tool_choice")
+    form = turn.params.text.format if turn.params.text else None
+    if form is not None and form.type == "json_schema" and not quirks.json_schema:
+        demands.add("format")
+    if form is not None and form.type == "json_object" and not quirks.json_object and not quirks.json_schema:
+        demands.add("format")
+    if any(tool.grammar is not None and tool.grammar.type == "grammar" for tool in turn.tools):
+        demands.add("grammar")
+    return frozenset(demands)
 
 
 def _put_sampling(options: JsonObject, params: CreateBody) -> None:
@@ -94,6 +123,21 @@ def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: No
             asks.append(f"Answer with JSON only. It must follow this JSON schema:\n{schema_text}")
         elif not quirks.json_object:
             asks.append("Answer with one JSON object only.")
+
+
+def _put_grammar(
+    options: JsonObject, form: TextFormatGrammar, quirks: Quirks, notes: Notes
+) -> frozenset[Demand]:
+    """Hold the whole answer to a grammar; what cannot be held is unenforced."""
+    text = with_llguidance(form) if quirks.grammars == "llguidance" else gbnf(form)
+    if quirks.grammars is None or text is None:
+        notes.add("the grammar of the answer is not enforced: this model's server cannot")
+        return frozenset({"grammar"})
+    if quirks.grammars == "vllm":
+        options["structured_outputs"] = {"grammar": text}
+    else:
+        options["grammar"] = text
+    return frozenset()
 
 
 def _schema_of(form: TextFormat) -> JsonObject:

@@ -1,9 +1,6 @@
-"""Tools and the choice among them, for the upstream.
+"""Tools and the choice among them, for the upstream."""
 
-A custom tool, which takes free text, is emulated as a function with one string parameter, `input`.
-"""
-
-from antiphon.backends.chat_completions.content import Notes
+from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.protocol.content import JsonObject
 from antiphon.turn.context import TurnRequest, TurnTool
@@ -34,8 +31,6 @@ def chat_tool_choice(
 
 
 def _function(tool: TurnTool, quirks: Quirks, notes: Notes) -> JsonObject:
-    if tool.kind == "custom":
-        return _custom(tool, notes)
     function: JsonObject = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
@@ -44,27 +39,6 @@ def _function(tool: TurnTool, quirks: Quirks, notes: Notes) -> JsonObject:
         function["strict"] = tool.strict
     elif tool.strict:
         notes.add("'strict' of tools is not sent: this model's server does not enforce it")
-    return function
-
-
-def _custom(tool: TurnTool, notes: Notes) -> JsonObject:
-    grammar = tool.grammar
-    lines = [tool.description] if tool.description else []
-    if grammar is not None and grammar.type == "grammar":
-        lines.append(f"The input must follow this {grammar.syntax} grammar:\n{grammar.definition}")
+    if tool.grammar is not None and tool.grammar.type == "grammar":
         notes.add(f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced")
-    return {
-        "name": tool.name,
-        "description": "\n\n".join(lines) or f"Takes free text in '{_INPUT}'.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                _INPUT: {"type": "string", "description": "The whole input of the tool, as text."}
-            },
-            "required": [_INPUT],
-            "additionalProperties": False,
-        },
-    }
-
-
-_INPUT = "input"
+    return function

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from antiphon.backends.base import ModelInfo
+from antiphon.backends.codex_app_server.features import FEATURES
 from antiphon.backends.codex_app_server.parking import Parking
 from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.pulse import with_pulse
@@ -14,6 +15,7 @@ from antiphon.backends.codex_app_server.rpc import decode
 from antiphon.backends.codex_app_server.supervisor import Supervisor
 from antiphon.backends.codex_app_server.thread import QUIET, Thread
 from antiphon.backends.codex_app_server.wire import AccountState, ModelList
+from antiphon.backends.features import FUNCTIONS, Features
 from antiphon.errors import BackendError, Unavailable
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest
@@ -49,6 +51,19 @@ class CodexBackend:
         self.supervisor = Supervisor(child, pause=pause)
         self._thread = thread
 
+    @property
+    def natives(self) -> frozenset[str]:
+        """Functions only: they become its dynamic tools."""
+        return FUNCTIONS
+
+    def features(self) -> Features:
+        """What codex passes on to its own model."""
+        return FEATURES
+
+    async def context_window(self, model: str) -> int | None:
+        """It tells what a turn has used, not what there is."""
+        return None
+
     def prepare(self, turn: TurnRequest) -> "CodexTurn":
         """Translate a turn."""
         return CodexTurn(build_request(turn, self._thread), self)
@@ -82,6 +97,7 @@ class CodexTurn:
 
     def __init__(self, request: CodexRequest, backend: CodexBackend) -> None:
         self.downgrades = request.downgrades
+        self.unenforced = request.unenforced
         self.request = request
         self._backend = backend
 

@@ -6,8 +6,6 @@ What it cannot take is refused with the path of the part; nothing that the model
 
 from typing import Any
 
-import msgspec
-
 from antiphon.backends.codex_app_server.names import ToolNames
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
@@ -20,20 +18,7 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
-from antiphon.protocol.items import (
-    BEARING_ITEMS,
-    Compaction,
-    CompactionTrigger,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    ItemReference,
-    Message,
-    OpaqueItem,
-    Reasoning,
-)
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 
@@ -44,7 +29,7 @@ _DETAILS = ("auto", "high", "original")
 
 def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[JsonObject]:
     """The whole conversation, as codex takes it. `notes` are told what is left out."""
-    history = _History(turn, names, notes)
+    history = _History(names, notes)
     for index, item in enumerate(turn.items):
         history.add(item, turn.param(index))
     return history.items
@@ -53,9 +38,8 @@ def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[
 class _History:
     """The conversation so far."""
 
-    def __init__(self, turn: TurnRequest, names: ToolNames, notes: list[str]) -> None:
+    def __init__(self, names: ToolNames, notes: list[str]) -> None:
         self.items: list[JsonObject] = []
-        self._turn = turn
         self._names = names
         self._notes = notes
         self._called: set[str] = set()
@@ -66,28 +50,21 @@ class _History:
             case Message():
                 self.items.append(self._message(item, f"{path}.content"))
             case FunctionCall():
-                self._call(item, item.arguments or "{}")
-            case CustomToolCall():
-                self._call(item, custom_arguments(item.input))
-            case FunctionCallOutput() | CustomToolCallOutput():
+                self._call(item)
+            case FunctionCallOutput():
                 self._output(item, path)
             case Reasoning():
                 self._notes.append("reasoning in the input is left out: codex does not take it back")
-            case OpaqueItem():
-                self._leave_out(item, path)
-            case Compaction() | CompactionTrigger():
-                # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
-                message = f"An item of type '{item_type(item)}' cannot be sent to a model as it is."
+            case _:
+                # Everything else is a function by now, or left out, or refused (turn/guises/).
+                message = f"codex cannot read an item of type '{item_type(item)}'."
                 raise Unsupported(message, param=path, code="unsupported_item")
-            case ItemReference():
-                raise InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
 
-    def _call(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
+    def _call(self, item: FunctionCall) -> None:
         self._called.add(item.call_id)
-        name = self._names.alias(self._turn.flat_name(item.name, item.namespace))
-        self.items.append(call_item(item.call_id, name, arguments))
+        self.items.append(call_item(item.call_id, self._names.alias(item.name), item.arguments or "{}"))
 
-    def _output(self, item: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
+    def _output(self, item: FunctionCallOutput, path: str) -> None:
         if item.call_id not in self._called:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
             raise InvalidRequest(message, param=path, code="invalid_value")
@@ -125,21 +102,10 @@ class _History:
             said["detail"] = "auto"
         return said
 
-    def _leave_out(self, item: OpaqueItem, path: str) -> None:
-        if item.type in BEARING_ITEMS:
-            message = f"codex cannot read an item of type '{item.type}'. Remove it from 'input'."
-            raise Unsupported(message, param=path, code="unsupported_item")
-        self._notes.append(f"items of type '{item.type}' are left out: codex cannot read them")
-
 
 def call_item(call_id: str, name: str, arguments: str) -> JsonObject:
     """A call, by the name that codex knows the tool by."""
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-
-
-def custom_arguments(text: str) -> str:
-    """The free text for a custom tool, as the arguments of the function that codex takes it for."""
-    return msgspec.json.encode({"input": text}).decode()
 
 
 def _part(part: MessagePart, path: str) -> JsonObject:

@@ -8,12 +8,14 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from antiphon.backends.codex_app_server.history import OUTPUT, call_item, custom_arguments, thread_items
+from antiphon.backends.codex_app_server.history import OUTPUT, call_item, thread_items
 from antiphon.backends.codex_app_server.names import ToolNames
-from antiphon.backends.codex_app_server.tools import free_text, tool_result, tool_spec
+from antiphon.backends.codex_app_server.tools import tool_result, tool_spec
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.demands import Demand
+from antiphon.turn.guises.echo import echoed
 
 DEFAULT_MODEL = "codex"
 """The name that stands for the model that codex itself is configured with."""
@@ -82,6 +84,7 @@ class CodexRequest(Struct, frozen=True):
     turn: JsonObject
     tools: Mapping[str, TurnTool]
     downgrades: tuple[str, ...]
+    unenforced: frozenset[Demand] = frozenset()
 
     @property
     def outputs(self) -> Mapping[str, JsonObject]:
@@ -105,9 +108,7 @@ class CodexRequest(Struct, frozen=True):
 
     def sent_back(self, call_id: str, name: str, arguments: str) -> JsonObject:
         """The call as it stands in the history of a client that was told of it."""
-        if self.tools[name].kind == "custom":
-            arguments = custom_arguments(free_text(arguments))
-        return call_item(call_id, name, arguments)
+        return call_item(call_id, name, echoed(self.tools[name], arguments))
 
 
 def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
@@ -126,7 +127,20 @@ def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
         turn=request,
         tools=names.by_alias,
         downgrades=tuple(dict.fromkeys(notes)),
+        unenforced=_unenforced(turn),
     )
+
+
+def _unenforced(turn: TurnRequest) -> frozenset[Demand]:
+    demands: set[Demand] = set()
+    if turn.choice not in ("auto", "none"):
+        demands.add("tool_choice")
+    form = turn.params.text.format if turn.params.text is not None else None
+    if form is not None and form.type == "json_object":
+        demands.add("format")
+    if any(tool.grammar is not None for tool in turn.tools):
+        demands.add("grammar")
+    return frozenset(demands)
 
 
 def _thread(model: str, options: ThreadOptions, instructions: str, tools: list[JsonObject]) -> JsonObject:

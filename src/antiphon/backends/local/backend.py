@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+import msgspec
+
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.features import FUNCTIONS, Features
 from antiphon.backends.local.calls import read_choice, takes_nothing
 from antiphon.backends.local.engine import Engine, EngineOptions
+from antiphon.backends.local.features import FEATURES
 from antiphon.backends.local.prompt import QUIRKS, Prompt, build_prompt
 from antiphon.backends.local.refusals import SCHEMA_REFUSED
 from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
@@ -27,6 +31,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest
+from antiphon.turn.demands import Demand
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +63,7 @@ class LocalBackend:
     ) -> None:
         self._weights = find_weights(model)
         self._folder = folder
+        self._context = context
         self._heartbeat = heartbeat
         self._progress: Progress | None = None
         self._label = ""
@@ -69,6 +75,19 @@ class LocalBackend:
     def model(self) -> str:
         """The model's name: its row's, or its file's without the ending."""
         return self._weights.name if isinstance(self._weights, Weights) else self._weights.stem
+
+    @property
+    def natives(self) -> frozenset[str]:
+        """Functions only."""
+        return FUNCTIONS
+
+    def features(self) -> Features:
+        """What the engine can hold the model to, and what the model knows."""
+        return FEATURES
+
+    async def context_window(self, model: str) -> int | None:
+        """As it was configured."""
+        return self._context
 
     def prepare(self, turn: TurnRequest) -> "LocalTurn":
         """Translate the turn."""
@@ -113,6 +132,8 @@ class LocalTurn:
 
     def __init__(self, prompt: Prompt, engine: Engine, heartbeat: float) -> None:
         self.downgrades = prompt.downgrades
+        # A grammar that its engine cannot read is ignored without a word, so what comes of one is checked.
+        self.unenforced: frozenset[Demand] = frozenset({"grammar"}) if prompt.grammars else frozenset()
         self._prompt = prompt
         self._engine = engine
         self._heartbeat = heartbeat
@@ -162,9 +183,10 @@ class LocalTurn:
             yield [started, CallDelta(0, "{}"), UsageReported(self._spent), Finished("tool_calls")]
             return
         opening: list[Chunk] = [started]
+        told = _as_input() if function["name"] in self._prompt.grammars else _as_call
         async with aclosing(self._read(self._prompt.calling(function), "tools")) as batches:
             async for batch in batches:
-                calling = [_as_call(chunk) for chunk in batch]
+                calling = [said for chunk in batch for said in told(chunk)]
                 yield [*opening, *calling] if calling else []
                 if calling:
                     opening = []
@@ -197,14 +219,32 @@ class LocalTurn:
         return heard
 
 
-def _as_call(chunk: Chunk) -> Chunk:
+def _as_call(chunk: Chunk) -> list[Chunk]:
     match chunk:
         case TextDelta():
-            return CallDelta(0, chunk.text)
+            return [CallDelta(0, chunk.text)]
         case Finished(reason="stop"):
-            return Finished("tool_calls")
+            return [Finished("tool_calls")]
         case _:
-            return chunk
+            return [chunk]
+
+
+def _as_input() -> Callable[[Chunk], list[Chunk]]:
+    """Text that was written by a grammar becomes the one argument of a call."""
+    opening = '{"input":"'
+
+    def told(chunk: Chunk) -> list[Chunk]:
+        nonlocal opening
+        match chunk:
+            case TextDelta():
+                piece, opening = f"{opening}{msgspec.json.encode(chunk.text)[1:-1].decode()}", ""
+                return [CallDelta(0, piece)]
+            case Finished():
+                return [CallDelta(0, f'{opening}"}}'), *_as_call(chunk)]
+            case _:
+                return [chunk]
+
+    return told
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:

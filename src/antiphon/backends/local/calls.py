@@ -44,6 +44,18 @@ def arguments_body(function: JsonObject, messages: Sequence[JsonObject]) -> Json
     }
 
 
+def input_body(function: JsonObject, messages: Sequence[JsonObject], grammar: str) -> JsonObject:
+    """Ask for the input of a tool that takes text by a grammar. Its description is shown whole: the grammar,
+    which the model should know of too, is a part of it."""
+    name = function["name"]
+    ask = [f"You have the tool {name}: {function.get('description') or name}"]
+    system = "\n".join([*ask, f"Reply with the input of {name}, and nothing else."])
+    return {
+        "messages": [_said("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
+        "grammar": grammar,
+    }
+
+
 def takes_nothing(function: JsonObject) -> bool:
     """Whether the empty object is what to call it with, so that nobody has to be asked."""
     parameters: JsonObject = function["parameters"]

@@ -9,15 +9,16 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from antiphon.backends.chat_completions.content import Notes
 from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.tools import chat_tools
-from antiphon.backends.local.calls import answer_label, arguments_body, choice_body
+from antiphon.backends.local.calls import answer_label, arguments_body, choice_body, input_body
 from antiphon.backends.local.weights import Sampling
+from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput
+from antiphon.protocol.items import FunctionCallOutput
 from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.grammars.llguidance import with_llguidance
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
@@ -25,7 +26,7 @@ GO_ON = "Go on."
 """Said for a user who says nothing: the engine would take the model's last words for the beginning of its
 answer, and can hold no such answer to a schema."""
 EMULATED = "tools are emulated by constrained decoding"
-QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True)
+QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars="llguidance")
 MOST_ARGUMENT_TOKENS = 1024
 _CHOICE_TOKENS = 128
 _FIXED: JsonObject = {
@@ -45,6 +46,8 @@ class Prompt(NamedTuple):
     """What the model says in the choice to answer in words; empty: it must call."""
     sampling: JsonObject
     downgrades: tuple[str, ...]
+    grammars: dict[str, str]
+    """The grammars of the functions whose input is text by one, by name."""
 
     def answering(self, spent: int) -> bytes:
         """Ask for the answer in words, with what `spent` tokens leave of its bound."""
@@ -61,7 +64,11 @@ class Prompt(NamedTuple):
         """Ask for the arguments of a function."""
         limit = min(self.body.get("max_tokens", MOST_ARGUMENT_TOKENS), MOST_ARGUMENT_TOKENS)
         wishes = {name: self.body[name] for name in _WISHES if name in self.body}
-        body = arguments_body(function, self.body["messages"])
+        grammar = self.grammars.get(function["name"])
+        if grammar is None:
+            body = arguments_body(function, self.body["messages"])
+        else:
+            body = input_body(function, self.body["messages"], grammar)
         return _encode({**self.sampling, "temperature": 0, **wishes, **body, "max_tokens": limit})
 
 
@@ -69,7 +76,8 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
     """Translate a turn; `Unsupported` or `InvalidRequest` for what cannot be served."""
     notes = Notes()
     mode = _mode(turn)
-    functions = [tool["function"] for tool in chat_tools(turn, QUIRKS, notes)] if mode != "answer" else []
+    # What it notes about grammars is not true here: they are enforced.
+    functions = [tool["function"] for tool in chat_tools(turn, QUIRKS, Notes())] if mode != "answer" else []
     if turn.tools:
         notes.add(EMULATED)
     payload = build_payload(msgspec.structs.replace(turn, tools=(), choice="none"), QUIRKS)
@@ -85,7 +93,13 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
         answer=answer_label(functions) if mode == "choose" else "",
         sampling=msgspec.to_builtins(sampling),
         downgrades=(*payload.downgrades, *notes),
+        grammars=_grammars(turn),
     )
+
+
+def _grammars(turn: TurnRequest) -> dict[str, str]:
+    found = {tool.name: with_llguidance(tool.grammar) for tool in turn.tools if tool.grammar is not None}
+    return {name: grammar for name, grammar in found.items() if grammar is not None}
 
 
 def _mode(turn: TurnRequest) -> Literal["answer", "choose", "call"]:
@@ -95,7 +109,7 @@ def _mode(turn: TurnRequest) -> Literal["answer", "choose", "call"]:
         return "call"
     # After a tool's output small models only call the tool again if they still see it.
     last = turn.items[-1] if turn.items else None
-    return "answer" if isinstance(last, FunctionCallOutput | CustomToolCallOutput) else "choose"
+    return "answer" if isinstance(last, FunctionCallOutput) else "choose"
 
 
 def _encode(body: JsonObject) -> bytes:

@@ -49,6 +49,11 @@ def _differences(settings: Settings, overrides: Overrides, environment: Mapping[
         ours, theirs = getattr(settings, section), getattr(defaults, section)
         if section == "upstreams" or ours == theirs:
             continue
+        if not isinstance(ours, msgspec.Struct):
+            lines.append(
+                f"{section} = {_shown(section, ours)} ({_source(section, '', overrides, environment)})"
+            )
+            continue
         for key in ours.__struct_fields__:
             value = getattr(ours, key)
             if value != getattr(theirs, key):

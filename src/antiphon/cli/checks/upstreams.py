@@ -10,7 +10,7 @@ from antiphon.cli.checks.base import Check, doubtful, failed, passed
 from antiphon.cli.checks.configuration import name_of
 from antiphon.cli.upstreams import offered_models
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable
-from antiphon.service.router import WILDCARD
+from antiphon.service.names import is_pattern
 from antiphon.settings import UpstreamSettings
 
 PATIENCE = 10.0
@@ -51,7 +51,7 @@ def _troubled(upstream: UpstreamSettings, error: AntiphonError) -> Check:
 def _wanted(upstream: UpstreamSettings) -> list[str]:
     """The names that the upstream itself has to know."""
     rows = [model if isinstance(model, str) else model.upstream or model.name for model in upstream.models]
-    return [name for name in rows if name != WILDCARD]
+    return [name for name in rows if not is_pattern(name)]
 
 
 def _key_variable(upstream: UpstreamSettings) -> str:

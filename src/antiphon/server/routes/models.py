@@ -1,21 +1,31 @@
-"""``GET /v1/models`` and ``GET /v1/models/{model}``."""
+"""``GET /v1/models``, ``GET /v1/models/{model}`` and ``GET /v1/models/{model}/capabilities``."""
+
+import hashlib
+from dataclasses import replace
 
 import msgspec
 
 from antiphon.backends.base import ModelInfo
 from antiphon.errors import ModelNotFound
+from antiphon.protocol.codex_catalogue import PARAMETER, encode_catalogue, parse_client_version
 from antiphon.server.exchange import Exchange
+from antiphon.service.capabilities import Surroundings, describe
+from antiphon.service.catalogue import catalogue
 from antiphon.service.router import Router
 
 
 class ModelsRoutes:
     """The routes of `/v1/models`."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, surroundings: Surroundings) -> None:
         self._router = router
+        self._surroundings = surroundings
 
     async def list(self, exchange: Exchange) -> None:
-        """Every model."""
+        """Every model: as OpenAI lists them, or in the form of Codex for a client that tells its version."""
+        client = exchange.query().text(PARAMETER)
+        if client is not None:
+            return await self._catalogue(exchange, client)
         models = await self._router.models()
         data = [_to_wire(model) for model in models]
         await exchange.send_json(msgspec.json.encode({"object": "list", "data": data}))
@@ -29,6 +39,20 @@ class ModelsRoutes:
         raise ModelNotFound(
             f"The model '{model_id}' does not exist here. GET /v1/models lists those that do."
         )
+
+    async def capabilities(self, exchange: Exchange, model_id: str) -> None:
+        """What can be asked of a model, and how it is served."""
+        around = self._surroundings
+        around = replace(around, keeps=around.keeps and exchange.profile.state)
+        described = await describe(model_id, self._router.routes(model_id), around)
+        await exchange.send_json(msgspec.json.encode(described))
+
+    async def _catalogue(self, exchange: Exchange, client: str) -> None:
+        parse_client_version(client)
+        first = exchange.query().text("model") or ""
+        body = encode_catalogue(await catalogue(self._router, first))
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        await exchange.send_json(body, headers=((b"etag", etag.encode()),))
 
 
 def _to_wire(model: ModelInfo) -> dict[str, object]:

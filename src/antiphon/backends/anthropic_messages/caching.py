@@ -1,0 +1,73 @@
+"""Breakpoints of the prompt cache.
+
+What the caller marks is marked. Unless the caller says that its own marks are all, and where the row says so,
+two more are set: behind the system prompt (or the tools), and behind the whole conversation, so that the next
+turn finds it. The API takes four at most, and no longer-lived one behind a shorter-lived one: so all live
+equally long.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import UnsetType
+
+from antiphon.backends.notes import Notes
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.requests import CreateBody
+
+_FIELD = "cache_control"
+_LONG = "1h"
+_MAX_BREAKPOINTS = 4
+_UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
+
+
+def marker(breakpoint_: JsonObject | UnsetType) -> JsonObject:
+    """The member of a block that the caller has marked; nothing for one that it has not."""
+    if isinstance(breakpoint_, UnsetType):
+        return {}
+    return {_FIELD: _control(_lives_long(breakpoint_.get("ttl")))}
+
+
+def hoisted(blocks: list[JsonObject]) -> JsonObject:
+    """The mark of blocks inside a tool's result, which is where it belongs."""
+    marks = [block.pop(_FIELD) for block in blocks if _FIELD in block]
+    return {_FIELD: marks[-1]} if marks else {}
+
+
+def place_breakpoints(
+    prefix: list[JsonObject], messages: list[JsonObject], params: CreateBody, notes: Notes, *, automatic: bool
+) -> None:
+    """Settle the marks of a request. `prefix` is what stands before the messages: tools, then system."""
+    said = [block for message in messages for block in message["content"]]
+    marked = [block for block in (*prefix, *said) if _FIELD in block]
+    if len(marked) > _MAX_BREAKPOINTS:
+        notes.add(f"only the last {_MAX_BREAKPOINTS} prompt cache breakpoints are sent")
+        for block in marked[:-_MAX_BREAKPOINTS]:
+            del block[_FIELD]
+        marked = marked[-_MAX_BREAKPOINTS:]
+    options = params.prompt_cache_options or {}
+    if automatic and options.get("mode") != "explicit":
+        for block in _ends(prefix, said):
+            if _FIELD not in block and len(marked) < _MAX_BREAKPOINTS:
+                marked.append(block)
+    long = (
+        params.prompt_cache_retention == "24h"
+        or _lives_long(options.get("ttl"))
+        or any("ttl" in block.get(_FIELD, {}) for block in marked)
+    )
+    for block in marked:
+        block[_FIELD] = _control(long)
+
+
+def _ends(prefix: list[JsonObject], said: list[JsonObject]) -> Iterable[JsonObject]:
+    """Where the conversation ends, and where what comes before it does."""
+    markable = [block for block in said[-1:] if block["type"] not in _UNMARKABLE]
+    return [*markable, *prefix[-1:]]
+
+
+def _lives_long(ttl: object) -> bool:
+    """The API knows five minutes and one hour: whatever is to live longer than the first gets the second."""
+    return isinstance(ttl, str) and ttl not in ("", "5m")
+
+
+def _control(long: bool) -> JsonObject:
+    return {"type": "ephemeral", "ttl": _LONG} if long else {"type": "ephemeral"}

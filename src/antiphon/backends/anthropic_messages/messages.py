@@ -1,0 +1,236 @@
+"""From items to a system prompt and messages.
+
+Rules of the dialect that items do not have: the conversation begins and ends with the user; who speaks twice
+has one message; the outputs of calls open the message behind them, and every call has one; no text is blank.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from antiphon.backends.anthropic_messages.caching import hoisted
+from antiphon.backends.anthropic_messages.content import blocks_of, text_block, texts_of
+from antiphon.backends.anthropic_messages.models import Traits
+from antiphon.backends.anthropic_messages.thinking import thinking_blocks
+from antiphon.backends.notes import Notes
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.protocol.stored_items import item_type
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.thoughts import Thought
+
+NO_OUTPUT = "No output was given for this call."
+_GO_ON = "Go on."
+_NOT_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+
+
+class Conversation(NamedTuple):
+    """What is sent of the items."""
+
+    system: list[JsonObject]
+    messages: list[JsonObject]
+
+    @property
+    def thoughtful(self) -> bool:
+        """Whether a thought is handed back."""
+        return any(block["type"] in _THOUGHTS for message in self.messages for block in message["content"])
+
+    @property
+    def continues_without_thought(self) -> bool:
+        """Whether the model goes on from calls that it did not begin with a thought."""
+        if len(self.messages) < 2 or self.messages[-1]["content"][0]["type"] != "tool_result":
+            return False
+        return self.messages[-2]["content"][0]["type"] not in _THOUGHTS
+
+
+@dataclass(slots=True)
+class _Speech:
+    """What one side says at a time; if it calls tools, their outputs too."""
+
+    role: Literal["user", "assistant", "system"]
+    blocks: list[JsonObject] = field(default_factory=list[JsonObject])
+    outputs: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it that may stand alone."""
+        return all(block["type"] in _THOUGHTS for block in self.blocks)
+
+
+def read_conversation(
+    turn: TurnRequest, traits: Traits, origin: str, notes: Notes, *, thinking: bool
+) -> Conversation:
+    """The whole conversation. Thoughts are handed back only while `thinking`."""
+    transcript = _Transcript(turn, traits, origin, notes, thinking=thinking)
+    if turn.params.instructions:
+        transcript.system.extend(texts_of(turn.params.instructions, "instructions"))
+    for index, item in enumerate(turn.items):
+        transcript.add(item, turn.param(index))
+    return transcript.conversation()
+
+
+class _Transcript:
+    """The conversation so far."""
+
+    def __init__(
+        self, turn: TurnRequest, traits: Traits, origin: str, notes: Notes, *, thinking: bool
+    ) -> None:
+        self._turn = turn
+        self._traits = traits
+        self._origin = origin
+        self._notes = notes
+        self._thinking = thinking
+        self._speeches: list[_Speech] = []
+        self._callers: dict[str, tuple[_Speech, str]] = {}
+        self._ids: set[str] = set()
+        self.system: list[JsonObject] = []
+
+    def conversation(self) -> Conversation:
+        """What to send."""
+        messages: list[JsonObject] = []
+        speeches = [speech for speech in self._speeches if not speech.empty or speech.outputs]
+        for index, speech in enumerate(speeches):
+            followed = index + 1 < len(speeches) and speeches[index + 1].role != "assistant"
+            if speech.role == "system":
+                self._say_late(messages, speech.blocks, heeded=self._traits.late_system and not followed)
+            else:
+                _join(messages, speech.role, speech.blocks)
+            results = self._results(speech)
+            if results:
+                _join(messages, "user", results)
+        self._frame(messages)
+        return Conversation(self.system, messages)
+
+    def add(self, item: Item, path: str) -> None:
+        """One more item."""
+        match item:
+            case Message():
+                self._message(item, f"{path}.content")
+            case Reasoning():
+                self._thinks(item)
+            case FunctionCall():
+                self._call(item)
+            case FunctionCallOutput():
+                self._output(item, path)
+            case _:
+                kind = item_type(item)
+                message = f"This model cannot read an item of type '{kind}'. Remove it from 'input'."
+                raise Unsupported(message, param=path, code="unsupported_item")
+
+    def _message(self, item: Message, path: str) -> None:
+        if item.role == "user":
+            self._speech("user").blocks += blocks_of(item.content, path, self._notes)
+        elif item.role == "assistant":
+            self._speech("assistant").blocks += texts_of(item.content, path)
+        elif self._speeches:
+            self._speech("system").blocks += texts_of(item.content, path)
+        else:
+            self.system += texts_of(item.content, path)
+
+    def _thinks(self, item: Reasoning) -> None:
+        if not isinstance(item, Thought) or not item.marked_by(self._origin):
+            self._notes.add("reasoning in the input is left out: this model's server did not make it")
+        elif not self._thinking:
+            self._notes.add("reasoning in the input is left out: thinking is off in this turn")
+        elif blocks := thinking_blocks(item, self._origin, signed=self._traits.signs):
+            self._speech("assistant").blocks += blocks
+        else:
+            self._notes.add("reasoning in the input is left out: it is not as this model's server made it")
+
+    def _call(self, item: FunctionCall) -> None:
+        name = self._turn.flat_name(item.name, item.namespace)
+        speech, call_id = self._speech("assistant"), self._new_id(item.call_id)
+        speech.blocks.append(
+            {
+                "type": "tool_use",
+                "id": call_id,
+                "name": _NOT_AN_ID.sub("_", name)[:128],
+                "input": self._input(item.arguments),
+            }
+        )
+        self._callers[item.call_id] = speech, call_id
+
+    def _new_id(self, call_id: str) -> str:
+        """An id of the form that the API takes, and that no other call has."""
+        plain = _NOT_AN_ID.sub("_", call_id) or "call"
+        made, number = plain, 1
+        while made in self._ids:
+            number += 1
+            made = f"{plain}_{number}"
+        self._ids.add(made)
+        return made
+
+    def _input(self, arguments: str) -> JsonObject:
+        """The arguments, which must be an object here."""
+        try:
+            return msgspec.json.decode(arguments or "{}", type=JsonObject)
+        except (msgspec.DecodeError, RecursionError):
+            self._notes.add("arguments of a call that are no JSON object are sent inside of one")
+            return {"arguments": arguments}
+
+    def _output(self, item: FunctionCallOutput, path: str) -> None:
+        if item.call_id not in self._callers:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        speech, call_id = self._callers[item.call_id]
+        blocks = blocks_of(item.output, f"{path}.output", self._notes)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
+        result: JsonObject = {"type": "tool_result", "tool_use_id": call_id, **hoisted(blocks)}
+        if blocks:
+            result["content"] = item.output if isinstance(item.output, str) else blocks
+        speech.outputs[call_id] = result
+
+    def _speech(self, role: Literal["user", "assistant", "system"]) -> _Speech:
+        """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
+        last = self._speeches[-1] if self._speeches else None
+        if last is None or last.role != role or last.outputs:
+            last = _Speech(role)
+            self._speeches.append(last)
+        return last
+
+    def _results(self, speech: _Speech) -> list[JsonObject]:
+        """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
+        results: list[JsonObject] = []
+        for block in speech.blocks:
+            if block["type"] != "tool_use":
+                continue
+            result = speech.outputs.get(block["id"])
+            if result is None:
+                self._notes.add("calls without an output are sent with one that says so")
+                result = {"type": "tool_result", "tool_use_id": block["id"], "content": NO_OUTPUT}
+            results.append(result)
+        return results
+
+    def _say_late(self, messages: list[JsonObject], blocks: list[JsonObject], *, heeded: bool) -> None:
+        """A system message in the course of the conversation: in its own role only right before the model."""
+        if heeded and messages and messages[-1]["role"] == "user":
+            messages.append({"role": "system", "content": blocks})
+            return
+        self._notes.add("system messages after the beginning are sent as user messages")
+        text = "\n\n".join(block["text"] for block in blocks)
+        _join(messages, "user", [text_block(f"<system>\n{text}\n</system>")])
+
+    def _frame(self, messages: list[JsonObject]) -> None:
+        """Let the user begin and end the conversation."""
+        if not messages:
+            if not self.system:
+                message = "There is nothing to answer: 'input' holds no text, image or file."
+                raise InvalidRequest(message, param="input", code="invalid_value")
+            self._notes.add("the last instruction is sent as a user message: this API wants one")
+            messages.append({"role": "user", "content": [self.system.pop()]})
+        if messages[0]["role"] == "assistant":
+            self._notes.add("a user message is put before the model's own: this API wants one")
+            messages.insert(0, {"role": "user", "content": [text_block(_GO_ON)]})
+        if messages[-1]["role"] == "assistant":
+            self._notes.add("the model is asked to go on from its own last message")
+            messages.append({"role": "user", "content": [text_block(_GO_ON)]})
+
+
+def _join(messages: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += blocks
+    elif blocks:
+        messages.append({"role": role, "content": [*blocks]})

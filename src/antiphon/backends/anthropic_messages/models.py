@@ -1,0 +1,92 @@
+"""What the models of this dialect take, as data: they differ more than their servers do.
+
+Found by the beginning of a model's name, the longest one that fits. A Claude that is not listed is taken for
+a new one, and gets only what all new ones take. Any other name is a model of another maker, whose server
+speaks the dialect as it was before models began to differ.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.protocol.requests import Effort
+
+
+class Traits(Struct, frozen=True, kw_only=True):
+    """What a model takes."""
+
+    thinking: Literal["adaptive", "budget"] | None = "adaptive"
+    """How it is told to think: `adaptive`, how much is its own affair; `budget`, so many tokens."""
+    unasked: bool = False
+    """Whether it thinks when nothing is said about it."""
+    off: Literal["disabled", "between_tools"] | None = "disabled"
+    """How it is told not to; None: it always thinks."""
+    silent: bool = False
+    """Whether it does not show its thoughts unless asked to."""
+    signs: bool = True
+    """Whether a thought counts only with its signature."""
+    binds: bool = False
+    """Whether a thought is refused after anything before it has changed."""
+    efforts: tuple[Effort, ...] = ()
+    sampling: bool = True
+    """Whether it takes `temperature` and `top_p`."""
+    both_samplings: bool = False
+    """Whether it takes the two together."""
+    forced: bool = True
+    """Whether it can be made to call a tool."""
+    schemas: bool = True
+    """Whether its answer, and its calls, can be held to a JSON schema."""
+    late_system: bool = False
+    """Whether it heeds a system message in the course of the conversation."""
+    max_tokens: int = 64_000
+    """The bound of an answer where the caller gives none: the dialect wants one."""
+
+
+_LEVELS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+_EARLY = Traits(thinking=None, schemas=False, both_samplings=True, max_tokens=4096)
+# Before 4.5 the prompt and the bound together must fit into the context: a high bound would refuse long ones.
+_FIRST_TO_THINK = Traits(thinking="budget", schemas=False, both_samplings=True, max_tokens=16_000)
+_FOUR_FIVE = Traits(thinking="budget")
+_FOUR_SIX = Traits(efforts=("low", "medium", "high", "max"))
+_FOUR_SEVEN = Traits(efforts=_LEVELS, sampling=False, silent=True)
+_FIVE = replace(_FOUR_SEVEN, unasked=True)
+_ALWAYS = replace(_FIVE, off=None)
+
+MODELS: Mapping[str, Traits] = {
+    "claude-3": _EARLY,
+    "claude-3-5": replace(_EARLY, max_tokens=8192),
+    "claude-3-7": _FIRST_TO_THINK,
+    "claude-4": _FIRST_TO_THINK,
+    "claude-opus-4": _FIRST_TO_THINK,
+    "claude-sonnet-4": _FIRST_TO_THINK,
+    "claude-opus-4-1": replace(_FIRST_TO_THINK, schemas=True, both_samplings=False),
+    "claude-haiku-4-5": _FOUR_FIVE,
+    "claude-sonnet-4-5": _FOUR_FIVE,
+    "claude-opus-4-5": replace(_FOUR_FIVE, efforts=("low", "medium", "high")),
+    "claude-opus-4-6": _FOUR_SIX,
+    "claude-sonnet-4-6": _FOUR_SIX,
+    "claude-opus-4-7": _FOUR_SEVEN,
+    "claude-opus-4-8": replace(_FOUR_SEVEN, late_system=True),
+    "claude-mythos-preview": _ALWAYS,
+    "claude-fable-5": replace(_ALWAYS, late_system=True),
+    "claude-mythos-5": replace(_ALWAYS, late_system=True),
+    "claude-fable-5-1": replace(_ALWAYS, late_system=True, forced=False, binds=True),
+    "claude-fable-5-2": replace(_ALWAYS, late_system=True, forced=False, binds=True),
+    "claude-mythos-5-1": replace(_ALWAYS, late_system=True, forced=False),
+    "claude-mythos-5-2": replace(_ALWAYS, late_system=True, forced=False),
+    "claude-opus-5": replace(_FIVE, late_system=True),
+    "claude-opus-5-5": replace(_ALWAYS, late_system=True, forced=False, binds=True),
+    "claude-sonnet-5": _FIVE,
+    "claude-sonnet-5-5": replace(_FIVE, off="between_tools", late_system=True, forced=False, binds=True),
+    "claude-haiku-5-5": replace(_FIVE, late_system=True, binds=True),
+    "claude-": replace(_ALWAYS, forced=False),
+    "": Traits(thinking="budget", signs=False, schemas=False, both_samplings=True, max_tokens=8192),
+}
+
+
+def traits_of(model: str) -> Traits:
+    """What this model takes. A cloud's prefix (``us.anthropic.claude-…``) is no part of the name."""
+    name = model[max(0, model.find("claude-")) :]
+    return MODELS[max((start for start in MODELS if name.startswith(start)), key=len)]

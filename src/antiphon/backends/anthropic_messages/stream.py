@@ -1,0 +1,292 @@
+"""`EventReader`: events of a stream, or a whole message, in; chunks out. Sans-IO.
+
+A message is a list of blocks, and so is a stream of one: a block begins, grows and ends before the next one
+begins. `Finished` is held until the message ends, so that it is the last chunk, after the usage.
+
+A stream has ended well if it said why it stopped, or that it did. All else is a failure.
+"""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.backends.anthropic_messages.citations import read_citation
+from antiphon.backends.anthropic_messages.errors import failure
+from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_mark, thinking_mark
+from antiphon.backends.anthropic_messages.usage import merge_usage, read_usage
+from antiphon.backends.anthropic_messages.wire import (
+    DECODE_ERRORS,
+    BlockWire,
+    DeltaWire,
+    EventWire,
+    UsageWire,
+    decode_event,
+    decode_message,
+)
+from antiphon.backends.redact import excerpt
+from antiphon.backends.registry import Endpoint
+from antiphon.errors import BackendBroken, BackendError
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    ReasoningMarked,
+    ReasoningSummaryDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+)
+
+_REASONS: dict[str, FinishReason] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "length",  # a long turn was interrupted: there would be more
+    "refusal": "content_filter",
+}
+"""All other reasons mean that the model was done."""
+_DONE = b"[DONE]"
+"""Not of this dialect, but some servers that speak others too cannot do without it."""
+
+
+class _Block:
+    """A block under way."""
+
+    __slots__ = ("call", "citations", "pieces", "signature", "start", "wire")
+
+    def __init__(self, wire: BlockWire, start: int) -> None:
+        self.wire = wire
+        self.call = -1
+        self.start = start
+        self.pieces: list[str] = []
+        self.signature: list[str] = []
+        self.citations: list[Any] = []
+
+
+class EventReader:
+    """Reads one answer. `summarised`: thoughts are told as summaries, which is what most models send."""
+
+    def __init__(self, endpoint: Endpoint, *, summarised: bool = False) -> None:
+        self._endpoint = endpoint
+        self._origin = origin_of(endpoint)
+        self._summarised = summarised
+        self._blocks: dict[int, _Block] = {}
+        self._calls = 0
+        self._bare: int | None = None
+        """A call that ended without arguments: it has none, if something follows it."""
+        self._thoughts = 0
+        self._written = 0
+        self._usage: UsageWire | None = None
+        self._reason: str | None = None
+        self.over = False
+        """Whether the last chunk was said."""
+        self.complete = False
+        """Whether that was a good end."""
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the answer is complete, though the stream has not ended."""
+        return self._reason is not None and not self.over
+
+    def feed(self, payloads: Iterable[bytes]) -> list[Chunk]:
+        """The chunks in these payloads."""
+        chunks: list[Chunk] = []
+        for payload in payloads:
+            try:
+                wire = decode_event(payload)
+            except DECODE_ERRORS:
+                self._odd(payload, chunks)
+                continue
+            delta = wire.delta
+            if delta is not None and delta.type == "text_delta" and not self.over:
+                # The hot path.
+                text = delta.text
+                if text:
+                    self._written += len(text)
+                    chunks.append(TextDelta(text))
+                continue
+            self._take(wire, chunks)
+        return chunks
+
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
+        chunks = self.feed(filter(_is_whole, rest))
+        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
+        return chunks + self.lost(broken)
+
+    def lost(self, error: BackendError) -> list[Chunk]:
+        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
+        chunks: list[Chunk] = []
+        if self.finishing:
+            self._finish(chunks)
+        elif not self.over:
+            self._fail(error, chunks)
+        return chunks
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """The chunks of a message that came in one piece."""
+        chunks: list[Chunk] = []
+        try:
+            wire = decode_message(body)
+        except DECODE_ERRORS:
+            self._broken(body, chunks)
+            return chunks
+        self._usage = wire.usage
+        if wire.error is not None:
+            self._fail(failure(self._endpoint, wire.error), chunks)
+        elif wire.content is None:
+            self._broken(body, chunks)
+        else:
+            for index, block in enumerate(wire.content):
+                self._begin(index, block, chunks)
+                self._end_block(index, chunks)
+            self._stop(wire.stop_reason or "end_turn", wire.stop_details, chunks)
+            self._finish(chunks)
+        return chunks
+
+    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
+        """A payload that is no event: another dialect's end mark, or something broken."""
+        if self.finishing or (payload.strip() == _DONE and not self.over):
+            self._finish(chunks)
+        elif not self.over:
+            self._broken(payload, chunks)
+
+    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
+        said = excerpt(body, self._endpoint.secrets)
+        message = f"The upstream '{self._endpoint.name}' sent something that is no message: {said}"
+        self._fail(BackendBroken(message), chunks)
+
+    def _take(self, wire: EventWire, chunks: list[Chunk]) -> None:
+        if self.over:
+            return
+        match wire.type:
+            case "content_block_delta" if wire.delta is not None:
+                self._grow(wire.index, wire.delta, chunks)
+            case "content_block_start" if wire.content_block is not None:
+                self._begin(wire.index, wire.content_block, chunks)
+            case "content_block_stop":
+                self._end_block(wire.index, chunks)
+            case "message_stop":
+                self._finish(chunks)
+            case _:
+                self._take_rest(wire, chunks)
+
+    def _take_rest(self, wire: EventWire, chunks: list[Chunk]) -> None:
+        """The message as a whole, or an error; a ping, or a kind that was added later, says nothing."""
+        self._usage = merge_usage(self._usage, wire.message.usage if wire.message else wire.usage)
+        if wire.delta is not None and wire.delta.stop_reason:
+            self._stop(wire.delta.stop_reason, wire.delta.stop_details, chunks)
+        if wire.error is not None:
+            self._fail(failure(self._endpoint, wire.error), chunks)
+
+    def _begin(self, index: int, wire: BlockWire, chunks: list[Chunk]) -> None:
+        self._end_block(index, chunks)
+        if self._bare is not None:
+            chunks.append(CallDelta(self._bare, "{}"))
+            self._bare = None
+        block = self._blocks[index] = _Block(wire, self._written)
+        match wire.type:
+            case "text":
+                block.citations.extend(wire.citations or ())
+                if wire.text:
+                    self._written += len(wire.text)
+                    chunks.append(TextDelta(wire.text))
+            case "tool_use":
+                block.call = self._calls
+                self._calls += 1
+                self._written = 0
+                chunks.append(CallStarted(block.call, wire.id or "", wire.name or ""))
+            case "thinking":
+                self._written = 0
+                if wire.signature:
+                    block.signature.append(wire.signature)
+                self._think(block, wire.thinking, chunks)
+            case "redacted_thinking":
+                self._written = 0
+                chunks.append(ReasoningMarked(redacted_mark(self._origin, wire.data or "")))
+            case _:
+                pass  # work of the server's own tools: what came of it is said in the text
+
+    def _grow(self, index: int, delta: DeltaWire, chunks: list[Chunk]) -> None:
+        block = self._blocks.get(index)
+        if block is None:
+            return
+        if delta.partial_json and block.call >= 0:
+            block.pieces.append(delta.partial_json)
+            chunks.append(CallDelta(block.call, delta.partial_json))
+        elif block.wire.type == "thinking":
+            self._think(block, delta.thinking, chunks)
+            if delta.signature:
+                block.signature.append(delta.signature)
+        elif delta.citation is not None:
+            block.citations.append(delta.citation)
+
+    def _think(self, block: _Block, words: str | None, chunks: list[Chunk]) -> None:
+        if not words:
+            return
+        block.pieces.append(words)
+        if self._summarised:
+            chunks.append(ReasoningSummaryDelta(words, self._thoughts))
+        else:
+            chunks.append(ReasoningDelta(words))
+
+    def _end_block(self, index: int, chunks: list[Chunk]) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        if block.call >= 0:
+            # Whether the call is whole is not for us to say: a block ends, too, where the answer was cut.
+            given = cast("object", block.wire.input)
+            if given and not block.pieces:
+                chunks.append(CallDelta(block.call, msgspec.json.encode(given).decode()))
+            elif not block.pieces:
+                self._bare = block.call
+        elif block.wire.type == "thinking":
+            self._thoughts += 1
+            text, signature = "".join(block.pieces), "".join(block.signature)
+            if text or signature:
+                mark = thinking_mark(self._origin, text, signature, said=not self._summarised)
+                chunks.append(ReasoningMarked(mark))
+        else:
+            for citation in block.citations:
+                found = read_citation(citation, block.start, self._written)
+                if found is not None:
+                    chunks.append(AnnotationAdded(found))
+
+    def _stop(self, reason: str, details: object, chunks: list[Chunk]) -> None:
+        self._reason = reason
+        if reason == "refusal" and isinstance(details, dict):
+            explanation = cast("dict[str, object]", details).get("explanation")
+            if isinstance(explanation, str) and explanation:
+                chunks.append(RefusalDelta(explanation))
+
+    def _finish(self, chunks: list[Chunk]) -> None:
+        for index in [*self._blocks]:
+            self._end_block(index, chunks)
+        self._report(chunks)
+        reason = _REASONS.get(self._reason or "end_turn")
+        chunks.append(Finished(reason or ("tool_calls" if self._calls else "stop")))
+        self.over = self.complete = True
+
+    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
+        self._report(chunks)
+        chunks.append(Failed(error))
+        self.over = True
+
+    def _report(self, chunks: list[Chunk]) -> None:
+        usage = read_usage(self._usage)
+        if usage is not None:
+            chunks.append(UsageReported(usage))
+
+
+def _is_whole(payload: bytes) -> bool:
+    try:
+        decode_event(payload)
+    except DECODE_ERRORS:
+        return payload.strip() == _DONE
+    return True

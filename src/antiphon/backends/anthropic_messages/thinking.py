@@ -1,0 +1,151 @@
+"""Thinking: how much of it is asked for, and how a thought is handed back.
+
+A thought has a signature that only its maker reads: it travels as a mark (`turn/thoughts.py`). The mark does
+not repeat the text where the item has it, only its length: an item may hold several thoughts.
+"""
+
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import UnsetType
+
+from antiphon.backends.anthropic_messages.models import Traits
+from antiphon.backends.notes import Notes
+from antiphon.backends.registry import ALL_EFFORTS, Endpoint
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.requests import CreateBody, Effort
+from antiphon.turn.thoughts import Mark, Thought
+
+BUDGETS: dict[Effort, int] = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16_384,
+    "xhigh": 32_768,
+    "max": 32_768,
+}
+"""Tokens to think with, for models that want a number. At most three quarters of the whole answer's bound."""
+_LEAST = 1024
+"""Fewer the API does not take."""
+STALE_THOUGHTS_BETA = "thinking-binding-controls-2026-08-01"
+"""Lets a request say that thoughts whose conversation has changed are to be dropped, not refused."""
+
+
+class Thinking(NamedTuple):
+    """What a request says about it: the members `thinking` and `output_config.effort`, if any."""
+
+    mode: Literal["on", "off"]
+    config: JsonObject | None = None
+    effort: Effort | None = None
+
+
+_SILENCE = Thinking("off")
+
+
+def wants_summary(params: CreateBody) -> bool:
+    """Whether the caller asked to be told what the model thought."""
+    reasoning = params.reasoning
+    return reasoning is not None and bool(reasoning.summary or reasoning.generate_summary)
+
+
+def plan_thinking(
+    params: CreateBody, traits: Traits, max_tokens: int, notes: Notes, *, forced: bool
+) -> Thinking:
+    """What to say to this model. `forced`: it must call a tool."""
+    wanted = params.reasoning.effort if params.reasoning else None
+    if traits.thinking is None:
+        if wanted not in (None, "none"):
+            notes.add("'reasoning.effort' is not sent: this model does not think")
+        return _SILENCE
+    if wanted == "none":
+        return _off(traits, notes)
+    if wanted is None:
+        return _unasked(params, traits, notes)
+    if traits.thinking == "adaptive":
+        return Thinking("on", _adaptive(traits), _level(wanted, traits, notes))
+    if forced:
+        notes.add("thinking is off in this turn: with it, this model cannot be made to call a tool")
+        return _SILENCE
+    budget = min(BUDGETS[wanted], max_tokens - max_tokens // 4)
+    if budget < _LEAST:
+        notes.add(
+            f"thinking is off in this turn: 'max_output_tokens' leaves no room for {_LEAST} tokens of it"
+        )
+        return _SILENCE
+    return Thinking("on", {"type": "enabled", "budget_tokens": budget}, _level(wanted, traits, notes))
+
+
+def _off(traits: Traits, notes: Notes) -> Thinking:
+    if not traits.unasked:
+        return _SILENCE
+    if traits.off is None:
+        notes.add("reasoning effort 'none' is sent as 'low': this model always thinks")
+        return Thinking("on", None, "low")
+    return Thinking("off", {"type": traits.off})
+
+
+def _unasked(params: CreateBody, traits: Traits, notes: Notes) -> Thinking:
+    if traits.unasked:
+        return Thinking("on", _adaptive(traits) if wants_summary(params) else None)
+    if wants_summary(params):
+        notes.add("there is no reasoning to summarise: this model thinks only if 'reasoning.effort' is given")
+    return _SILENCE
+
+
+def _adaptive(traits: Traits) -> JsonObject:
+    return {"type": "adaptive", "display": "summarized"} if traits.silent else {"type": "adaptive"}
+
+
+def _level(wanted: Effort, traits: Traits, notes: Notes) -> Effort | None:
+    """The effort of those it takes with the least difference; of two, the greater."""
+    if not traits.efforts:
+        return None
+    place = ALL_EFFORTS.index
+    effort = min(traits.efforts, key=lambda level: (abs(place(level) - place(wanted)), -place(level)))
+    if effort != wanted:
+        notes.add(f"reasoning effort '{wanted}' is sent as '{effort}'")
+    return effort
+
+
+def dropping_stale(thinking: Thinking) -> Thinking:
+    """The same, with leave to drop thoughts that the server would refuse."""
+    config = thinking.config or {"type": "adaptive"}
+    return thinking._replace(config={**config, "block_binding": {"prefix_mismatch_behavior": "drop_block"}})
+
+
+def origin_of(endpoint: Endpoint) -> str:
+    """Who can read our marks: this server, by whatever name it is configured."""
+    return f"anthropic_messages@{urlsplit(endpoint.base_url).netloc.lower()}"
+
+
+def thinking_mark(origin: str, text: str, signature: str, *, said: bool) -> Mark:
+    """The mark of a thought. `said`: its text was told as raw reasoning, so the item has it."""
+    held: JsonObject = {"length": len(text)} if said else {"thinking": text}
+    return Mark(origin, {"type": "thinking", "signature": signature, **held})
+
+
+def redacted_mark(origin: str, data: str) -> Mark:
+    """The mark of a thought that nobody but its maker reads."""
+    return Mark(origin, {"type": "redacted_thinking", "data": data})
+
+
+def thinking_blocks(thought: Thought, origin: str, *, signed: bool) -> list[JsonObject]:
+    """The blocks that a thought was made of, exactly; none if that cannot be told any more. With `signed`, a
+    block without a signature is left out: the answer was cut off in it."""
+    marks = thought.marked_by(origin)
+    content = [] if isinstance(thought.content, UnsetType) else thought.content
+    text, at = "".join(part.text for part in content), 0
+    blocks: list[JsonObject] = []
+    for mark in marks:
+        if mark.get("type") == "redacted_thinking":
+            blocks.append({"type": "redacted_thinking", "data": mark.get("data", "")})
+            continue
+        words = mark.get("thinking")
+        if words is None:
+            words = text[at : at + mark.get("length", 0)]
+            at += mark.get("length", 0)
+        signature = mark.get("signature", "")
+        if signature or not signed:
+            blocks.append({"type": "thinking", "thinking": words, "signature": signature})
+    spoken = any("length" in mark for mark in marks)
+    return blocks if at == len(text) or not spoken else []

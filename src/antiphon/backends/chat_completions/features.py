@@ -1,0 +1,46 @@
+"""What an endpoint serves, as its row has it."""
+
+from antiphon.backends.features import NATIVE, Feature, Features, Support
+from antiphon.backends.registry import Quirks
+
+_TOLD = Support("emulated", "the model is told the grammar; its input is checked, and asked for again")
+_PROMPT = "it is asked for in the prompt, checked, and asked for again if need be"
+_AS_FUNCTION = Support("emulated", "shown to the model as functions with one text parameter")
+
+
+def chat_features(quirks: Quirks) -> Features:
+    """Every feature, for an endpoint with these quirks."""
+    shown = quirks.tools == "sent"
+    choice = quirks.tool_choice if shown else "asked"
+    asked = Support("emulated", _PROMPT)
+    features: dict[Feature, Support] = {
+        "streaming": NATIVE,
+        "usage": NATIVE,
+        "function_tools": NATIVE if shown else Support("emulated", "described in the prompt, and read there"),
+        "custom_tools": _AS_FUNCTION,
+        "grammars": NATIVE if quirks.grammars else _TOLD,
+        "parallel_tool_calls": _native(
+            quirks.parallel_tool_calls and shown, "the server does not take the parameter"
+        ),
+        "tool_choice_required": asked if choice == "asked" else NATIVE,
+        "tool_choice_named": NATIVE
+        if choice == "named"
+        else Support("emulated", "no other tool is shown")
+        if choice == "required"
+        else asked,
+        "structured_output": NATIVE if quirks.json_schema else asked,
+        "json_mode": NATIVE if quirks.json_object or quirks.json_schema else asked,
+        "reasoning": NATIVE,
+        "reasoning_effort": _native(bool(quirks.efforts), "the server does not take it"),
+        "reasoning_replay": _native(quirks.replay_reasoning is not None, "the server does not take it back"),
+        "images": _native(quirks.images is not None, "the server does not take images"),
+        "files": _native(quirks.files is not None, "the server does not take files"),
+        "audio": _native(quirks.audio, "the server does not take sound"),
+        "logprobs": _native(quirks.logprobs, "the server does not send them"),
+        "prompt_caching": Support("unsupported", "the dialect has no field for breakpoints"),
+    }
+    return features
+
+
+def _native(served: bool, why: str) -> Support:
+    return NATIVE if served else Support("unsupported", why)

@@ -1,0 +1,137 @@
+"""Content parts as parts of the dialect: text, images, files, sound.
+
+Blank texts are left out, because the API refuses them. We fetch nothing: a URL is handed on, or refused.
+Which types of files a model takes is for its server to say.
+"""
+
+import mimetypes
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from antiphon.backends.notes import Notes
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import (
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    JsonObject,
+    MessagePart,
+    OutputText,
+    Refusal,
+)
+
+_PDF = "application/pdf"
+_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+"""Media types that are text, besides all of ``text/``."""
+_USUAL_NAMES = {"image/jpg": "image/jpeg"}
+
+
+def parts_of(content: str | Sequence[MessagePart], path: str, notes: Notes) -> list[JsonObject]:
+    """What somebody said."""
+    if isinstance(content, str):
+        return [text_part(content)] if content.strip() else []
+    found = [_part(part, f"{path}[{index}]", notes) for index, part in enumerate(content)]
+    return [part for part in found if part is not None]
+
+
+def texts_of(content: str | Sequence[MessagePart], path: str) -> list[str]:
+    """What can only be text: a system message, or the model's own words."""
+    if isinstance(content, str):
+        return [content]
+    texts: list[str] = []
+    for index, part in enumerate(content):
+        match part:
+            case InputText() | OutputText():
+                texts.append(part.text)
+            case Refusal():
+                texts.append(part.refusal)
+            case InputImage() | InputFile() | InputAudio():
+                message = "Only user messages and tool outputs may hold images, files and sound."
+                raise Unsupported(message, param=f"{path}[{index}]")
+    return texts
+
+
+def text_part(text: str) -> JsonObject:
+    """A text."""
+    return {"text": text}
+
+
+def _part(part: MessagePart, path: str, notes: Notes) -> JsonObject | None:
+    if isinstance(part, InputText | InputImage | InputFile) and part.prompt_cache_breakpoint:
+        notes.add("prompt cache breakpoints are not sent: this model's server caches by itself")
+    match part:
+        case InputText() | OutputText():
+            return text_part(part.text) if part.text.strip() else None
+        case Refusal():
+            return text_part(part.refusal) if part.refusal.strip() else None
+        case InputImage():
+            return _image(part, path, notes)
+        case InputFile():
+            return _file(part, path)
+        case InputAudio():
+            return _sound(part, path)
+
+
+def _image(part: InputImage, path: str, notes: Notes) -> JsonObject:
+    if part.image_url is None:
+        raise _no_source(part.file_id, path, "image_url")
+    if part.detail not in (None, "auto"):
+        notes.add("the detail of images is not sent: this model's server does not take it")
+    if part.image_url.startswith("data:"):
+        return _inline(*_data_url(part.image_url, f"{path}.image_url"))
+    if not part.image_url.startswith("https://"):
+        message = "An image URL must begin with 'https://' or 'data:'."
+        raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
+    return _linked(part.image_url)
+
+
+def _file(part: InputFile, path: str) -> JsonObject:
+    if part.file_data is not None:
+        if part.file_data.startswith("data:"):
+            return _inline(*_data_url(part.file_data, f"{path}.file_data"))
+        return _inline(mimetypes.guess_type(part.filename or "")[0] or _PDF, part.file_data)
+    if part.file_url is None:
+        raise _no_source(part.file_id, path, "file_data")
+    if not part.file_url.startswith("https://"):
+        message = "A file URL must begin with 'https://'. Or send the file in 'file_data' as a 'data:' URL."
+        raise InvalidRequest(message, param=f"{path}.file_url")
+    return _linked(part.file_url)
+
+
+def _sound(part: InputAudio, path: str) -> JsonObject:
+    data, form = part.input_audio.get("data"), part.input_audio.get("format")
+    if not isinstance(data, str) or not isinstance(form, str):
+        message = "Sound needs 'data' in base64 and a 'format' such as 'wav'."
+        raise InvalidRequest(message, param=f"{path}.input_audio")
+    return _inline(f"audio/{form}", data)
+
+
+def _inline(media: str, data: str) -> JsonObject:
+    if media.startswith("text/") or media in _TEXTS:
+        media = "text/plain"
+    return {"inlineData": {"mimeType": _USUAL_NAMES.get(media, media), "data": data}}
+
+
+def _linked(url: str) -> JsonObject:
+    """By its address. The server finds out the type by itself, if the address does not tell it."""
+    media = mimetypes.guess_type(urlsplit(url).path)[0]
+    return {"fileData": {"fileUri": url, **({"mimeType": media} if media else {})}}
+
+
+def _data_url(url: str, path: str) -> tuple[str, str]:
+    """Media type and base64 of a data URL."""
+    head, comma, data = url.removeprefix("data:").partition(",")
+    media, *options = head.split(";")
+    if not comma or "base64" not in options:
+        message = "A 'data:' URL must look like 'data:image/png;base64,…'."
+        raise InvalidRequest(message, param=path)
+    return media.strip().lower() or "text/plain", data
+
+
+def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:
+    if file_id is None:
+        message = f"Missing required parameter: '{path}.{instead}'."
+        return InvalidRequest(message, param=f"{path}.{instead}", code="missing_required_parameter")
+    message = f"Uploaded files are not supported here. Send the content itself in '{instead}'."
+    return Unsupported(message, param=f"{path}.file_id")

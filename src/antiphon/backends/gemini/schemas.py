@@ -1,0 +1,105 @@
+"""JSON schemas as far as the API enforces them.
+
+It knows a documented part of JSON Schema and passes over the rest. What it does not know is taken out, and
+the answer must then be checked by whoever asked.
+"""
+
+from typing import Any, NamedTuple, cast
+
+from antiphon.protocol.content import JsonObject
+
+_KEPT = frozenset(
+    {"type", "title", "description", "enum", "required", "minItems", "maxItems", "minimum", "maximum"}
+    | {"$id", "$anchor", "$ref", "propertyOrdering"}
+)
+_SILENT = frozenset(
+    {"$schema", "$comment", "default", "example", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+"""What constrains nothing, so that leaving it out changes nothing."""
+_FORMATS = frozenset({"date-time", "date", "time", "float", "double", "int32", "int64"})
+_NAMED = {"properties": "properties", "$defs": "$defs", "definitions": "$defs"}
+_LISTED = {"anyOf": "anyOf", "oneOf": "anyOf", "prefixItems": "prefixItems"}
+_ONE = frozenset({"items", "additionalProperties"})
+_BESIDE_REFERENCE = frozenset({"$ref", "$defs", "$id", "$anchor"})
+_DEEPEST = 64
+"""Schemas inside of schemas that we go through; the API refuses fewer."""
+
+
+class Enforced(NamedTuple):
+    """A schema that the API takes; `exact` if whatever follows it follows the original too."""
+
+    schema: JsonObject
+    exact: bool
+
+
+def enforceable(schema: JsonObject) -> Enforced | None:
+    """The strongest schema that the API takes; None for one that is too deep to look through."""
+    walk = _Walk()
+    try:
+        return Enforced(walk.part(schema), walk.exact)
+    except _TooDeep:
+        return None
+
+
+class _TooDeep(Exception):
+    """There is no end to it."""
+
+
+class _Walk:
+    """Goes through one schema."""
+
+    def __init__(self) -> None:
+        self.exact = True
+        self._depth = 0
+
+    def part(self, schema: JsonObject) -> JsonObject:
+        """The same without what is not known."""
+        if self._depth == _DEEPEST:
+            raise _TooDeep
+        self._depth += 1
+        kept: JsonObject = {}
+        for key, value in schema.items():
+            if key in _KEPT:
+                kept[key] = str(value).replace("#/definitions/", "#/$defs/") if key == "$ref" else value
+            elif not self._nested(key, value, kept) and key not in _SILENT:
+                self._constraint(key, value, kept)
+        self._depth -= 1
+        if "$ref" not in kept:
+            return kept
+        # Nothing may stand beside a reference.
+        beside = kept.keys() - _BESIDE_REFERENCE - {"title", "description"}
+        self.exact &= not beside
+        return {key: value for key, value in kept.items() if key in _BESIDE_REFERENCE}
+
+    def _nested(self, key: str, value: Any, kept: JsonObject) -> bool:
+        """Whether this holds schemas; if so, they are gone through too."""
+        if key in _NAMED and isinstance(value, dict):
+            parts = {name: self._inner(inner) for name, inner in _object(value).items()}
+            kept[_NAMED[key]] = {**kept.get(_NAMED[key], {}), **parts}
+        elif key in _LISTED and isinstance(value, list):
+            self.exact &= key != "oneOf"
+            kept[_LISTED[key]] = [self._inner(inner) for inner in cast("list[Any]", value)]
+        elif key in _ONE and isinstance(value, dict | bool):
+            kept[key] = self.part(_object(value)) if isinstance(value, dict) else value
+        else:
+            return False
+        return True
+
+    def _inner(self, value: Any) -> JsonObject:
+        """A schema inside of another; `true` and `false` are schemas too, but the second is not known."""
+        self.exact &= value is not False
+        return self.part(_object(value))
+
+    def _constraint(self, key: str, value: Any, kept: JsonObject) -> None:
+        if key == "format" and isinstance(value, str) and value in _FORMATS:
+            kept[key] = value
+        elif key == "const" and isinstance(value, str | int | float) and not isinstance(value, bool):
+            kept["enum"] = [value]
+        elif key == "allOf" and isinstance(value, list) and len(cast("list[Any]", value)) == 1:
+            kept |= self.part(_object(cast("list[Any]", value)[0]))
+        else:
+            self.exact = False
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -1,0 +1,66 @@
+"""Thought signatures: what of the model's thoughts comes with the parts of its answer.
+
+A signature belongs to one part and must come back with it. It travels as a mark (`turn/thoughts.py`), and
+reasoning is told in items of its own, so a mark says where its part is:
+
+- `call`: the call behind the reasoning;
+- `next`: these characters of the message behind it;
+- `said`: these characters of the message before it, because a stream signs a text when it is already told;
+- `thought`: a thought, which it holds.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+from urllib.parse import urlsplit
+
+from antiphon.backends.registry import Endpoint
+from antiphon.protocol.content import JsonObject
+from antiphon.turn.thoughts import Mark
+
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Documented: what a call is sent with whose thoughts the server does not have."""
+
+
+def origin_of(endpoint: Endpoint) -> str:
+    """Who can read our marks: this server. The Gemini API and Vertex AI refuse each other's signatures."""
+    return f"gemini@{urlsplit(endpoint.base_url).netloc.lower()}"
+
+
+def call_mark(origin: str, signature: str) -> Mark:
+    """The mark of the call that comes next."""
+    return Mark(origin, {"on": "call", "signature": signature})
+
+
+def thought_mark(origin: str, signature: str, text: str) -> Mark:
+    """The mark of a thought."""
+    return Mark(origin, {"on": "thought", "signature": signature, "text": text})
+
+
+def words_mark(
+    origin: str, signature: str, on: Literal["next", "said"], start: int = 0, length: int = 0
+) -> Mark:
+    """The mark of a piece of a message."""
+    return Mark(origin, {"on": on, "signature": signature, "start": start, "length": length})
+
+
+def signed(part: JsonObject, signature: str | None) -> JsonObject:
+    """The part with its signature, if it has one."""
+    return {**part, "thoughtSignature": signature} if signature else part
+
+
+def signed_words(text: str, marks: Iterable[JsonObject]) -> list[JsonObject] | None:
+    """The parts that a text was told in, as far as they are signed; None if it is not that text any more."""
+    parts: list[JsonObject] = []
+    at = 0
+    for mark in marks:
+        start: int = mark["start"]
+        end = start + mark["length"]
+        if start < at or end > len(text):
+            return None
+        if start > at:
+            parts.append({"text": text[at:start]})
+        parts.append(signed({"text": text[start:end]}, mark["signature"]))
+        at = end
+    if at < len(text):
+        parts.append({"text": text[at:]})
+    return parts

@@ -1,0 +1,315 @@
+"""`AnswerReader`: events of a stream, or a whole answer, in; chunks out. Sans-IO.
+
+Both have the same form: parts of the answer, and at the end why it ended. Calls come whole. `Finished` is
+held until the stream ends, so that it is the last chunk, after the usage.
+
+A signature is told before what it signs. Only words that are being told already cannot be stopped for it:
+theirs is told behind them (`signatures.py`), unless they were cut off, because then they must be last.
+
+A stream has ended well if it said why it finished. All else is a failure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from antiphon.backends.gemini.citations import read_citations
+from antiphon.backends.gemini.errors import failure
+from antiphon.backends.gemini.signatures import call_mark, origin_of, thought_mark, words_mark
+from antiphon.backends.gemini.usage import read_usage
+from antiphon.backends.gemini.wire import (
+    DECODE_ERRORS,
+    AnswerWire,
+    BlobWire,
+    CallWire,
+    CandidateWire,
+    FeedbackWire,
+    LogprobsWire,
+    PartWire,
+    TokenWire,
+    UsageWire,
+    decode_answer,
+    decode_answers,
+)
+from antiphon.backends.redact import excerpt, redact
+from antiphon.backends.registry import Endpoint
+from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.protocol.content import Logprob, TopLogprob
+from antiphon.protocol.hosted_items import ImageGenerationCall
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    FinishReason,
+    HostedWork,
+    ReasoningMarked,
+    ReasoningSummaryDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.thoughts import Mark
+
+_FILTERS = frozenset(
+    {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"}
+    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+)
+_FAULTS = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
+    | {"MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER", "OTHER"}
+)
+"""Reasons that mean that there is no answer. All that are not named mean that the model was done."""
+_DONE = b"[DONE]"
+"""Not of this dialect, but some servers that speak others too cannot do without it."""
+
+
+class AnswerReader:
+    """Reads one answer. `names` are the tools by what the API calls them."""
+
+    def __init__(self, endpoint: Endpoint, names: Mapping[str, str] | None = None) -> None:
+        self._endpoint = endpoint
+        self._origin = origin_of(endpoint)
+        self._names = names or {}
+        self._calls = 0
+        self._pieces: list[str] = []
+        """What was said of the message that is being told."""
+        self._held: list[Mark] = []
+        """Its signatures."""
+        self._grounding: object = None
+        self._usage: UsageWire | None = None
+        self._reason: FinishReason | None = None
+        self.over = False
+        """Whether the last chunk was said."""
+        self.complete = False
+        """Whether that was a good end."""
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the answer is complete, though the stream has not ended."""
+        return self._reason is not None and not self.over
+
+    def feed(self, payloads: Iterable[bytes]) -> list[Chunk]:
+        """The chunks in these payloads."""
+        chunks: list[Chunk] = []
+        for payload in payloads:
+            try:
+                wire = decode_answer(payload)
+            except DECODE_ERRORS:
+                self._odd(payload, chunks)
+                continue
+            candidates = wire.candidates
+            if candidates and not self.over and wire.error is None:
+                candidate = candidates[0]
+                parts = candidate.content and candidate.content.parts
+                if parts and candidate.finish_reason is None and len(parts) == 1:
+                    part = parts[0]
+                    text = part.text
+                    if (
+                        # The hot path: one part with nothing but text.
+                        text
+                        and part.thought is None
+                        and part.thought_signature is None
+                        and part.function_call is None
+                        and candidate.logprobs_result is None
+                        and candidate.grounding_metadata is None
+                        and not candidate.index
+                    ):
+                        self._pieces.append(text)
+                        self._usage = wire.usage_metadata or self._usage
+                        chunks.append(TextDelta(text))
+                        continue
+            self._take(wire, chunks)
+        return chunks
+
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
+        chunks = self.feed(filter(_is_whole, rest))
+        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
+        return chunks + self.lost(broken)
+
+    def lost(self, error: BackendError) -> list[Chunk]:
+        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
+        chunks: list[Chunk] = []
+        if self.finishing:
+            self._finish(chunks)
+        elif not self.over:
+            self._fail(error, chunks)
+        return chunks
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """The chunks of an answer that came in one piece; or of a stream that came as a list."""
+        chunks: list[Chunk] = []
+        try:
+            wires = decode_answers(body) if body.lstrip()[:1] == b"[" else [decode_answer(body)]
+        except DECODE_ERRORS:
+            self._broken(body, chunks)
+            return chunks
+        for wire in wires:
+            self._take(wire, chunks)
+        if self.over:
+            return chunks
+        if self._reason is not None or any(wire.candidates for wire in wires):
+            self._finish(chunks)
+        else:
+            self._broken(body, chunks)
+        return chunks
+
+    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
+        """A payload that is no event: another dialect's end mark, or something broken."""
+        if self.finishing or (payload.strip() == _DONE and not self.over):
+            self._finish(chunks)
+        elif not self.over:
+            self._broken(payload, chunks)
+
+    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
+        said = excerpt(body, self._endpoint.secrets)
+        message = f"The upstream '{self._endpoint.name}' sent something that is no answer: {said}"
+        self._fail(BackendBroken(message), chunks)
+
+    def _take(self, wire: AnswerWire, chunks: list[Chunk]) -> None:
+        if self.over:
+            return
+        self._usage = wire.usage_metadata or self._usage
+        for candidate in wire.candidates or ():
+            if candidate.index == 0 and not self.over:
+                self._candidate(candidate, chunks)
+        if self.over:
+            return
+        if wire.error is not None:
+            self._fail(failure(self._endpoint, wire.error), chunks)
+        elif wire.prompt_feedback is not None and wire.prompt_feedback.block_reason:
+            self._block(wire.prompt_feedback, chunks)
+
+    def _candidate(self, wire: CandidateWire, chunks: list[Chunk]) -> None:
+        logprobs = _read_logprobs(wire.logprobs_result)
+        for part in (wire.content.parts if wire.content else None) or ():
+            self._part(part, logprobs, chunks)
+            if self.over:
+                return
+            if part.text and not part.thought:
+                logprobs = ()
+        self._grounding = wire.grounding_metadata or self._grounding
+        reason = wire.finish_reason
+        if reason in _FAULTS:
+            said = redact(wire.finish_message or "", self._endpoint.secrets)
+            message = f"The upstream '{self._endpoint.name}' ended its answer with '{reason}'"
+            error = BackendRefused(f"{message}. It said: {said}" if said else f"{message}.", status=502)
+            self._fail(error, chunks)
+        elif reason in _FILTERS:
+            self._reason = "content_filter"
+            if wire.finish_message:
+                chunks.append(RefusalDelta(wire.finish_message))
+        elif reason:
+            self._reason = "length" if reason == "MAX_TOKENS" else "stop"
+
+    def _block(self, wire: FeedbackWire, chunks: list[Chunk]) -> None:
+        self._reason = "content_filter"
+        if wire.block_reason_message:
+            chunks.append(RefusalDelta(wire.block_reason_message))
+
+    def _part(self, part: PartWire, logprobs: tuple[Logprob, ...], chunks: list[Chunk]) -> None:
+        if part.function_call is not None:
+            self._call(part.function_call, part.thought_signature, chunks)
+        elif part.thought:
+            self._end_words(chunks)
+            if part.text:
+                chunks.append(ReasoningSummaryDelta(part.text))
+            if part.thought_signature:
+                mark = thought_mark(self._origin, part.thought_signature, part.text or "")
+                chunks.append(ReasoningMarked(mark))
+        elif part.inline_data is not None:
+            self._image(part.inline_data, chunks)
+        elif part.text is not None or part.thought_signature:
+            self._words(part.text or "", part.thought_signature, logprobs, chunks)
+
+    def _words(
+        self, text: str, signature: str | None, logprobs: tuple[Logprob, ...], chunks: list[Chunk]
+    ) -> None:
+        if signature and text and not self._pieces:
+            mark = words_mark(self._origin, signature, "next", length=len(text))
+            chunks.append(ReasoningMarked(mark))
+        elif signature:
+            start = sum(map(len, self._pieces))
+            self._held.append(words_mark(self._origin, signature, "said", start, len(text)))
+        if text:
+            self._pieces.append(text)
+            chunks.append(TextDelta(text, logprobs))
+
+    def _end_words(self, chunks: list[Chunk]) -> None:
+        """The message is whole."""
+        chunks.extend(map(ReasoningMarked, self._held))
+        self._held.clear()
+        self._pieces.clear()
+
+    def _call(self, call: CallWire, signature: str | None, chunks: list[Chunk]) -> None:
+        if not call.name:
+            message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
+            self._fail(BackendBroken(message), chunks)
+            return
+        self._end_words(chunks)
+        if signature:
+            chunks.append(ReasoningMarked(call_mark(self._origin, signature)))
+        index = self._calls
+        self._calls += 1
+        arguments = msgspec.json.encode({} if call.args is None else call.args).decode()
+        chunks.append(CallStarted(index, call.id or "", self._names.get(call.name, call.name)))
+        chunks.append(CallDelta(index, arguments))
+        chunks.append(CallFinished(index))
+
+    def _image(self, blob: BlobWire, chunks: list[Chunk]) -> None:
+        """Some models draw without being asked to."""
+        self._end_words(chunks)
+        form = blob.mime_type.rpartition("/")[2]
+        item = ImageGenerationCall(status="completed", result=blob.data, output_format=form)
+        chunks.append(HostedWork(item))
+
+    def _finish(self, chunks: list[Chunk]) -> None:
+        reason = self._reason or "stop"
+        if self._grounding is not None and self._pieces:
+            citations = read_citations(self._grounding, "".join(self._pieces))
+            chunks.extend(map(AnnotationAdded, citations))
+        if reason == "stop":
+            self._end_words(chunks)
+        self._report(chunks)
+        chunks.append(Finished("tool_calls" if reason == "stop" and self._calls else reason))
+        self.over = self.complete = True
+
+    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
+        self._report(chunks)
+        chunks.append(Failed(error))
+        self.over = True
+
+    def _report(self, chunks: list[Chunk]) -> None:
+        usage = read_usage(self._usage)
+        if usage is not None:
+            chunks.append(UsageReported(usage))
+
+
+def _read_logprobs(wire: LogprobsWire | None) -> tuple[Logprob, ...]:
+    if wire is None:
+        return ()
+    best: Sequence[Sequence[TokenWire]] = [tokens.candidates or () for tokens in wire.top_candidates or ()]
+    return tuple(
+        Logprob(
+            token.token,
+            list(token.token.encode()),
+            token.log_probability,
+            [
+                TopLogprob(other.token, list(other.token.encode()), other.log_probability)
+                for other in (best[place] if place < len(best) else ())
+            ],
+        )
+        for place, token in enumerate(wire.chosen_candidates or ())
+    )
+
+
+def _is_whole(payload: bytes) -> bool:
+    try:
+        decode_answer(payload)
+    except DECODE_ERRORS:
+        return payload.strip() == _DONE
+    return True

@@ -1,0 +1,116 @@
+"""What an upstream sends, as little of it as we read. Decoding is the hot path: every field costs."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class CallWire(Struct, gc=False):
+    """A call. It comes whole."""
+
+    id: str | None = None
+    name: str | None = None
+    args: Any = None
+
+
+class BlobWire(Struct, gc=False, rename="camel"):
+    """Something that is no text, in base64."""
+
+    mime_type: str = ""
+    data: str = ""
+
+
+class PartWire(Struct, gc=False, rename="camel"):
+    """A part of the answer. Kinds that we do not know must not be errors."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: CallWire | None = None
+    inline_data: BlobWire | None = None
+
+
+class ContentWire(Struct, gc=False):
+    """Parts; none at all in an answer that says nothing."""
+
+    parts: list[PartWire] | None = None
+
+
+class TokenWire(Struct, gc=False, rename="camel"):
+    """A token, and how likely it was."""
+
+    token: str = ""
+    log_probability: float = 0.0
+
+
+class TokensWire(Struct, gc=False):
+    """The likeliest tokens in one place."""
+
+    candidates: list[TokenWire] | None = None
+
+
+class LogprobsWire(Struct, gc=False, rename="camel"):
+    """The tokens that were chosen, and in every place the likeliest ones."""
+
+    chosen_candidates: list[TokenWire] | None = None
+    top_candidates: list[TokensWire] | None = None
+
+
+class CandidateWire(Struct, gc=False, rename="camel"):
+    """An answer, or a piece of one. We never ask for more than one."""
+
+    content: ContentWire | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int = 0
+    logprobs_result: LogprobsWire | None = None
+    grounding_metadata: Any = None
+
+
+class FeedbackWire(Struct, gc=False, rename="camel"):
+    """Why a prompt is not answered."""
+
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class UsageWire(Struct, gc=False, rename="camel"):
+    """What it cost. Thoughts and what a server's own tools brought in are counted apart."""
+
+    prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+
+
+class AnswerWire(Struct, gc=False, rename="camel"):
+    """A whole answer, or one event of a stream: they have the same form."""
+
+    candidates: list[CandidateWire] | None = None
+    usage_metadata: UsageWire | None = None
+    prompt_feedback: FeedbackWire | None = None
+    error: Any = None
+
+
+class ModelWire(Struct, gc=False, rename="camel"):
+    """One model of the list."""
+
+    name: str
+    supported_generation_methods: list[str] | None = None
+
+
+class ModelsWire(Struct, gc=False, rename="camel"):
+    """The list of models; Vertex AI gives it another name."""
+
+    models: list[ModelWire] | None = None
+    publisher_models: list[ModelWire] | None = None
+
+
+decode_answer = msgspec.json.Decoder(AnswerWire, strict=False).decode
+decode_answers = msgspec.json.Decoder(list[AnswerWire], strict=False).decode
+decode_models = msgspec.json.Decoder(ModelsWire, strict=False).decode
+
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding something that is not the protocol may raise."""

@@ -1,0 +1,124 @@
+"""Calls in an answer, as the machine takes them: JSON, whatever the tool's kind (`turn/guises/`)."""
+
+from typing import cast
+
+import msgspec
+
+from antiphon.backends.responses.heard import HeardItem
+from antiphon.backends.responses.tools import Names
+from antiphon.backends.responses.wire import ItemWire
+from antiphon.protocol.call_items import CallItem
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.tool_items import (
+    ApplyPatchCall,
+    ComputerCall,
+    LocalShellCall,
+    ShellCall,
+    ToolSearchCall,
+)
+from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk
+from antiphon.turn.guises.calls import INPUT, call_arguments
+from antiphon.turn.tools import ToolKind
+
+_OPENING, _CLOSING = f'{{"{INPUT}":"', '"}'
+_CUSTOM = "custom_tool_call"
+
+WRITTEN_CALLS = ("function_call", _CUSTOM)
+"""Calls that are said while they are written."""
+WHOLE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
+    "tool_search_call": ("tool_search", ToolSearchCall),
+    "apply_patch_call": ("apply_patch", ApplyPatchCall),
+    "shell_call": ("shell", ShellCall),
+    "local_shell_call": ("local_shell", LocalShellCall),
+    "computer_call": ("computer", ComputerCall),
+}
+"""Calls that are said when they are whole."""
+
+
+class Caller:
+    """Says the calls of one answer."""
+
+    def __init__(self, chunks: list[Chunk], names: Names) -> None:
+        self._chunks = chunks
+        self._names = names
+        self.count = 0
+
+    def start(self, item: HeardItem, wire: ItemWire) -> None:
+        """Begin a call of a function or of a custom tool, as soon as its name is known."""
+        if item.call < 0:
+            item.call = self.count
+            self.count += 1
+        if item.name or not wire.name:
+            return
+        item.name = self._names.of_call(wire.namespace, wire.name)
+        self._chunks.append(CallStarted(item.call, wire.call_id or "", item.name))
+        if item.kind == _CUSTOM:
+            self._chunks.append(CallDelta(item.call, _OPENING))
+        for piece in item.words("arguments").pieces:
+            self._say(item, piece)
+
+    def extend(self, item: HeardItem, piece: str) -> None:
+        """More of what the model writes."""
+        self.start(item, item.wire)
+        item.words("arguments").pieces.append(piece)
+        self._say(item, piece)
+
+    def settle(self, item: HeardItem, whole: object) -> None:
+        """All of it: what was not said yet is."""
+        self.start(item, item.wire)
+        text = whole if whole is None or isinstance(whole, str) else _json(whole)
+        rest = item.words("arguments").rest(text)
+        if rest:
+            self._say(item, rest)
+
+    def end_written(self, item: HeardItem, whole: ItemWire) -> None:
+        """A call is whole, or was cut short."""
+        self.start(item, whole)
+        self.settle(item, whole.input if item.kind == _CUSTOM else whole.arguments)
+        self.end(item, cut=whole.status == "incomplete")
+
+    def end(self, item: HeardItem, *, cut: bool) -> None:
+        """The call is over. One that was `cut` short is left as it is."""
+        item.done = True
+        if item.name and not cut:
+            if item.kind == _CUSTOM:
+                self._chunks.append(CallDelta(item.call, _CLOSING))
+            self._chunks.append(CallFinished(item.call))
+
+    def say_whole(self, kind: ToolKind, call: CallItem) -> None:
+        """A call in one piece."""
+        arguments = _with_checks(call)
+        if call.status == "incomplete":
+            arguments = arguments[:-1]  # so that nobody takes it for whole
+        self._chunks.append(CallStarted(self.count, call.call_id or "", self._names.of_kind(kind)))
+        self._chunks.append(CallDelta(self.count, arguments))
+        self._chunks.append(CallFinished(self.count))
+        self.count += 1
+
+    def _say(self, item: HeardItem, piece: str) -> None:
+        if item.name:
+            words = _json(piece)[1:-1] if item.kind == _CUSTOM else piece
+            self._chunks.append(CallDelta(item.call, words))
+
+
+def search_arguments(given: object) -> JsonObject:
+    """What was searched for; some servers write it as text."""
+    if isinstance(given, str):
+        try:
+            given = msgspec.json.decode(given)
+        except msgspec.DecodeError:
+            return {"query": given}
+    return cast("JsonObject", given) if isinstance(given, dict) else {}
+
+
+def _with_checks(call: CallItem) -> str:
+    """The arguments; of a computer also what its server wants somebody to look at first."""
+    arguments = call_arguments(call)
+    if isinstance(call, ComputerCall) and call.pending_safety_checks:
+        checks = {"pending_safety_checks": call.pending_safety_checks}
+        return _json({**msgspec.json.decode(arguments, type=JsonObject), **checks})
+    return arguments
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

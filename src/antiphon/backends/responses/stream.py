@@ -1,0 +1,364 @@
+"""`EventReader`: an upstream's events in, chunks out. Sans-IO.
+
+Nothing about the order is trusted. An item need not be announced, a part need not be begun, and what was not
+said in deltas is taken from wherever it is said whole: from the end of the part, of the item, or of the
+response. Numbers are not looked at.
+
+A stream has ended well if the response was completed or incomplete, or if it said ``[DONE]``.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.backends.redact import excerpt
+from antiphon.backends.registry import Endpoint
+from antiphon.backends.responses.calls import WHOLE_CALLS, WRITTEN_CALLS, Caller, search_arguments
+from antiphon.backends.responses.errors import failure
+from antiphon.backends.responses.heard import HeardItem, HeardItems, WordsKind
+from antiphon.backends.responses.history import origin_of
+from antiphon.backends.responses.speech import Speaker
+from antiphon.backends.responses.tools import Names
+from antiphon.backends.responses.usage import read_usage
+from antiphon.backends.responses.wire import (
+    DECODE_ERRORS,
+    EventWire,
+    ItemWire,
+    ResponseWire,
+    decode_event,
+    decode_item,
+    decode_response,
+)
+from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.hosted_items import HostedReceipt
+from antiphon.protocol.parse_tools import read_tools
+from antiphon.protocol.response import Usage
+from antiphon.turn.chunks import (
+    Chunk,
+    Failed,
+    Finished,
+    FinishReason,
+    HostedWork,
+    TextDelta,
+    ToolsFound,
+    UsageReported,
+)
+
+logger = logging.getLogger(__name__)
+
+_DONE = b"[DONE]"
+_TEXT_DELTA = "response.output_text.delta"
+_RECEIPTS: dict[str, type[HostedReceipt]] = {
+    str(kind.__struct_config__.tag): kind for kind in HostedReceipt.__args__
+}
+_WORDS: dict[str, tuple[str, WordsKind]] = {
+    "output_text": ("message", "text"),
+    "refusal": ("message", "refusal"),
+    "reasoning_text": ("reasoning", "raw"),
+    "reasoning": ("reasoning", "raw"),  # Open Responses
+    "reasoning_summary_text": ("reasoning", "summary"),
+    "reasoning_summary": ("reasoning", "summary"),
+    "function_call_arguments": ("function_call", "arguments"),
+    "custom_tool_call_input": ("custom_tool_call", "arguments"),
+}
+"""Events about words: the kind of item that they are in, and their own."""
+_IN_MESSAGES = ("output_text", "refusal")
+
+
+class EventReader:
+    """Reads one answer."""
+
+    def __init__(self, endpoint: Endpoint, names: Names) -> None:
+        self._endpoint = endpoint
+        self._chunks: list[Chunk] = []
+        self._items = HeardItems()
+        self._speaker = Speaker(self._chunks, origin_of(endpoint))
+        self._caller = Caller(self._chunks, names)
+        self._searched: JsonObject = {}
+        self._usage: Usage | None = None
+        self._fault: BackendError | None = None
+        """What went wrong, while there may be more to hear of the response."""
+        self._hot: list[str] | None = None
+        """The text that the last event went on with, and where it is."""
+        self._hot_id: str | None = None
+        self._hot_place: int | None = None
+        self._hot_part: int | None = None
+        self._handlers: dict[str, Callable[[EventWire], None]] = {
+            "response.output_item.added": self._added,
+            "response.output_item.done": self._item_done,
+            "response.content_part.done": self._part_done,
+            "response.reasoning_summary_part.done": self._part_done,
+            "response.output_text.annotation.added": self._annotated,
+            "response.completed": self._ended,
+            "response.incomplete": self._ended,
+            "response.failed": self._ended,
+            "error": self._error,
+        }
+        self.over = False
+        """Whether the last chunk was said."""
+        self.complete = False
+        """Whether that was a good end."""
+
+    @property
+    def finishing(self) -> bool:
+        """Whether it has failed, though it was not said yet how the response ends."""
+        return self._fault is not None and not self.over
+
+    def feed(self, payloads: Iterable[bytes]) -> list[Chunk]:
+        """The chunks in these payloads."""
+        say = self._chunks.append
+        for payload in payloads:
+            try:
+                wire = decode_event(payload)
+            except DECODE_ERRORS:
+                self._odd(payload)
+                continue
+            hot = self._hot
+            if (
+                hot is not None
+                and wire.type == _TEXT_DELTA
+                and wire.item_id == self._hot_id
+                and wire.output_index == self._hot_place
+                and wire.content_index == self._hot_part
+                and not wire.logprobs
+            ):
+                # The hot path: more text where the text was.
+                delta = wire.delta
+                if type(delta) is str and delta:
+                    hot.append(delta)
+                    say(TextDelta(delta))
+            elif not self.over:
+                self._hot = None
+                self._take(wire, payload)
+        return self._said()
+
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
+        chunks = self.feed(filter(_is_whole, rest))
+        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
+        return chunks + self.lost(broken)
+
+    def lost(self, error: BackendError) -> list[Chunk]:
+        """The last chunks, when no more can be read: a failure, unless the last event was there."""
+        if not self.over:
+            self._fail(self._fault or error)
+        return self._said()
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """The chunks of a response that came in one piece."""
+        try:
+            response = decode_response(body)
+        except DECODE_ERRORS:
+            response = ResponseWire()
+        if response.status is None and response.output is None and response.error is None:
+            self._broken(body)
+        else:
+            self._conclude(response, body)
+        return self._said()
+
+    def _said(self) -> list[Chunk]:
+        chunks = self._chunks.copy()
+        self._chunks.clear()
+        return chunks
+
+    def _odd(self, payload: bytes) -> None:
+        """A payload that is no event: the end mark, or something broken."""
+        if self.over:
+            return
+        if self._fault is not None:
+            self._fail(self._fault)
+        elif payload.strip() == _DONE:
+            self._finish("stop")
+        else:
+            self._broken(payload)
+
+    def _broken(self, body: bytes) -> None:
+        said = excerpt(body, self._endpoint.secrets)
+        message = f"The upstream '{self._endpoint.name}' sent something that is no response: {said}"
+        self._fail(BackendBroken(message))
+
+    def _take(self, wire: EventWire, payload: bytes) -> None:
+        try:
+            handler = self._handlers.get(wire.type)
+            if handler is not None:
+                handler(wire)
+            elif wire.type:
+                self._take_words(wire)
+            elif wire.error is not None or wire.message is not None:
+                self._error(wire)
+            else:
+                self._broken(payload)
+        except DECODE_ERRORS:
+            self._broken(payload)
+
+    def _error(self, wire: EventWire) -> None:
+        """Nested, as servers send it, or flat, as some types have it. The cost may come behind it."""
+        flat = {"message": wire.message, "code": wire.code, "param": wire.param}
+        self._fault = failure(self._endpoint, wire.error or flat)
+
+    def _take_words(self, wire: EventWire) -> None:
+        """A delta or the end of something; kinds of events that were added later say nothing."""
+        stem, _, step = wire.type.removeprefix("response.").rpartition(".")
+        if stem not in _WORDS or step not in ("delta", "done"):
+            return
+        kind, words = _WORDS[stem]
+        item = self._items.about(wire, kind)
+        if item is None:
+            return
+        if step == "delta":
+            self._grow(item, words, wire)
+        elif words == "arguments":
+            self._caller.settle(item, wire.input if wire.arguments is None else wire.arguments)
+        else:
+            whole = wire.refusal if words == "refusal" else wire.text
+            self._speaker.settle(item, words, _part_of(wire, words), whole, wire.logprobs)
+
+    def _grow(self, item: HeardItem, kind: WordsKind, wire: EventWire) -> None:
+        text = wire.delta
+        if not isinstance(text, str) or not text:
+            return
+        if kind == "arguments":
+            self._caller.extend(item, text)
+            return
+        part = _part_of(wire, kind)
+        words = item.words(kind, part)
+        words.pieces.append(text)
+        self._speaker.say(item, kind, part, text, wire.logprobs)
+        if kind == "text":
+            self._hot, self._hot_part = words.pieces, wire.content_index
+            self._hot_id, self._hot_place = wire.item_id, wire.output_index
+
+    def _annotated(self, wire: EventWire) -> None:
+        item = self._items.about(wire, "message")
+        if item is not None and wire.annotation is not None:
+            self._speaker.cite(item, wire.content_index or 0, wire.annotation)
+
+    def _part_done(self, wire: EventWire) -> None:
+        part = wire.part
+        if part is None:
+            return
+        item = self._items.about(wire, "message" if part.type in _IN_MESSAGES else "reasoning")
+        if item is None:
+            return
+        if part.type == "summary_text":
+            self._speaker.settle(item, "summary", wire.summary_index or 0, part.text)
+        else:
+            self._speaker.settle_part(item, wire.content_index or 0, part)
+
+    def _added(self, wire: EventWire) -> None:
+        begun = decode_item(wire.item)
+        item = self._items.announced(begun, wire.output_index)
+        if item is not None:
+            item.wire = begun
+            if item.kind in WRITTEN_CALLS:
+                self._caller.start(item, begun)
+
+    def _item_done(self, wire: EventWire) -> None:
+        whole = decode_item(wire.item)
+        item = self._items.ended(whole, wire.output_index)
+        if item is not None:
+            self._end_item(item, whole, wire.item)
+
+    def _end_item(self, item: HeardItem, whole: ItemWire, raw: Raw) -> None:
+        if not item.wire.type:
+            item.wire = whole
+        if item.kind == "message":
+            self._speaker.end_message(item, whole)
+        elif item.kind == "reasoning":
+            self._speaker.end_reasoning(item, whole)
+        elif item.kind in WRITTEN_CALLS:
+            self._caller.end_written(item, whole)
+        else:
+            self._say_whole(whole, raw)
+        item.done = True
+
+    def _say_whole(self, whole: ItemWire, raw: Raw) -> None:
+        """Items that say nothing until they are whole."""
+        if whole.type == "tool_search_call" and not whole.call_id:
+            self._searched = search_arguments(whole.arguments)
+        elif whole.type == "tool_search_output":
+            self._chunks.append(ToolsFound(self._searched, read_tools(whole.tools or ())))
+        elif whole.type in WHOLE_CALLS:
+            kind, form = WHOLE_CALLS[whole.type]
+            self._caller.say_whole(kind, msgspec.json.decode(raw, type=form))
+        elif whole.type in _RECEIPTS:
+            try:
+                self._chunks.append(HostedWork(msgspec.json.decode(raw, type=_RECEIPTS[whole.type])))
+            except msgspec.ValidationError:
+                self._leave_out(whole)  # the words after it say what came of it
+        else:
+            # A compaction is of no use: the whole history is sent again. Others are not known yet.
+            self._leave_out(whole)
+
+    def _leave_out(self, item: ItemWire) -> None:
+        name = self._endpoint.name
+        logger.warning("%s: an item of type '%s' is left out of the answer", name, item.type[:64])
+
+    def _ended(self, wire: EventWire) -> None:
+        response = decode_response(wire.response)
+        response.status = response.status or wire.type.removeprefix("response.")
+        self._conclude(response, bytes(wire.response))
+
+    def _conclude(self, response: ResponseWire, body: bytes) -> None:
+        """The response as it is at its end: whatever was not said is said now."""
+        self._usage = read_usage(response.usage) or self._usage
+        try:
+            self._say_unsaid(response.output or [])
+        except DECODE_ERRORS:
+            self._broken(body)
+            return
+        status = response.status or "completed"
+        if response.error is not None or status == "failed":
+            self._fail(self._fault or failure(self._endpoint, response.error))
+        elif status == "completed":
+            self._finish("stop")
+        elif status == "incomplete":
+            reason = response.incomplete_details.reason if response.incomplete_details else None
+            # All other reasons are bounds that were reached.
+            self._finish("content_filter" if reason == "content_filter" else "length")
+        else:
+            message = f"The upstream '{self._endpoint.name}' ended its answer as '{status[:64]}'."
+            self._fail(BackendRefused(message, status=502))
+
+    def _say_unsaid(self, output: list[Raw]) -> None:
+        wholes = [decode_item(raw) for raw in output]
+        for item, whole, raw in zip(self._items.match(wholes), wholes, output, strict=True):
+            if not item.done:
+                self._end_item(item, whole, raw)
+
+    def _finish(self, reason: FinishReason) -> None:
+        for item in self._items.all:
+            if item.kind in WRITTEN_CALLS and not item.done:
+                self._caller.end(item, cut=reason != "stop")
+            if item.call >= 0 and not item.name:
+                message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
+                self._fail(BackendBroken(message))
+                return
+        self._close()
+        self._chunks.append(Finished("tool_calls" if reason == "stop" and self._caller.count else reason))
+        self.complete = True
+
+    def _fail(self, error: BackendError) -> None:
+        self._close()
+        self._chunks.append(Failed(error))
+
+    def _close(self) -> None:
+        """Only the cost and the end are said now."""
+        self.over, self._hot = True, None
+        if self._usage is not None:
+            self._chunks.append(UsageReported(self._usage))
+
+
+def _part_of(wire: EventWire, kind: WordsKind) -> int:
+    return (wire.summary_index if kind == "summary" else wire.content_index) or 0
+
+
+def _is_whole(payload: bytes) -> bool:
+    try:
+        decode_event(payload)
+    except DECODE_ERRORS:
+        return payload.strip() == _DONE
+    return True

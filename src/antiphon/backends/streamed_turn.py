@@ -1,0 +1,130 @@
+"""`StreamedTurn`: a turn over HTTP, in whatever dialect: send, read as it comes, hand on chunks.
+
+A dialect brings a `Reader`, which is sans-IO. What comes is read as what it says it is, a stream of events or
+one JSON body, whatever was asked for.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Protocol
+
+from antiphon.backends.exchange import HEARTBEAT, Exchange
+from antiphon.backends.http import EVENT_STREAM
+from antiphon.errors import BackendBroken, BackendError
+from antiphon.protocol.sse import LineTooLong, SseReader
+from antiphon.turn.chunks import Chunk, Failed, UsageReported
+from antiphon.turn.demands import Demand
+
+LAST_WORDS = 2.0
+"""Seconds to wait for usage and the end mark once the answer is complete."""
+
+
+class Reader(Protocol):
+    """Reads one answer: payloads in, chunks out."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the last chunk was said."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether that was a good end."""
+        ...
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the answer is complete, though the stream has not ended."""
+        ...
+
+    def feed(self, payloads: Iterable[bytes]) -> Sequence[Chunk]:
+        """The chunks in the data of these events."""
+        ...
+
+    def end(self, rest: Iterable[bytes] = ()) -> Sequence[Chunk]:
+        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
+        ...
+
+    def lost(self, error: BackendError) -> Sequence[Chunk]:
+        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
+        ...
+
+    def whole(self, body: bytes) -> Sequence[Chunk]:
+        """The chunks of an answer that came in one piece."""
+        ...
+
+
+class StreamedTurn:
+    """A turn that is ready to be sent."""
+
+    def __init__(
+        self,
+        send: Callable[[], Exchange],
+        read: Callable[[], Reader],
+        *,
+        max_event_bytes: int,
+        downgrades: tuple[str, ...] = (),
+        unenforced: frozenset[Demand] = frozenset(),
+    ) -> None:
+        self.downgrades = downgrades
+        self.unenforced = unenforced
+        self._send = send
+        self._read = read
+        self._max_event_bytes = max_event_bytes
+
+    async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
+        """Run it."""
+        reader = self._read()
+        sse = SseReader(self._max_event_bytes)
+        exchange = self._send()
+        said = False
+        try:
+            while not await exchange.opened():
+                yield ()
+            streamed = exchange.media_type == EVENT_STREAM
+            while not reader.over:
+                if streamed:
+                    batch = await _next_chunks(exchange, sse, reader)
+                else:
+                    batch = await _all_chunks(exchange, reader)
+                if batch and not said:
+                    _raise_failure(batch)
+                    said = True
+                yield batch
+        finally:
+            exchange.close(whole=reader.complete)
+
+
+async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Sequence[Chunk]:
+    """What the stream says next; nothing after a heartbeat of silence."""
+    while True:
+        if reader.finishing:
+            exchange.hurry(LAST_WORDS)
+        try:
+            data = await exchange.read()
+            if data == HEARTBEAT:
+                return ()
+            if data is None:
+                return reader.end(sse.finish())
+            payloads = sse.feed(data)
+        except BackendError as error:
+            return reader.lost(error)
+        except LineTooLong:
+            return reader.lost(BackendBroken("The upstream sent an event beyond the size limit."))
+        chunks = reader.feed(payloads)
+        if payloads:
+            exchange.alive(heard=bool(chunks))
+        if chunks:
+            return chunks
+
+
+async def _all_chunks(exchange: Exchange, reader: Reader) -> Sequence[Chunk]:
+    """What a whole answer says; nothing after a heartbeat of silence."""
+    body = await exchange.body()
+    return () if body is None else reader.whole(body)
+
+
+def _raise_failure(batch: Sequence[Chunk]) -> None:
+    """A turn that fails before it said anything is an error, and may be tried elsewhere."""
+    last = batch[-1]
+    if isinstance(last, Failed) and all(isinstance(chunk, UsageReported | Failed) for chunk in batch):
+        raise last.error

@@ -1,0 +1,84 @@
+"""The other endpoints: models, input_tokens, compact."""
+
+from antiphon.conformance.checking import check
+from antiphon.conformance.members import list_at, number_at, text_at
+from antiphon.conformance.probe import Probe, expect_error
+from antiphon.conformance.verdict import Skipped, expect
+from antiphon.protocol.content import JsonObject
+
+COUNT = "POST /responses/input_tokens"
+
+
+@check("models.list", "Models are listed", rule="endpoints-models")
+async def models(probe: Probe) -> None:
+    """Each with its id."""
+    answer = await probe.optional("GET /models", "GET", "models")
+    expect(answer.json.get("object") == "list", f"`object` is {answer.json.get('object')!r}, not 'list'")
+    for model in list_at(answer.json, "data"):
+        expect(text_at(model, "id"), "a model has no id")
+        expect(model.get("object") == "model", f"`object` of a model is {model.get('object')!r}")
+
+
+@check("models.retrieve", "The model that is asked is one of them", rule="endpoints-model")
+async def model(probe: Probe) -> None:
+    """By its name."""
+    answer = await probe.optional("GET /models/{model}", "GET", f"models/{probe.target.model}")
+    expect(answer.json.get("id") == probe.target.model, f"its id is {answer.json.get('id')!r}")
+
+
+@check("models.unknown", "An unknown model is not found", rule="endpoints-model-unknown")
+async def unknown_model(probe: Probe) -> None:
+    """If others are."""
+    await probe.optional("GET /models/{model}", "GET", f"models/{probe.target.model}")
+    expect_error(await probe.send("GET", "models/nobody-knows-this-model"), 404)
+
+
+@check("input_tokens.count", "Tokens are counted without asking the model", rule="endpoints-input-tokens")
+async def count(probe: Probe) -> None:
+    """A longer input has more."""
+    short, long = [await _count(probe, "Hello"), await _count(probe, "Hello " * 50)]
+    expect(0 < short < long, f"a short input has {short} tokens, a long one {long}")
+
+
+@check("compact.output", "A compaction ends with one compaction item", rule="endpoints-compact")
+async def compact(probe: Probe) -> None:
+    """Sealed: only its maker reads it."""
+    found = await _compacted(probe)
+    expect(found.get("object") == "response.compaction", f"`object` is {found.get('object')!r}")
+    types = [text_at(item, "type") for item in list_at(found, "output")]
+    expect(types.count("compaction") == 1, f"the output is {', '.join(types) or 'empty'}")
+    expect(types[-1] == "compaction", "the compaction is not the last item")
+    expect(
+        text_at(list_at(found, "output")[-1], "encrypted_content"), "the compaction has no encrypted_content"
+    )
+
+
+@check("compact.continue", "Its output is the beginning of the next input", rule="endpoints-compact-continue")
+async def compact_continue(probe: Probe) -> None:
+    """As it came."""
+    found = await _compacted(probe)
+    await probe.create(input=[*list_at(found, "output"), {"role": "user", "content": "Go on."}])
+
+
+async def _count(probe: Probe, text: str) -> int:
+    answer = await probe.optional(
+        COUNT, "POST", "responses/input_tokens", {"model": probe.target.model, "input": text}
+    )
+    expect(answer.json.get("object") == "response.input_tokens", f"`object` is {answer.json.get('object')!r}")
+    return number_at(answer.json, "input_tokens") or 0
+
+
+async def _compacted(probe: Probe) -> JsonObject:
+    items = [
+        {"role": "user", "content": "Remember this word: heliotrope."},
+        {"role": "assistant", "content": "I will."},
+        {"role": "user", "content": "Good."},
+    ]
+    answer = await probe.send("POST", "responses/compact", {"model": probe.target.model, "input": items})
+    if 400 <= answer.status < 500 or answer.status == 501:
+        raise Skipped(f"not offered: POST /responses/compact is answered with status {answer.status}")
+    expect(answer.status == 200, f"the status is {answer.status}")
+    return answer.json
+
+
+CHECKS = (models, model, unknown_model, count, compact, compact_continue)

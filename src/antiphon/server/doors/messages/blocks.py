@@ -1,0 +1,161 @@
+"""Content blocks that a caller sends, as the parts of a message or of a tool's output."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import InputFile, InputImage, InputText, JsonObject
+from antiphon.protocol.parse import as_object, convert, required
+
+Part = InputText | InputImage | InputFile
+Notes = dict[str, None]
+"""What was left out, once each, in order."""
+
+
+class CacheControl(Struct, frozen=True):
+    """Up to here the prompt shall be cached."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
+
+
+class TextBlock(Struct, frozen=True):
+    """Text."""
+
+    text: str
+    cache_control: CacheControl | None = None
+
+
+class Source(Struct, frozen=True):
+    """Where an image or a document is; which members it has depends on its type."""
+
+    type: str
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+    content: str | list[Any] | None = None
+
+
+class MediaBlock(Struct, frozen=True):
+    """An image or a document."""
+
+    source: Source
+    title: str | None = None
+    context: str | None = None
+    citations: JsonObject | None = None
+    cache_control: CacheControl | None = None
+
+
+class SearchResult(Struct, frozen=True):
+    """Something that was found."""
+
+    source: str
+    title: str
+    content: list[Any]
+    citations: JsonObject | None = None
+    cache_control: CacheControl | None = None
+
+
+def read_parts(content: str | list[Any], path: str, notes: Notes) -> list[Part]:
+    """The parts of a content that is not the model's own."""
+    if isinstance(content, str):
+        return [InputText(text=content)]
+    parts: list[Part] = []
+    for index, value in enumerate(content):
+        place = f"{path}[{index}]"
+        parts += read_part(as_object(value, place), place, notes)
+    return parts
+
+
+def read_part(block: JsonObject, path: str, notes: Notes) -> list[Part]:
+    """One block; some are more than one part to a model of another kind."""
+    kind = block_type(block, path)
+    match kind:
+        case "text":
+            text = convert(block, TextBlock, path)
+            return [InputText(text=text.text, prompt_cache_breakpoint=breakpoint_of(text.cache_control))]
+        case "image":
+            image = convert(block, MediaBlock, path)
+            return _marked([_image(image.source, f"{path}.source")], image.cache_control)
+        case "document":
+            document = convert(block, MediaBlock, path)
+            return _marked(_document(document, path, notes), document.cache_control)
+        case "search_result":
+            found = convert(block, SearchResult, path)
+            inner = read_parts(found.content, f"{path}.content", notes)
+            heading = InputText(text=f"{found.title} ({found.source})")
+            return _marked([heading, *inner], found.cache_control)
+        case _:
+            message = f"Invalid value for '{path}.type': a content block of type '{kind}' cannot stand here."
+            raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+
+
+def block_type(block: JsonObject, path: str) -> str:
+    """What a block is."""
+    return convert(required(block, "type", path), str, f"{path}.type")
+
+
+def read_texts(content: str | list[Any], path: str) -> list[InputText]:
+    """The content of a system prompt: text alone."""
+    parts = read_parts(content, path, {})
+    texts = [part for part in parts if isinstance(part, InputText)]
+    if len(texts) != len(parts):
+        raise InvalidRequest("A system prompt holds text only.", param=path, code="invalid_value")
+    return texts
+
+
+def breakpoint_of(marker: CacheControl | None) -> JsonObject | UnsetType:
+    """A cache marker in the engine's words."""
+    if marker is None:
+        return UNSET
+    return {"mode": "explicit"} if marker.ttl is None else {"mode": "explicit", "ttl": marker.ttl}
+
+
+def mark_last(parts: Iterable[Part], marker: CacheControl | None) -> list[Part]:
+    """The parts, of which the last one carries the marker."""
+    return _marked(list(parts), marker)
+
+
+def _marked(parts: list[Part], marker: CacheControl | None) -> list[Part]:
+    if marker is not None and parts:
+        parts[-1] = replace(parts[-1], prompt_cache_breakpoint=breakpoint_of(marker))
+    return parts
+
+
+def _image(source: Source, path: str) -> InputImage:
+    if source.type == "base64":
+        return InputImage(image_url=f"data:{source.media_type};base64,{source.data}")
+    if source.type == "url":
+        return InputImage(image_url=source.url)
+    raise _no_source(source, path)
+
+
+def _document(block: MediaBlock, path: str, notes: Notes) -> list[Part]:
+    if block.citations and block.citations.get("enabled"):
+        notes["citations of documents are not made here"] = None
+    heading = "\n".join(filter(None, [block.title, block.context]))
+    parts: list[Part] = [InputText(text=heading)] if heading else []
+    source, name = block.source, block.title or "document.pdf"
+    match source.type:
+        case "base64":
+            data = f"data:{source.media_type or 'application/pdf'};base64,{source.data}"
+            return [*parts, InputFile(file_data=data, filename=name)]
+        case "url":
+            return [*parts, InputFile(file_url=source.url, filename=name)]
+        case "text":
+            return [*parts, InputText(text=source.data)]
+        case "content":
+            return [*parts, *read_parts(source.content or [], f"{path}.source.content", notes)]
+        case _:
+            raise _no_source(source, f"{path}.source")
+
+
+def _no_source(source: Source, path: str) -> InvalidRequest:
+    if source.type == "file":
+        message = "Uploaded files are not supported here. Send the content itself, as 'base64'."
+        return Unsupported(message, param=f"{path}.type", code="unsupported_value")
+    message = f"Invalid value for '{path}.type': '{source.type}' is no source of this block."
+    return InvalidRequest(message, param=f"{path}.type", code="invalid_value")

@@ -1,0 +1,92 @@
+"""``GET /v1/models`` for clients of Anthropic's API, which send `anthropic-version`."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from antiphon.backends.base import ModelInfo
+from antiphon.errors import ModelNotFound
+from antiphon.protocol.content import JsonObject
+from antiphon.server.exchange import Exchange
+from antiphon.server.routing import Handler
+from antiphon.service.router import Router
+
+LIMIT = 20
+MAX_LIMIT = 1000
+
+
+class AnthropicModels:
+    """The two routes; `otherwise` they are handled."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def list_or(self, otherwise: Handler) -> Handler:
+        """The list of models."""
+
+        async def list_models(exchange: Exchange) -> None:
+            if exchange.head.anthropic_version:
+                await self._list(exchange)
+            else:
+                await otherwise(exchange)
+
+        return list_models
+
+    def retrieve_or(self, otherwise: Handler) -> Handler:
+        """One model."""
+
+        async def retrieve_model(exchange: Exchange, model_id: str) -> None:
+            if exchange.head.anthropic_version:
+                await self._retrieve(exchange, model_id)
+            else:
+                await otherwise(exchange, model_id)
+
+        return retrieve_model
+
+    async def _list(self, exchange: Exchange) -> None:
+        query = exchange.query()
+        limit = query.number("limit", least=1, most=MAX_LIMIT) or LIMIT
+        models = list(await self._router.models())
+        page, more = _page(models, query.text("after_id"), query.text("before_id"), limit)
+        answer = {
+            "data": [_wire(model) for model in page],
+            "has_more": more,
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
+        headers = exchange.errors.headers(exchange.request_id)
+        await exchange.send_json(msgspec.json.encode(answer), headers=headers)
+
+    async def _retrieve(self, exchange: Exchange, model_id: str) -> None:
+        for model in await self._router.models():
+            if model.id == model_id:
+                headers = exchange.errors.headers(exchange.request_id)
+                await exchange.send_json(msgspec.json.encode(_wire(model)), headers=headers)
+                return
+        raise ModelNotFound(
+            f"The model '{model_id[:200]}' does not exist here. GET /v1/models lists those that do."
+        )
+
+
+def _page(
+    models: Sequence[ModelInfo], after: str | None, before: str | None, limit: int
+) -> tuple[Sequence[ModelInfo], bool]:
+    """The models after one, or before another; and whether there are more in that direction."""
+    ids = [model.id for model in models]
+    if before in ids:
+        left = models[: ids.index(before)]
+        return left[-limit:], len(left) > limit
+    right = models[ids.index(after) + 1 :] if after in ids else models
+    return right[:limit], len(right) > limit
+
+
+def _wire(model: ModelInfo) -> JsonObject:
+    created = datetime.fromtimestamp(model.created, UTC)
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.id,
+        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+    }

@@ -1,0 +1,152 @@
+"""How a model is asked again after an answer that is not what was wanted (`turn/checking.py`).
+
+With words, or, where its server can hold it to a form, by a detour: the same turn asked in another way, whose
+answer is then read as the call that was wanted.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.backends.features import Features
+from antiphon.errors import BackendBroken
+from antiphon.protocol.items import CustomToolCall, CustomToolCallOutput, Item, Message
+from antiphon.protocol.requests import TextFormat, TextOptions
+from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
+from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
+from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.demands import HeldCall, Unmet
+from antiphon.turn.guises.calls import INPUT
+from antiphon.turn.guises.reading import read_text
+
+
+class Detour(Protocol):
+    """Another way to ask for the same."""
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """What is asked instead."""
+        ...
+
+    def read(self, text: str) -> Sequence[Chunk] | None:
+        """What the answer means; None: nothing."""
+        ...
+
+
+class CallAsJson:
+    """A call that is written as JSON by a schema, for servers that know schemas but force no tool."""
+
+    def __init__(self, tools: Sequence[TurnTool]) -> None:
+        self._tools = tools
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """Ask for JSON that names one of the tools."""
+        form = TextFormat(type="json_schema", name="call", schema=call_schema(self._tools), strict=True)
+        ask = Message(role="user", content=call_prompt(self._tools))
+        return replace(
+            turn,
+            items=(*turn.items, ask),
+            tools=(),
+            choice="none",
+            params=replace(turn.params, text=TextOptions(form)),
+        )
+
+    def read(self, text: str) -> Sequence[Chunk] | None:
+        """The call."""
+        found = read_call(text, self._tools)
+        return None if found is None else _call(found[0], found[1])
+
+
+class InputByGrammar:
+    """The input of one custom tool, written under its grammar."""
+
+    def __init__(self, tool: TurnTool) -> None:
+        self._tool = tool
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """Ask for the input alone."""
+        content = f"Write the input of the tool '{self._tool.name}' now: the input itself, and nothing else."
+        ask = Message(role="user", content=content)
+        return replace(
+            turn,
+            items=(*turn.items, ask),
+            tools=(),
+            choice="none",
+            params=replace(turn.params, text=None),
+            grammar=self._tool.grammar,
+        )
+
+    def read(self, text: str) -> Sequence[Chunk] | None:
+        """The call with this input."""
+        return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
+
+
+def _call(tool: TurnTool, arguments: str) -> Sequence[Chunk]:
+    return [CallStarted(0, "", tool.name), CallDelta(0, arguments), CallFinished(0), Finished("tool_calls")]
+
+
+def detour(unmet: Unmet, turn: TurnRequest, features: Features) -> Detour | None:
+    """A way that cannot fail in the same manner, if there is one."""
+    if unmet.demand == "tool_choice" and features["structured_output"].level == "native":
+        return CallAsJson(turn.tools)
+    if unmet.demand == "grammar" and features["grammars"].level == "native" and unmet.alone:
+        return InputByGrammar(unmet.calls[0].tool)
+    return None
+
+
+def correction(unmet: Unmet, turn: TurnRequest, tries: int) -> list[Item]:
+    """What the model is told: its own answer, and what is wrong with it."""
+    if unmet.demand == "grammar":
+        return [
+            item for number, call in enumerate(unmet.calls) for item in _rejected(call, f"{tries}_{number}")
+        ]
+    said: list[Item] = [Message(role="assistant", content=unmet.text)] if unmet.text else []
+    if unmet.demand == "tool_choice":
+        names = ", ".join(tool.name for tool in turn.tools)
+        ask = f"You must call one of these tools now, and write nothing else: {names}."
+    else:
+        why = sentence(unmet.why)
+        ask = f"That is not what was asked for: {why} Answer again, with the JSON and nothing else."
+    return [*said, Message(role="user", content=ask)]
+
+
+def _rejected(call: HeldCall, suffix: str) -> list[Item]:
+    call_id = call.call_id or f"call_rejected_{suffix}"
+    text = read_text(call.arguments)
+    namespace = call.tool.namespace or msgspec.UNSET
+    fault = sentence(call.fault)
+    why = f"The input was not accepted: {fault} Call the tool again with input that follows its grammar."
+    return [
+        CustomToolCall(call_id=call_id, name=call.tool.origin, input=text, namespace=namespace),
+        CustomToolCallOutput(call_id=call_id, output=why),
+    ]
+
+
+def given_up(unmet: Unmet, model: str, tries: int) -> BackendBroken:
+    """The last word, when asking does not help."""
+    wish = (
+        "call a tool, which 'tool_choice' requires"
+        if unmet.demand == "tool_choice"
+        else "answer in the form that 'text.format' asks for"
+    )
+    return BackendBroken(
+        f"The model '{model}' did not {wish}: {sentence(unmet.why)} It was asked {tries} times. "
+        "Ask for less, or use another model.",
+        code="model_did_not_comply",
+    )
+
+
+def reason(unmet: Unmet) -> str:
+    """What the response says about another try."""
+    return f"the model was asked again, because of its answer before: {unmet.why}"
+
+
+def let_pass(unmet: Unmet) -> str:
+    """A tool checks its input itself and can tell the model; nobody else can tell it better."""
+    return f"the input of the custom tool '{unmet.calls[0].tool.origin}' is not by its grammar: {unmet.why}"
+
+
+def sentence(why: str) -> str:
+    """With one full stop at its end."""
+    return why.rstrip(".") + "."

@@ -1,0 +1,186 @@
+"""A round: one turn of one backend, asked, heard and checked; and what is to be asked after it.
+
+Most responses are one round. Another one follows when the answer is not what the request wants for certain,
+and when the model has looked for tools and must be shown what was found.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.backends.base import PreparedTurn
+from antiphon.errors import BackendBroken, BackendError
+from antiphon.protocol.ids import Clock
+from antiphon.protocol.items import Item
+from antiphon.protocol.response import Usage
+from antiphon.service.asking_again import Detour, correction, detour, given_up, let_pass, reason
+from antiphon.service.attempts import Attempt
+from antiphon.service.recovering import listener
+from antiphon.turn.checking import checker
+from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta, UsageReported, UsageSpent
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.demands import Unmet
+from antiphon.turn.machine import BROKEN_OFF
+from antiphon.turn.server_search import ServerSearch, server_search
+
+QUIET = 5.0
+"""Seconds for which text is held back without a sign of life to the client."""
+MAX_SEARCHES = 8
+"""Rounds in which a model may look for tools before it has to answer with those it has."""
+
+
+class Question(Struct, frozen=True):
+    """What is asked, and of whom; and what came up in the rounds before."""
+
+    attempt: Attempt
+    added: tuple[Item, ...] = ()
+    """What the model is told besides: what was wrong with its last answer, or which tools were found."""
+    tries: int = 0
+    searches: int = 0
+    notes: tuple[str, ...] = ()
+    detour: Detour | None = None
+    unmet: Unmet | None = None
+    """Why there is a detour."""
+
+
+class Round:
+    """One turn. `asked` is what is wanted, `prepared` how it is asked for, which a detour changes."""
+
+    def __init__(
+        self, question: Question, asked: TurnRequest, prepared: PreparedTurn, *, clock: Clock, repairs: int
+    ) -> None:
+        self.asked = asked
+        self.prepared = prepared
+        self.late_notes: tuple[str, ...] = ()
+        """What turned out at the end, and the response has to say."""
+        self.next: Question | None = None
+        """What to ask when this round is over; None: nothing."""
+        self._question = question
+        self._clock = clock
+        self._repairs = repairs
+        self._hear = listener(asked, question.attempt.route)
+        self._search = server_search(asked) if question.searches < MAX_SEARCHES else None
+        self._check = checker(asked, prepared.unenforced, clock) if question.detour is None else None
+        self._words: list[str] = []
+        self._spent: UsageReported | None = None
+        self._over = False
+        self._told_at = 0.0
+
+    @property
+    def downgrades(self) -> list[str]:
+        """What of the request is emulated or left out."""
+        return [*self.asked.downgrades, *self.prepared.downgrades, *self.late_notes]
+
+    async def heard(self) -> AsyncGenerator[Sequence[Chunk] | None, None]:
+        """What there is to tell, batch by batch. An empty batch is a sign of life; None: nothing, but that
+        the response has begun. `BackendError` is raised only if the backend has said nothing."""
+        route, said = self._question.attempt.route, False
+        async with route.claim() as claim:
+            batches = claim.chunks(self.prepared, streamed=self.asked.streamed)
+            try:
+                async for batch in batches:
+                    if batch and not said:
+                        said = True
+                        claim.answered()
+                    yield self._told(batch)
+            except BackendError as error:
+                if not said:
+                    raise
+                yield self._told([Failed(error)])
+            finally:
+                await batches.aclose()
+        if said:
+            yield self._end() or None
+
+    def _told(self, batch: Sequence[Chunk]) -> Sequence[Chunk] | None:
+        """What can be told of a batch. Text that is held back for long must not look like a dead line."""
+        if not batch:
+            return batch
+        if type(batch[-1]) is not TextDelta:
+            self._over = self._over or any(isinstance(chunk, Finished | Failed) for chunk in batch)
+        chunks = self._filtered(self._hear(batch))
+        if chunks:
+            self._told_at = 0.0
+            return chunks
+        now = self._clock()
+        if not self._told_at or now - self._told_at < QUIET:
+            self._told_at = self._told_at or now
+            return None
+        self._told_at = now
+        return chunks
+
+    def _filtered(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        if self._search is not None:
+            chunks = self._search.feed(chunks)
+        if self._check is not None:
+            return self._check.feed(chunks)
+        return chunks if self._question.detour is None else self._collected(chunks)
+
+    def _collected(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """On a detour the words are not the answer, but stand for it."""
+        told: list[Chunk] = []
+        for chunk in chunks:
+            match chunk:
+                case TextDelta():
+                    self._words.append(chunk.text)
+                case UsageReported():
+                    self._spent = chunk
+                case Finished(reason="stop"):
+                    pass
+                case _:
+                    told.append(chunk)
+        return told
+
+    def _end(self) -> Sequence[Chunk]:
+        """What is told last, and what is asked next."""
+        late: Sequence[Chunk] = ()
+        if not self._over:
+            late = self._filtered(self._hear([Failed(BackendBroken(BROKEN_OFF))]))
+        if self._question.detour is not None:
+            return [*late, *self._end_detour(self._question.detour)]
+        if self._search is not None and self._search.found:
+            return [*late, *self._end_search(self._search)]
+        if self._check is None:
+            return late
+        ending = self._check.end()
+        if ending.unmet is None:
+            return [*late, *ending.chunks]
+        return [*late, *self._ask_again(ending.unmet, ending.chunks, ending.spent)]
+
+    def _end_detour(self, way: Detour) -> Sequence[Chunk]:
+        unmet = self._question.unmet
+        assert unmet is not None
+        if self._over and (meant := way.read("".join(self._words))):
+            spent = [] if self._spent is None else [self._spent]
+            return [*meant[:-1], *spent, meant[-1]]
+        return self._ask_again(unmet, (), None if self._spent is None else self._spent.usage)
+
+    def _end_search(self, search: ServerSearch) -> Sequence[Chunk]:
+        """The model has looked for tools and said nothing else: it goes on, with what was found."""
+        question = self._question
+        self.next = replace(question, added=(*question.added, *search.items), searches=question.searches + 1)
+        spent = [] if search.usage is None else [UsageSpent(search.usage)]
+        return [*search.found, *spent]
+
+    def _ask_again(self, unmet: Unmet, answer: Sequence[Chunk], spent: Usage | None) -> Sequence[Chunk]:
+        """Plan another try; or, if there were enough, let the answer pass or fail the turn."""
+        question = self._question
+        tries = question.tries + 1
+        if tries > self._repairs:
+            if unmet.demand == "grammar":
+                self.late_notes = (let_pass(unmet),)
+                return answer
+            cost = [] if spent is None else [UsageSpent(spent)]
+            return [*cost, Failed(given_up(unmet, self.asked.model, tries))]
+        way = detour(unmet, self.asked, question.attempt.route.backend.features())
+        said = () if way is not None else correction(unmet, self.asked, tries)
+        self.next = replace(
+            question,
+            added=(*question.added, *said),
+            tries=tries,
+            notes=(*question.notes, reason(unmet)),
+            detour=way,
+            unmet=unmet,
+        )
+        return [] if spent is None else [UsageSpent(spent)]

@@ -1,0 +1,1 @@
+"""Grammars in the form that other engines take: Lark and regular expressions become GBNF."""

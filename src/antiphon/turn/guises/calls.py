@@ -1,0 +1,48 @@
+"""Calls as functions: the JSON that stands for a call of any kind."""
+
+import msgspec
+
+from antiphon.protocol.call_items import CallItem
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import CustomToolCall, FunctionCall
+from antiphon.protocol.tool_items import (
+    ApplyPatchCall,
+    ComputerCall,
+    LocalShellCall,
+    ShellCall,
+    ToolSearchCall,
+)
+
+INPUT = "input"
+"""The one parameter of a custom tool's guise."""
+
+
+def call_arguments(call: CallItem) -> str:
+    """The arguments of the function that the call is shown as."""
+    match call:
+        case FunctionCall():
+            return call.arguments or "{}"
+        case CustomToolCall():
+            return _json({INPUT: call.input})
+        case ToolSearchCall():
+            return _json(call.arguments)
+        case ApplyPatchCall():
+            return _json(call.operation)
+        case ShellCall() | LocalShellCall():
+            return _json(sent_action(call.action))
+        case ComputerCall():
+            return _json({"actions": computer_actions(call)})
+
+
+def computer_actions(call: ComputerCall) -> list[JsonObject]:
+    """What is to be done, however the call says it: newer tools have lists, the preview has one at a time."""
+    return [*(call.actions or ()), *([call.action] if call.action else ())]
+
+
+def sent_action(action: JsonObject) -> JsonObject:
+    """The action of a shell without the members that say nothing."""
+    return {name: value for name, value in action.items() if name != "type" and value not in (None, {})}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

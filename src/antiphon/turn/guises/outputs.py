@@ -1,0 +1,81 @@
+"""Outputs as functions give them: text that a model can read, and images that it can see."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.protocol.call_items import OutputOfCall
+from antiphon.protocol.content import InputImage, JsonObject
+from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, ToolOutput
+from antiphon.protocol.tool_items import (
+    ApplyPatchCallOutput,
+    ComputerCallOutput,
+    LocalShellCallOutput,
+    ShellCallOutput,
+    ToolSearchOutput,
+)
+
+NOTHING_FOUND = "No tools were found."
+
+
+def call_output(output: OutputOfCall, commands: Sequence[str] = ()) -> ToolOutput:
+    """What the function answers in which the call was shown. `commands` are those of a shell call."""
+    match output:
+        case FunctionCallOutput() | CustomToolCallOutput():
+            return output.output
+        case ShellCallOutput():
+            return _shell(output.output, commands)
+        case LocalShellCallOutput():
+            return output.output
+        case ApplyPatchCallOutput():
+            outcome = "The patch was applied." if output.status == "completed" else "The patch failed."
+            return "\n".join(filter(None, [outcome, output.output or ""]))
+        case ComputerCallOutput():
+            return _screen(output.output)
+        case ToolSearchOutput():
+            return _found(output.tools)
+
+
+def tool_names(tools: Sequence[JsonObject]) -> list[str]:
+    """What declared tools are called; those of a namespace one by one."""
+    names: list[str] = []
+    for tool in tools:
+        name = str(tool.get("name") or tool.get("type") or "")
+        inner: object = tool.get("tools")
+        if isinstance(inner, list):
+            names += [f"{name}.{member}" for member in tool_names(cast("list[JsonObject]", inner))]
+        else:
+            names.append(name)
+    return names
+
+
+def _shell(results: Sequence[JsonObject], commands: Sequence[str]) -> str:
+    named = len(results) == len(commands) and len(results) > 1
+    lines: list[str] = []
+    for index, result in enumerate(results):
+        if named:
+            lines.append(f"$ {commands[index]}")
+        lines += [str(result["stdout"])] if result.get("stdout") else []
+        lines += [f"[stderr]\n{result['stderr']}"] if result.get("stderr") else []
+        lines.append(_ending(result.get("outcome")))
+    return "\n".join(line.rstrip("\n") for line in lines if line) or "[no output]"
+
+
+def _ending(outcome: Any) -> str:
+    if not isinstance(outcome, dict):
+        return ""
+    ended = cast("JsonObject", outcome)
+    return "[timed out]" if ended.get("type") == "timeout" else f"[exit code {ended.get('exit_code')}]"
+
+
+def _screen(output: JsonObject) -> ToolOutput:
+    """The screenshot; whatever else a client sends in its place is told as it is."""
+    image_url, file_id = output.get("image_url"), output.get("file_id")
+    if image_url is None and file_id is None:
+        return msgspec.json.encode(output).decode()
+    return [InputImage(image_url=image_url, file_id=file_id, detail=output.get("detail"))]
+
+
+def _found(tools: Sequence[JsonObject]) -> str:
+    return f"These tools can be called now: {', '.join(tool_names(tools))}." if tools else NOTHING_FOUND

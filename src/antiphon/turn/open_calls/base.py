@@ -1,0 +1,61 @@
+"""What all calls under way have in common."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import msgspec
+
+from antiphon.protocol.call_items import CallItem
+from antiphon.protocol.events import OutputItemAdded, OutputItemDone
+from antiphon.turn.emitting import Emit, Status
+from antiphon.turn.tools import TurnTool
+
+
+class CallPlace(NamedTuple):
+    """What tells a call from others: its ids, its place in the output, and the index that the backend has."""
+
+    id: str
+    call_id: str
+    output_index: int
+    backend_index: int
+
+
+class OpenCall(ABC):
+    """A tool call under way. The caller's own names are restored from `tool`."""
+
+    __slots__ = ("_emit", "_pieces", "_tool", "call_id", "id", "index", "output_index")
+
+    def __init__(self, emit: Emit, place: CallPlace, tool: TurnTool) -> None:
+        self._emit = emit
+        self.id, self.call_id, self.output_index, self.index = place
+        self._tool = tool
+        self._pieces: list[str] = []
+
+    def extend(self, delta: str) -> None:
+        """More of what the model writes."""
+        self._pieces.append(delta)
+
+    def whole(self) -> bool:
+        """Whether the arguments are a closed JSON object, to which nothing but white space can be added."""
+        last = self._pieces[-1].rstrip() if self._pieces else ""
+        if last and not last.endswith("}"):
+            return False  # cheap, and true for nearly every delta
+        try:
+            return isinstance(msgspec.json.decode(self.written), dict)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+
+    @property
+    def written(self) -> str:
+        """Everything that the model wrote."""
+        return "".join(self._pieces)
+
+    @abstractmethod
+    def close(self, status: Status) -> CallItem:
+        """End the call. One that cannot be read is incomplete, however the model ended it."""
+
+    def _added(self, item: CallItem) -> None:
+        self._emit(OutputItemAdded, self.output_index, item)
+
+    def _done(self, item: CallItem) -> None:
+        self._emit(OutputItemDone, self.output_index, item)

@@ -1,0 +1,99 @@
+"""A search for tools that the server does itself. Sans-IO.
+
+The model's calls of the search are taken out of what a backend says. What was found is told in their place,
+and the model goes on with it in another round; unless it has called other tools too: then it is the client's
+turn.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.protocol.items import Item
+from antiphon.protocol.response import Usage
+from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
+from antiphon.protocol.tools import ToolSearchTool
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    ToolsFound,
+    UsageReported,
+)
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.guises.reading import read_search
+from antiphon.turn.tool_search import search_limit, search_tools
+
+
+class ServerSearch:
+    """Listens to one turn."""
+
+    def __init__(self, name: str, turn: TurnRequest) -> None:
+        self._name = name
+        self._deferred = turn.deferred
+        self._queries: dict[int, list[str]] = {}
+        self._others = False
+        self.found: list[ToolsFound] = []
+        """What is told in the place of the calls, once the model has ended with them."""
+        self.usage: Usage | None = None
+
+    @property
+    def items(self) -> list[Item]:
+        """What the model is shown in the next round."""
+        items: list[Item] = []
+        for found in self.found:
+            tools = [msgspec.to_builtins(tool) for tool in found.tools]
+            items += [
+                ToolSearchCall(call_id=None, arguments=found.arguments),
+                ToolSearchOutput(call_id=None, tools=tools),
+            ]
+        return items
+
+    def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """What is left for others to hear."""
+        if not self._queries and not any(isinstance(chunk, CallStarted) for chunk in chunks):
+            return chunks
+        return [left for chunk in chunks for left in self._take(chunk)]
+
+    def _take(self, chunk: Chunk) -> Sequence[Chunk]:
+        match chunk:
+            case CallStarted() if chunk.name == self._name:
+                self._queries[chunk.index] = []
+            case CallStarted():
+                self._others = True
+                self._queries.pop(chunk.index, None)
+                return [chunk]
+            case CallDelta() if chunk.index in self._queries:
+                self._queries[chunk.index].append(chunk.arguments)
+            case CallFinished() if chunk.index in self._queries:
+                pass
+            case UsageReported() if self._queries and not self._others:
+                self.usage = chunk.usage
+            case Finished(reason="stop" | "tool_calls") if self._queries:
+                found = [self._searched("".join(pieces)) for pieces in self._queries.values()]
+                if self._others:
+                    return [*found, chunk]
+                self.found = found
+            case Failed():
+                return [*([UsageReported(self.usage)] if self.usage else []), chunk]
+            case _:
+                return [chunk]
+        return []
+
+    def _searched(self, arguments: str) -> ToolsFound:
+        asked = read_search(arguments).body
+        query = asked.get("query")
+        sought = query if isinstance(query, str) else arguments
+        tools = search_tools(sought, self._deferred, search_limit(asked))
+        return ToolsFound(asked, tuple(tools))
+
+
+def server_search(turn: TurnRequest) -> ServerSearch | None:
+    """What listens for searches in this turn; None if the server does none."""
+    for tool in turn.tools:
+        if isinstance(tool.declared, ToolSearchTool) and not tool.declared.by_client:
+            return ServerSearch(tool.name, turn)
+    return None

@@ -1,0 +1,193 @@
+"""Which tools there are in a turn: those of the request, and those that the conversation brings along.
+
+Tools come beside the conversation (`tools`), in it (`additional_tools`), or because they were searched for
+(`tool_search_output`). A tool that is declared again is the same tool: the later declaration counts. What is
+deferred is not shown until a search has found it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.items import Item
+from antiphon.protocol.parse_tools import read_tools
+from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
+from antiphon.protocol.tools import (
+    ClientTool,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    NamespaceTool,
+    Tool,
+    ToolSearchTool,
+    tool_type,
+)
+from antiphon.turn.guises.declared import guised_callable, guised_client_tool
+from antiphon.turn.guises.teaching import deferred_names
+from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
+
+EVERYTHING = "*"
+"""In `tools.ignore`: all hosted tools."""
+
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One tool. `path` is where the caller declared it."""
+
+    tool: FunctionTool | CustomTool | ClientTool
+    path: str
+    within: NamespaceTool | None = None
+    hidden: bool = False
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """The tools of one turn, in the order in which they were declared first."""
+
+    native: frozenset[str]
+    ignored: frozenset[str] = frozenset()
+    functions_only: bool = False
+    hosted: list[HostedTool] = field(default_factory=list[HostedTool])
+    """Those that the backend's own server runs."""
+    notes: list[str] = field(default_factory=list[str])
+    """What was left out, because it is not served."""
+    left_out: list[str] = field(default_factory=list[str])
+    """What was left out, because it is not a function."""
+    _entries: dict[_Key, _Entry] = field(default_factory=dict[_Key, _Entry])
+
+    def declare(self, tools: Iterable[Tool]) -> None:
+        """Tools that stand beside the conversation."""
+        for index, tool in enumerate(tools):
+            self._add(tool, f"tools[{index}]")
+
+    def gather(self, items: Iterable[Item]) -> None:
+        """Tools that stand in the conversation."""
+        for item in items:
+            if isinstance(item, AdditionalTools | ToolSearchOutput):
+                for tool in read_tools(item.tools):
+                    self._add(tool, "tools", found=isinstance(item, ToolSearchOutput))
+
+    @property
+    def deferred(self) -> tuple[Tool, ...]:
+        """What a search can find, as it was declared."""
+        found: dict[str, list[FunctionTool | CustomTool]] = {}
+        namespaces: dict[str, NamespaceTool] = {}
+        alone: list[Tool] = []
+        for entry in self._entries.values():
+            if not entry.hidden or not isinstance(entry.tool, FunctionTool | CustomTool):
+                continue
+            if entry.within is None:
+                alone.append(entry.tool)
+            else:
+                namespaces[entry.within.name] = entry.within
+                found.setdefault(entry.within.name, []).append(entry.tool)
+        return (*alone, *(replace(namespaces[name], tools=members) for name, members in found.items()))
+
+    def turn_tools(self) -> tuple[list[TurnTool], list[TurnTool]]:
+        """The tools as functions with names of their own: those that are shown, and those that are deferred.
+
+        Where the backend searches itself it knows what to do with deferred tools, and all are shown.
+        """
+        searching = self._searching()
+        taken = {
+            entry.tool.name
+            for entry in self._entries.values()
+            if entry.within is None and isinstance(entry.tool, FunctionTool | CustomTool)
+        }
+        names = deferred_names(self.deferred)
+        shown: list[TurnTool] = []
+        hidden: list[TurnTool] = []
+        for entry in self._entries.values():
+            tool = _turn_tool(entry, taken, names)
+            (hidden if entry.hidden and not searching else shown).append(tool)
+        return shown, hidden
+
+    def _searching(self) -> bool:
+        """Whether the backend searches for deferred tools itself; an error if nobody does."""
+        hidden = next((entry for entry in self._entries.values() if entry.hidden), None)
+        if hidden is None or "tool_search" in self.native:
+            return hidden is not None
+        if not any(isinstance(entry.tool, ToolSearchTool) for entry in self._entries.values()):
+            raise InvalidRequest(
+                "A tool with 'defer_loading' is shown to the model when a search has found it, but there is "
+                "no tool that searches. Add {'type': 'tool_search'}, or leave 'defer_loading' out.",
+                param=f"{hidden.path}.defer_loading",
+                code="invalid_value",
+            )
+        return False
+
+    def _add(self, tool: Tool, path: str, *, found: bool = False) -> None:
+        if self.functions_only and not isinstance(tool, FunctionTool):
+            self.left_out.append(f"tool '{tool_type(tool)}' is not a function and was left out")
+            return
+        match tool:
+            case NamespaceTool():
+                for index, member in enumerate(tool.tools):
+                    hidden = not found and (tool.defer_loading is True or member.defer_loading is True)
+                    entry = _Entry(member, f"{path}.tools[{index}]", tool, hidden)
+                    self._put((tool.name, member.name), entry)
+            case HostedTool():
+                self._add_hosted(tool, path)
+            case FunctionTool() | CustomTool():
+                hidden = tool.defer_loading is True and not found and not self.functions_only
+                self._put(("", tool.name), _Entry(tool, path, None, hidden))
+            case _:
+                self._put(("", f"{tool_type(tool)}:"), _Entry(tool, path))
+
+    def _put(self, key: _Key, entry: _Entry) -> None:
+        """What was found stays found, also where a later request declares it as deferred again."""
+        known = self._entries.get(key)
+        if known is not None and not known.hidden:
+            entry.hidden = False
+        self._entries[key] = entry
+
+    def _add_hosted(self, tool: HostedTool, path: str) -> None:
+        if tool.type in self.native:
+            if tool not in self.hosted:
+                self.hosted.append(tool)
+        elif is_ignored(tool.type, self.ignored):
+            note = f"tool '{tool.type}' is not available here and was left out"
+            if note not in self.notes:
+                self.notes.append(note)
+        else:
+            raise not_served(tool.type, f"{path}.type")
+
+
+def is_ignored(kind: str, ignored: frozenset[str]) -> bool:
+    """Whether a hosted tool of this type is left out where nothing serves it."""
+    return kind in ignored or EVERYTHING in ignored
+
+
+def not_served(kind: str, param: str) -> Unsupported:
+    """The error for a hosted tool that nothing here runs."""
+    return Unsupported(
+        f"The tool '{kind}' is not available on this server. Remove it from 'tools', or have the operator "
+        f"add '{kind}' to the setting 'tools.ignore' to leave it out.",
+        param=param,
+        code="unsupported_tool",
+    )
+
+
+def _turn_tool(entry: _Entry, taken: set[str], deferred: Sequence[str]) -> TurnTool:
+    tool = entry.tool
+    if isinstance(tool, FunctionTool | CustomTool):
+        name = tool.name if entry.within is None else _free(flat_name(entry.within.name, tool.name), taken)
+        guised = guised_callable(tool, name, entry.within)
+    else:
+        name = _free(tool_type(tool), taken)
+        guised = guised_client_tool(tool, name, deferred)
+    taken.add(name)
+    return guised
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no other tool has."""
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name[: LONGEST_NAME - 4]}_{number}"
+    return candidate

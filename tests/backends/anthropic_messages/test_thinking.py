@@ -1,0 +1,160 @@
+"""How much is asked for, and how a thought is handed back."""
+
+from typing import Any
+
+import pytest
+
+from tests.backends.anthropic_messages.building import (
+    CALL,
+    NEW,
+    OLD,
+    OUTPUT,
+    TOOL,
+    USER,
+    build,
+    plain,
+    text,
+    thought,
+)
+
+FOUR_SIX = "claude-sonnet-4-6"
+SIGNED = {"type": "thinking", "signature": "s1", "length": 2}
+REDACTED = {"type": "redacted_thinking", "data": "d"}
+HANDED_BACK = {"type": "thinking", "thinking": "hm", "signature": "s1"}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "a"}
+
+
+@pytest.mark.parametrize(
+    ("model", "reasoning", "thinking", "effort"),
+    [
+        (OLD, {"effort": "minimal"}, {"type": "enabled", "budget_tokens": 1024}, None),
+        (OLD, {"effort": "max"}, {"type": "enabled", "budget_tokens": 32_768}, None),
+        (OLD, {"effort": "none"}, None, None),
+        (OLD, {}, None, None),
+        ("claude-opus-4-5", {"effort": "high"}, {"type": "enabled", "budget_tokens": 16_384}, "high"),
+        (FOUR_SIX, {"effort": "high"}, {"type": "adaptive"}, "high"),
+        (FOUR_SIX, {"effort": "none"}, None, None),
+        (NEW, {}, None, None),
+        (NEW, {"summary": "auto"}, {"type": "adaptive", "display": "summarized"}, None),
+        (NEW, {"effort": "max"}, {"type": "adaptive", "display": "summarized"}, "max"),
+        (NEW, {"effort": "none"}, {"type": "disabled"}, None),
+        ("claude-sonnet-5-5", {"effort": "none"}, {"type": "between_tools"}, None),
+    ],
+)
+def test_effort(model: str, reasoning: dict[str, Any], thinking: Any, effort: str | None) -> None:
+    payload = build(model, reasoning=reasoning)
+    assert payload.body.get("thinking") == thinking
+    assert payload.body.get("output_config", {}).get("effort") == effort
+    assert payload.downgrades == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "reasoning", "sent", "note"),
+    [
+        (FOUR_SIX, {"effort": "xhigh"}, "max", "'xhigh' is sent as 'max'"),
+        (NEW, {"effort": "minimal"}, "low", "'minimal' is sent as 'low'"),
+        ("claude-opus-5-5", {"effort": "none"}, "low", "always thinks"),
+        ("claude-3-5-haiku", {"effort": "high"}, None, "does not think"),
+        (OLD, {"summary": "auto"}, None, "no reasoning to summarise"),
+    ],
+)
+def test_what_of_the_effort_is_otherwise(
+    model: str, reasoning: dict[str, Any], sent: str | None, note: str
+) -> None:
+    payload = build(model, reasoning=reasoning)
+    assert payload.body.get("output_config", {}).get("effort") == sent
+    assert note in payload.downgrades[0]
+
+
+def test_thinking_leaves_room_for_the_answer() -> None:
+    body = build(OLD, reasoning={"effort": "high"}, max_output_tokens=4000).body
+    assert body["thinking"]["budget_tokens"] == 3000
+    payload = build(OLD, reasoning={"effort": "high"}, max_output_tokens=1000)
+    assert "thinking" not in payload.body
+    assert "max_output_tokens" in payload.downgrades[0]
+
+
+def test_a_forced_call_turns_a_budget_off() -> None:
+    payload = build(OLD, reasoning={"effort": "high"}, tools=[TOOL], tool_choice="required")
+    assert payload.body["tool_choice"] == {"type": "any"}
+    assert "thinking" not in payload.body
+    assert "thinking is off" in payload.downgrades[0]
+    adaptive = build(FOUR_SIX, reasoning={"effort": "high"}, tools=[TOOL], tool_choice="required")
+    assert adaptive.body["thinking"] == {"type": "adaptive"}
+
+
+def test_thoughts_are_handed_back_before_the_call_that_they_led_to() -> None:
+    payload = build(
+        OLD,
+        input=[USER, CALL, OUTPUT],
+        thoughts={1: thought("hm", SIGNED, REDACTED)},
+        reasoning={"effort": "low"},
+    )
+    (_, blocks) = plain(payload)[1]
+    assert blocks == [HANDED_BACK, REDACTED, {"type": "tool_use", "id": "c1", "name": "look", "input": {}}]
+    assert payload.downgrades == ()
+    assert payload.body["thinking"]["type"] == "enabled"
+
+
+def test_several_thoughts_of_one_item_are_told_apart() -> None:
+    item = thought("hmso", SIGNED, {"type": "thinking", "signature": "s2", "length": 2})
+    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], thoughts={1: item}))[1]
+    assert blocks == [HANDED_BACK, {"type": "thinking", "thinking": "so", "signature": "s2"}, text("a")]
+
+
+def test_a_thought_that_was_told_as_a_summary_has_its_text_in_the_mark() -> None:
+    item = thought("", {"type": "thinking", "signature": "s1", "thinking": "hm"})
+    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], thoughts={1: item}))[1]
+    assert blocks == [HANDED_BACK, text("a")]
+
+
+@pytest.mark.parametrize(
+    ("model", "item", "note"),
+    [
+        (NEW, thought("hm", SIGNED, origin="anthropic_messages@elsewhere"), "did not make it"),
+        (NEW, thought("hm"), "did not make it"),
+        (NEW, thought("ham", SIGNED), "not as this model's server made it"),
+        (NEW, thought("hm", {**SIGNED, "signature": ""}), "not as this model's server made it"),
+        (OLD, thought("hm", SIGNED), "thinking is off"),
+    ],
+)
+def test_thoughts_that_are_of_no_use_are_left_out_and_named(model: str, item: Any, note: str) -> None:
+    payload = build(model, input=[USER, ANSWER, USER], thoughts={1: item})
+    assert plain(payload)[1] == ("assistant", [text("a")])
+    assert note in payload.downgrades[0]
+
+
+def test_other_makers_sign_nothing() -> None:
+    item = thought("hm", {**SIGNED, "signature": ""})
+    payload = build("glm-5", input=[USER, CALL, OUTPUT], thoughts={1: item}, reasoning={"effort": "low"})
+    assert plain(payload)[1][1][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
+
+
+def test_a_thought_that_led_to_nothing_is_no_message() -> None:
+    payload = build(NEW, input=[USER, USER], thoughts={1: thought("hm", SIGNED)})
+    assert plain(payload) == [("user", [text("hi"), text("hi")])]
+
+
+def test_a_budget_is_off_where_another_model_made_the_calls() -> None:
+    given: dict[str, Any] = {"input": [USER, CALL, OUTPUT], "reasoning": {"effort": "low"}}
+    payload = build(OLD, **given)
+    assert "thinking" not in payload.body
+    assert "another model" in payload.downgrades[0]
+    earlier = build(OLD, **given, thoughts={0: thought("hm", SIGNED)})
+    assert "thinking" not in earlier.body
+    assert [block["type"] for _, blocks in plain(earlier) for block in blocks].count("thinking") == 0
+    assert build(FOUR_SIX, **given).body["thinking"] == {"type": "adaptive"}
+    with_a_question = build(OLD, input=[USER, CALL, OUTPUT, ANSWER, USER], reasoning={"effort": "low"})
+    assert with_a_question.body["thinking"]["type"] == "enabled"
+
+
+def test_stale_thoughts_are_dropped_where_they_would_be_refused() -> None:
+    given: dict[str, Any] = {"input": [USER, ANSWER, USER], "thoughts": {1: thought("hm", SIGNED)}}
+    payload = build("claude-opus-5-5", **given)
+    assert payload.body["thinking"] == {
+        "type": "adaptive",
+        "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+    }
+    assert payload.betas == ("thinking-binding-controls-2026-08-01",)
+    for model, more in ((NEW, given), ("claude-opus-5-5", {})):
+        assert build(model, **more).betas == ()

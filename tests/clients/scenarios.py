@@ -1,0 +1,199 @@
+"""What every client must be able to do: one list, and each client is run through it.
+
+A scenario is what a client's program is asked to do and what must have come of it: in the client, at the model
+(what the upstream heard) and in the store. The programs know their client; what is right is said here only.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+JsonObject = dict[str, Any]
+
+PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+MODELS = ["echo", "agent", "json", "forced", "transcript", "reasoning", "refuses", "breaks"]
+THOUGHT = "Let me think."
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the others saw while a client was at it."""
+
+    heard: list[JsonObject]
+    """The requests that the model was asked with."""
+    get: Callable[[str], tuple[int, JsonObject]]
+    """Asks the server: the status and the body of `GET {path}`."""
+
+
+Check = Callable[[JsonObject, Seen], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing that a client does, by the name that its cell in the table has."""
+
+    name: str
+    check: Check
+    asks: JsonObject = field(default_factory=dict[str, Any])
+
+
+def words(request: JsonObject) -> list[tuple[str, str]]:
+    """Who said what in a request to the model."""
+    return [(message["role"], _plain(message["content"])) for message in request["messages"]]
+
+
+def _plain(content: str | list[JsonObject] | None) -> str:
+    if isinstance(content, list):
+        return " ".join(part.get("text", part["type"]) for part in content)
+    return content or ""
+
+
+def check_text(result: JsonObject, seen: Seen) -> None:
+    assert result["text"] == "You said: hello"
+    assert [words(request) for request in seen.heard] == [[("system", "Be brief."), ("user", "hello")]]
+
+
+def check_streaming(result: JsonObject, seen: Seen) -> None:
+    check_text(result, seen)
+    assert len(result["deltas"]) > 1
+    assert "".join(result["deltas"]) == "You said: hello"
+    assert seen.heard[0]["stream"] is True
+
+
+def check_tools(result: JsonObject, seen: Seen) -> None:
+    """Two calls at once, then one more, then the answer; every output reaches the model."""
+    assert result["text"] == "I was told one."
+    assert sorted(result["called"], key=json.dumps) == [
+        ["read_lines", {}],
+        ["write_line", {"text": "one"}],
+        ["write_line", {"text": "two"}],
+    ]
+    assert len(seen.heard) == 3
+    assert [(role, said) for role, said in words(seen.heard[-1]) if role == "tool"] == [
+        ("tool", "written"),
+        ("tool", "one"),
+        ("tool", "written"),
+    ]
+    offered = [{tool["function"]["name"] for tool in request["tools"]} for request in seen.heard]
+    assert offered == [{"write_line", "read_lines"}] * 3
+
+
+def check_tools_streamed(result: JsonObject, seen: Seen) -> None:
+    check_tools(result, seen)
+    assert all(request["stream"] for request in seen.heard)
+
+
+def check_forced(result: JsonObject, seen: Seen) -> None:
+    assert [arguments for _name, arguments in result["called"]] == [{"name": "Ada", "year": 1815}]
+    assert seen.heard[0]["tool_choice"] != "auto"
+
+
+def check_structured(result: JsonObject, seen: Seen) -> None:
+    assert result["parsed"] == {"name": "Ada", "year": 1815}
+    form = seen.heard[0]["response_format"]
+    assert form["type"] == "json_schema"
+    assert sorted(form["json_schema"]["schema"]["properties"]) == ["name", "year"]
+
+
+def check_structured_streamed(result: JsonObject, seen: Seen) -> None:
+    check_structured(result, seen)
+    assert seen.heard[0]["stream"] is True
+
+
+def check_transcript(result: JsonObject, seen: Seen) -> None:
+    """The model was shown both turns, each once."""
+    assert json.loads(result["text"]) == ["hello", '["hello"]', "again"]
+    assert len(seen.heard) == 2
+
+
+def check_second_turn(result: JsonObject, seen: Seen) -> None:
+    check_transcript(result, seen)
+    status, stored = seen.get(f"/responses/{result['id']}")
+    assert (status, stored["previous_response_id"]) == (200, None)
+
+
+def check_not_stored(result: JsonObject, seen: Seen) -> None:
+    check_transcript(result, seen)
+    assert seen.get(f"/responses/{result['id']}")[0] == 404
+
+
+def check_previous(result: JsonObject, seen: Seen) -> None:
+    check_transcript(result, seen)
+    assert seen.get(f"/responses/{result['id']}")[1]["previous_response_id"]
+
+
+def check_conversation(result: JsonObject, seen: Seen) -> None:
+    check_transcript(result, seen)
+    conversation = seen.get(f"/responses/{result['id']}")[1]["conversation"]["id"]
+    items = cast("list[JsonObject]", seen.get(f"/conversations/{conversation}/items?order=asc")[1]["data"])
+    assert [item["role"] for item in items] == ["user", "assistant", "user", "assistant"]
+
+
+def check_reasoning(result: JsonObject, seen: Seen) -> None:
+    """What the model thought in the first turn is said to it again in the second."""
+    assert result["text"] == "Done."
+    assert [said for _role, said in words(seen.heard[-1])] == ["hello", "Done.", "again"]
+    assert seen.heard[-1]["messages"][1]["reasoning"] == THOUGHT
+
+
+def check_reasoning_sealed(result: JsonObject, seen: Seen) -> None:
+    check_reasoning(result, seen)
+    assert seen.get(f"/responses/{result['id']}")[0] == 404
+
+
+def check_image(result: JsonObject, seen: Seen) -> None:
+    assert result["text"] == "You said: What is this? image_url"
+    parts = seen.heard[0]["messages"][-1]["content"]
+    assert [part["image_url"]["url"] for part in parts if part["type"] == "image_url"] == [PICTURE]
+
+
+def raises(status: int | None, *message: str) -> Check:
+    """The client raised an exception of its own, which says this."""
+
+    def check(result: JsonObject, _seen: Seen) -> None:
+        for part in message:
+            assert part in result["error"]
+        if status is not None:
+            assert result["status"] == status
+
+    return check
+
+
+def check_socket(result: JsonObject, seen: Seen) -> None:
+    """Two turns on one socket; nothing is stored, and yet the second knows the first."""
+    check_transcript(result, seen)
+    assert seen.get(f"/responses/{result['id']}")[0] == 404
+
+
+def check_embedded(result: JsonObject, seen: Seen) -> None:
+    """The small model says nonsense, but it says it in the right form."""
+    assert result["text"].strip()
+    assert set(result["parsed"]) == {"name", "year"}
+    assert isinstance(result["parsed"]["year"], int)
+    assert seen.heard == []
+
+
+SCENARIOS = [
+    Scenario("text", check_text),
+    Scenario("streaming", check_streaming),
+    Scenario("tools", check_tools),
+    Scenario("tools while streaming", check_tools_streamed),
+    Scenario("a forced tool", check_forced),
+    Scenario("structured output", check_structured),
+    Scenario("structured output while streaming", check_structured_streamed),
+    Scenario("a second turn", check_second_turn),
+    Scenario("a second turn, nothing stored", check_not_stored),
+    Scenario("previous_response_id", check_previous),
+    Scenario("conversation", check_conversation),
+    Scenario("reasoning", check_reasoning),
+    Scenario("reasoning, nothing stored", check_reasoning_sealed),
+    Scenario("images", check_image, {"picture": PICTURE}),
+    Scenario("unknown model", raises(404, "no-such-model")),
+    Scenario("bad request", raises(400, "temperature")),
+    Scenario("upstream refuses", raises(429, "you are too fast")),
+    Scenario("upstream breaks off", raises(502, "broke off")),
+    Scenario("upstream breaks off while streaming", raises(None, "broke off")),
+    Scenario("WebSocket", check_socket),
+    Scenario("embedded model", check_embedded),
+]

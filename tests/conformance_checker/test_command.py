@@ -1,0 +1,203 @@
+"""`antiphon conformance` as it is called: its table, its JSON, its exit codes, and what it never shows."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+from aiohttp import web
+
+from antiphon import __version__
+from antiphon.cli.root import main
+from antiphon.conformance.checks import CHECKS, GROUPS
+from tests.cli.http_thread import serving
+from tests.conformance_checker.faulty import Fault, FaultyProxy
+from tests.conformance_checker.obedient import obedient
+from tests.conformance_checker.stream_faults import without_done
+from tests.serving import free_port, run_server
+
+KEY = "sk-secret-of-the-house-1"
+
+
+def conformance(*arguments: str, environment: dict[str, str] | None = None) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["conformance", *arguments], env=environment)
+
+
+def test_a_good_server_passes_every_check(good_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    result = conformance("--base-url", good_url, "--json", str(path))
+    assert result.exit_code == 0, result.output
+    report = json.loads(path.read_text())
+    skipped = [check["id"] for check in report["checks"] if check["verdict"] == "skip"]
+    assert skipped == ["errors.key"]
+    assert report["summary"] == {"passed": len(CHECKS) - 1, "failed": 0, "skipped": 1}
+    assert f"{len(CHECKS) - 1} passed, 0 failed, 1 skipped" in result.stdout
+    assert f"{report['requests']} requests" in result.stdout
+    assert all(group in result.stderr for group in GROUPS), "progress is on standard error"
+
+
+def test_the_json_has_its_documented_form(good_url: str) -> None:
+    result = conformance("--base-url", good_url, "--only", "framing.end", "--only", "models", "--json", "-")
+    assert result.exit_code == 0
+    report: dict[str, Any] = json.loads(result.stdout)
+    assert list(report) == [
+        "schema", "checker", "base_url", "model", "seconds", "requests", "summary", "checks",
+    ]  # fmt: skip
+    assert report["checker"] == f"antiphon {__version__}"
+    assert (report["schema"], report["base_url"], report["model"]) == (
+        "antiphon.conformance/1", good_url, "obedient",
+    )  # fmt: skip
+    assert [check["id"] for check in report["checks"]] == [
+        "framing.end", "models.list", "models.retrieve", "models.unknown",
+    ]  # fmt: skip
+    assert list(report["checks"][0]) == [
+        "id", "group", "title", "rule", "verdict", "why", "seconds", "requests", "evidence",
+    ]  # fmt: skip
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    assert all(f"`{name}`" in page for name in [*report, *report["checks"][0]])
+
+
+def test_a_failure_is_told_with_its_evidence(faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+    proxy.fault = Fault("no [DONE]", frozenset(), got=without_done)
+    result = conformance("--base-url", url, "--only", "framing")
+    assert result.exit_code == 1
+    assert "the last line is not `data: [DONE]`" in result.stdout
+    assert "6 passed, 1 failed, 0 skipped" in result.stdout
+    assert "\x1b[" not in result.output, "no colours in a pipe"
+
+
+def test_nobody_there_is_not_a_failure_of_the_server(tmp_path: Path) -> None:
+    result = conformance("--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "m")
+    assert result.exit_code == 2
+    assert "cannot be reached" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--base-url"),
+        (("--base-url", "ftp://x"), "must begin with http"),
+        (("--base-url", "http://127.0.0.1:99999"), "--base-url is wrong"),
+        (("--base-url", "http://127.0.0.1:1", "--only", "nothing"), "There is no group 'nothing'"),
+        (("--base-url", "http://127.0.0.1:1", "--timeout", "0"), "--timeout"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: tuple[str, ...], said: str) -> None:
+    result = conformance(*arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_the_list_asks_nobody() -> None:
+    result = conformance("--list", "--only", "websocket")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 8
+    assert "PROTOCOL/websocket-turn" in result.stdout
+
+
+@pytest.mark.requirement("PROTOCOL/errors-key")
+def test_a_key_is_sent_and_never_shown(tmp_path: Path) -> None:
+    configuration = tmp_path / "antiphon.toml"
+    configuration.write_text(f'[server]\napi_keys = ["{KEY}"]\n')
+    with (
+        serving(obedient()) as upstream,
+        run_server(
+            tmp_path, "--config", str(configuration), "--upstream", upstream, "--store", "memory:"
+        ) as served,
+    ):
+        groups = ("--only", "errors", "--only", "websocket", "--only", "models")
+        report = conformance(
+            "--base-url", served.base_url, *groups, "--json", "-", environment={"ANTIPHON_API_KEY": KEY}
+        )
+        table = conformance("--base-url", served.base_url, *groups, "--api-key", KEY)
+        none = conformance("--base-url", served.base_url)
+        wrong = conformance("--base-url", served.base_url, "--api-key", "sk-not-that-one")
+    assert (report.exit_code, table.exit_code) == (0, 0)
+    verdicts = {check["id"]: check["verdict"] for check in json.loads(report.stdout)["checks"]}
+    assert verdicts["errors.key"] == "pass"
+    assert KEY not in report.output + table.output
+    assert (none.exit_code, wrong.exit_code) == (2, 2)
+    assert "A key is wanted" in none.stderr
+    assert "The key was refused" in wrong.stderr
+    assert "sk-not-that-one" not in wrong.output
+
+
+async def _echo_key(request: web.Request) -> web.Response:
+    return web.json_response({"data": [{"id": "m"}], "you_sent": request.headers.get("authorization")})
+
+
+def test_a_server_that_repeats_the_key_does_not_make_us_show_it() -> None:
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", _echo_key)
+    with serving(app) as url:
+        report = conformance("--base-url", url, "--api-key", KEY, "--json", "-", "--only", "errors")
+        table = conformance("--base-url", url, "--api-key", KEY, "--only", "errors")
+    assert (report.exit_code, table.exit_code) == (1, 1)
+    assert KEY not in report.output + table.output
+    assert "[redacted]" in report.stdout
+
+
+async def _break_on_wrong_keys(request: web.Request) -> web.Response:
+    right = request.headers.get("authorization") == f"Bearer {KEY}"
+    return web.json_response({"data": [{"id": "m"}]}, status=200 if right else 500)
+
+
+def test_a_wrong_key_that_breaks_the_server_is_a_failure() -> None:
+    app = web.Application()
+    app.router.add_get("/v1/models", _break_on_wrong_keys)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--api-key", KEY, "--only", "errors.key")
+    assert result.exit_code == 1
+    assert "the status is 500, not 401 or 403" in result.stdout
+
+
+async def _page(_request: web.Request) -> web.Response:
+    return web.Response(text="<html>Welcome</html>", content_type="text/html")
+
+
+async def _hang(_request: web.Request) -> web.Response:
+    await asyncio.sleep(30)
+    return web.Response()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_server_that_is_none_fails_and_breaks_nothing(group: str) -> None:
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", _page)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--only", group, "--json", "-")
+    verdicts = {check["verdict"] for check in json.loads(result.stdout)["checks"]}
+    assert (result.exit_code, "fail" in verdicts) == (1, True)
+    assert all("cannot be read" not in check["why"] for check in json.loads(result.stdout)["checks"])
+
+
+def test_a_server_that_hangs_does_not_hang_us() -> None:
+    app = web.Application()
+    app.router.add_get("/v1/models", _page)
+    app.router.add_route("*", "/v1/{path:.*}", _hang)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--only", "order.text", "--timeout", "1")
+    assert result.exit_code == 1
+    assert "within 1 s" in result.stdout
+
+
+def test_without_a_model_the_server_must_list_one() -> None:
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", _page)
+    with serving(app) as url:
+        result = conformance("--base-url", url)
+    assert result.exit_code == 2
+    assert "Name one with --model" in result.stderr
+
+
+@pytest.mark.requirement("PROTOCOL/websocket-refusal")
+def test_a_refused_socket_is_no_failure_if_clients_understand_it(faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+    proxy.fault = Fault("no sockets", frozenset(), socket=426)
+    result = conformance("--base-url", url, "--only", "websocket")
+    assert result.exit_code == 0
+    assert "1 passed, 0 failed, 7 skipped" in result.stdout

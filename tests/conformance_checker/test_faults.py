@@ -1,0 +1,51 @@
+"""Every fault is found by the checks that are for it, and by no other; every check finds a fault."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from antiphon.conformance.checking import Check
+from antiphon.conformance.checks import CHECKS
+from antiphon.conformance.report import Report
+from antiphon.conformance.run import run
+from antiphon.conformance.target import Target
+from tests.conformance_checker.answer_faults import ANSWER_FAULTS
+from tests.conformance_checker.faulty import Fault, FaultyProxy
+from tests.conformance_checker.obedient import MODEL
+from tests.conformance_checker.stream_faults import STREAM_FAULTS
+
+GROUPS = ("order", "numbering", "framing", "ids")
+STREAMS = [check for check in CHECKS if check.group in GROUPS or check.id == "fold.stream"]
+
+
+async def look(url: str, checks: Iterable[Check], patience: float = 10) -> Report:
+    target = Target(url, model=MODEL, timeout=patience)
+    try:
+        return await run(target, checks)
+    finally:
+        target.close()
+
+
+def failed(report: Report) -> dict[str, str]:
+    return {result.id: result.why for result in report.checks if result.verdict == "fail"}
+
+
+@pytest.mark.parametrize("fault", STREAM_FAULTS, ids=lambda fault: fault.name)
+async def test_a_fault_in_streams_is_found(fault: Fault, faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+    proxy.fault = fault
+    assert set(failed(await look(url, STREAMS))) == fault.found_by
+
+
+@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=lambda fault: fault.name)
+async def test_any_other_fault_is_found(fault: Fault, faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+    proxy.fault = fault
+    groups = {check.partition(".")[0] for check in fault.found_by}
+    report = await look(url, [check for check in CHECKS if check.group in groups])
+    assert set(failed(report)) == fault.found_by
+
+
+def test_every_check_finds_some_fault() -> None:
+    found = {check for fault in (*STREAM_FAULTS, *ANSWER_FAULTS) for check in fault.found_by}
+    assert {check.id for check in CHECKS} - found == {"errors.key"}, "that one wants a server with keys"

@@ -1,0 +1,124 @@
+"""Writes docs/compatibility.md from the manifests and the marks of the tests: `make docs`.
+
+A test holds the page to what this makes, so it cannot say what no test shows.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tests.docs.markers import ROOT, Mark, all_marks
+
+JsonObject = dict[str, Any]
+
+PAGE = ROOT / "docs" / "compatibility.md"
+REQUIREMENTS = ROOT / "docs" / "requirements"
+MARKS = {"works": "✓", "partly": "◐", "no": "–"}
+MOST = 3
+"""Tests that a row names; the marks in the tests name all of them."""
+HEAD = """# Compatibility
+
+<!-- Made by `make docs` from docs/requirements/ and the tests. Do not edit. -->
+
+What of the Responses protocol Antiphon keeps to, where it does otherwise, and which clients were tried. Every line is shown by a test, and the page is made from the tests: a line without one cannot be here. To see what another server does, run [`antiphon conformance`](conformance.md) against it.
+"""
+
+LEGEND = """✓ works, ◐ partly, – not possible with this client. A mark leads to the file of its test; [clients.toml](requirements/clients.toml) names the test itself.
+"""
+SOURCES = """In our own words, each with its source: OpenAI's reference and SDK types, the Open Responses specification, recorded streams of the real API, or what real clients need.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    manifest = _read("protocol.toml")
+    cells: list[JsonObject] = _read("clients.toml").get("cell", [])
+    lines = [HEAD, *_clients(cells), *_divergences(manifest["divergence"]), *_rules(manifest["rule"])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _read(name: str) -> JsonObject:
+    path = REQUIREMENTS / name
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _clients(cells: Sequence[JsonObject]) -> Iterator[str]:
+    if not cells:
+        return
+    clients = list(dict.fromkeys((cell["client"], cell["version"]) for cell in cells))
+    features = list(dict.fromkeys(cell["feature"] for cell in cells))
+    found = {(cell["client"], cell["feature"]): cell for cell in cells}
+    notes = list(dict.fromkeys(cell["note"] for cell in cells if cell.get("note")))
+    yield "## Clients\n"
+    yield LEGEND
+    yield _row("", *(f"{client} ({version})" for client, version in clients))
+    yield _row(*("---" for _ in range(len(clients) + 1)))
+    for feature in features:
+        yield _row(feature, *(_cell(found.get((client, feature)), notes) for client, _ in clients))
+    yield ""
+    for number, note in enumerate(notes, 1):
+        yield f"{number}. {note}"
+    yield ""
+
+
+def _cell(cell: JsonObject | None, notes: Sequence[str]) -> str:
+    if cell is None:
+        return ""
+    mark = MARKS[cell["status"]]
+    path = str(cell.get("test", "")).partition("::")[0]
+    note = f" ({notes.index(cell['note']) + 1})" if cell.get("note") else ""
+    return f"{f'[{mark}](../{path})' if path else mark}{note}"
+
+
+def _divergences(entries: Sequence[JsonObject]) -> Iterator[str]:
+    yield "## Where we do otherwise\n"
+    yield _row("the protocol", "Antiphon", "why", "shown by")
+    yield _row("---", "---", "---", "---")
+    for entry in entries:
+        why = f"{entry['why']} ([more]({entry['page']}))"
+        yield _row(entry["protocol"], entry["antiphon"], why, _shown(entry["id"]))
+    yield ""
+
+
+def _rules(rules: Sequence[JsonObject]) -> Iterator[str]:
+    yield f"## The {len(rules)} rules\n"
+    yield SOURCES
+    for section in dict.fromkeys(rule["section"] for rule in rules):
+        yield f"### {section}\n"
+        yield _row("rule", "source", "shown by")
+        yield _row("---", "---", "---")
+        for rule in rules:
+            if rule["section"] == section:
+                yield _row(rule["says"], rule["source"], _shown(rule["id"]))
+        yield ""
+
+
+def _shown(rule: str) -> str:
+    marks = dict.fromkeys(mark for mark in all_marks() if mark.rule == rule)
+    links = [f"[{_sentence(mark)}](../{mark.path})" for mark in marks]
+    more = f" and {len(links) - MOST} more" if len(links) > MOST else ""
+    return ", ".join(links[:MOST]) + more
+
+
+def _sentence(mark: Mark) -> str:
+    """The name of a test is a sentence already."""
+    name = mark.test.removeprefix("test_").replace("_", " ")
+    if mark.case:
+        return f"{name}: `{mark.case}`"
+    return name or mark.path
+
+
+def _row(*cells: str) -> str:
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(render(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE.relative_to(ROOT)} is made.\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The short cut for events with names reads what the long way reads."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.protocol.sse import SseReader
+
+LINES = st.sampled_from(
+    ["event: a", "event: ", "event:b", "data: x", "data: y", "data: ", "data:", "data", "id: 1", ": c", ""]
+)
+
+
+def plainly(stream: str) -> list[bytes]:
+    """Event by event, line by line."""
+    found: list[bytes] = []
+    for block in stream.split("\n\n"):
+        data = [line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
+        if data:
+            found.append("\n".join(data).encode())
+    return found
+
+
+@given(st.lists(LINES, max_size=14))
+def test_names_change_nothing(lines: list[str]) -> None:
+    stream = "\n".join(["event: first", *lines]).rstrip("\n")
+    assert SseReader().feed(f"{stream}\n\n".encode()) == plainly(stream)
+
+
+def test_events_with_names() -> None:
+    stream = b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\nevent: c\ndata: 3"
+    reader = SseReader()
+    assert reader.feed(stream) == [b"1", b"2"]
+    assert reader.feed(b"\n\n") == [b"3"]
+    assert reader.feed(b"event: a\ndata: 1\n\nevent: b\n\nevent: c\ndata: 2\ndata: 3\n\n") == [b"1", b"2\n3"]

@@ -1,0 +1,69 @@
+"""The models over HTTP: as OpenAI lists them, as Codex reads them, and what they can do."""
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.protocol.profile import PROFILES, Profiles
+from tests.server.conftest import OpenClient, options
+
+
+class Model(ScriptedBackend):
+    async def context_window(self, model: str) -> int | None:
+        return 8192
+
+
+async def test_a_client_that_tells_its_version_gets_the_catalogue(open_client: OpenClient) -> None:
+    async with open_client(Model([])) as client:
+        answer = await client.get("/v1/models?client_version=0.166.0")
+        again = await client.get("/v1/models?client_version=0.166.0")
+        plain = await client.get("/v1/models")
+    assert [(model["slug"], model["context_window"]) for model in answer.json()["models"]] == [("m", 8192)]
+    assert answer.headers["etag"] == again.headers["etag"]
+    assert answer.headers["etag"].startswith('"')
+    assert [model["id"] for model in plain.json()["data"]] == ["m"]
+
+
+async def test_a_client_that_is_not_known_is_refused(open_client: OpenClient) -> None:
+    async with open_client(Model([])) as client:
+        for version in ("", "tomorrow", "0.1.0"):
+            answer = await client.get(f"/v1/models?client_version={version}")
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert (error["type"], error["param"], error["code"]) == (
+                "invalid_request_error",
+                "client_version",
+                "unknown_client",
+            )
+        twice = await client.get("/v1/models?client_version=0.166.0&client_version=0.166.0")
+    assert twice.status_code == 400
+
+
+async def test_the_catalogue_begins_with_the_model_that_is_asked_for(open_client: OpenClient) -> None:
+    async with open_client(Model([])) as client:
+        found = await client.get("/v1/models?client_version=0.166.0&model=m")
+        missing = await client.get("/v1/models?client_version=0.166.0&model=none")
+    assert found.json()["models"][0]["slug"] == "m"
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_what_a_model_can_do(open_client: OpenClient) -> None:
+    async with open_client(Model([])) as client:
+        answer = await client.get("/v1/models/m/capabilities")
+        missing = await client.get("/v1/models/none/capabilities")
+        wrong = await client.post("/v1/models/m/capabilities")
+    told = answer.json()
+    assert (told["object"], told["model"], told["context_window"]) == ("model.capabilities", "m", 8192)
+    assert told["features"]["images"] == {"level": "native"}
+    assert told["service"]["state"] == {"level": "native"}
+    assert told["routes"][0]["features"] == told["features"]
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+    assert wrong.status_code == 405
+
+
+async def test_a_profile_without_state_says_so(open_client: OpenClient) -> None:
+    async with open_client(
+        Model([]), app_options=options(profiles=Profiles(PROFILES, PROFILES["maestro"]))
+    ) as client:
+        stateless = (await client.get("/v1/models/m/capabilities")).json()
+    async with open_client(Model([]), app_options=options(keeps=False, websocket=False)) as client:
+        nothing = (await client.get("/v1/models/m/capabilities")).json()
+    assert stateless["service"]["state"]["level"] == "unsupported"
+    assert [nothing["service"][name]["level"] for name in ("state", "websocket")] == ["unsupported"] * 2

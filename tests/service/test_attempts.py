@@ -1,0 +1,110 @@
+"""What is tried next after a backend has failed before its first word."""
+
+import logging
+
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import (
+    BackendBroken,
+    BackendBusy,
+    BackendError,
+    BackendPaused,
+    BackendRefused,
+    BackendTimeout,
+    BackendUnreachable,
+    Unsupported,
+)
+from antiphon.protocol.parse_create import parse_create
+from antiphon.service.attempts import Attempt
+from antiphon.service.router import Route
+
+REQUEST = parse_create(b'{"model": "m", "input": "x"}')
+ROUTES = [
+    Route("m", ScriptedBackend.saying("a")),
+    Route("n", ScriptedBackend.saying("b"), instead_of="m"),
+    Route("o", ScriptedBackend.saying("c"), instead_of="m"),
+]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendUnreachable(),
+        BackendTimeout(),
+        BackendBroken(),
+        BackendBusy("full", retry_after=1.0),
+        BackendPaused("open", retry_after=1.0),
+        BackendRefused("overloaded", status=503),
+        BackendRefused("too fast", status=429),
+    ],
+)
+def test_a_failure_of_the_backend_moves_on_to_the_next(error: BackendError) -> None:
+    following = Attempt(ROUTES, REQUEST.items).after(error, REQUEST)
+    assert following is not None
+    assert following.route.model == "n"
+    assert following.cause is error
+    assert following.items == REQUEST.items
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendRefused("no", status=400),
+        BackendRefused("unknown", status=404, code="model_not_found"),
+        BackendRefused("too long", status=400, code="context_length_exceeded"),
+    ],
+)
+def test_a_refusal_of_the_request_is_told(error: BackendError) -> None:
+    assert Attempt(ROUTES, REQUEST.items).after(error, REQUEST) is None
+
+
+def test_after_the_last_one_there_is_nothing() -> None:
+    assert Attempt(ROUTES[:1], REQUEST.items).after(BackendUnreachable(), REQUEST) is None
+
+
+def test_the_response_says_who_answers_instead_of_whom() -> None:
+    attempt = Attempt(ROUTES, REQUEST.items)
+    assert attempt.downgrades == ()
+    following = attempt.after(BackendUnreachable(), REQUEST)
+    assert following is not None
+    assert following.downgrades == ("model: 'n' answers because 'm' could not",)
+
+
+def test_when_all_are_left_alone_all_are_named_and_the_first_to_come_back_counts() -> None:
+    attempt: Attempt | None = Attempt(ROUTES, REQUEST.items)
+    errors = [
+        BackendPaused(f"{name} is left alone.", retry_after=wait)
+        for name, wait in zip("abc", (9.0, 3.0, 7.0), strict=True)
+    ]
+    for error in errors:
+        assert attempt is not None
+        attempt = attempt.after(error, REQUEST)
+    assert attempt is None
+    assert errors[-1].message == "a is left alone. b is left alone. c is left alone."
+    assert errors[-1].retry_after == 3.0
+
+
+def test_only_what_really_failed_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        Attempt(ROUTES, REQUEST.items).after(BackendPaused("open", retry_after=1.0), REQUEST)
+        assert not caplog.records
+        Attempt(ROUTES, REQUEST.items).after(BackendUnreachable("gone"), REQUEST)
+    assert "gone" in caplog.text
+
+
+def test_a_first_backend_that_cannot_serve_the_request_says_so() -> None:
+    refusal = Unsupported("no images")
+    with pytest.raises(Unsupported) as caught:
+        Attempt(ROUTES, REQUEST.items).unfit(refusal)
+    assert caught.value is refusal
+
+
+def test_a_stand_in_that_cannot_serve_the_request_is_passed_over() -> None:
+    failed = BackendUnreachable("gone")
+    second = Attempt(ROUTES, REQUEST.items).after(failed, REQUEST)
+    assert second is not None
+    third = second.unfit(Unsupported("no images"))
+    assert (third.route.model, third.cause) == ("o", failed)
+    with pytest.raises(BackendUnreachable, match="gone"):
+        third.unfit(Unsupported("no images"))

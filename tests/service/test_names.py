@@ -1,0 +1,93 @@
+"""Names of models: patterns, aliases, fallbacks; and what leads nowhere."""
+
+import pytest
+
+from antiphon.errors import SettingsError
+from antiphon.service.names import Names, check_names, offered_name, taken, upstream_name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "rest"),
+    [("*", "m", "m"), ("a/*", "a/b/c", "b/c"), ("a/*", "a/", None), ("a/*", "b/c", None), ("*", "", None)],
+)
+def test_a_star_takes_the_rest_of_a_name(pattern: str, name: str, rest: str | None) -> None:
+    assert taken(pattern, name) == rest
+
+
+@pytest.mark.parametrize(
+    ("row", "upstream", "asked", "called"),
+    [
+        ("m", "", "m", "m"),
+        ("m", "real", "m", "real"),
+        ("*", "", "m", "m"),
+        ("*", "real", "m", "real"),
+        ("a/*", "", "a/m", "a/m"),
+        ("a/*", "*", "a/m", "m"),
+        ("a/*", "b/*", "a/m", "b/m"),
+        ("a/*", "real", "a/m", "real"),
+    ],
+)
+def test_the_upstream_name_keeps_strips_or_replaces_the_prefix(
+    row: str, upstream: str, asked: str, called: str
+) -> None:
+    assert upstream_name(row, upstream, asked) == called
+
+
+@pytest.mark.parametrize(
+    ("row", "upstream", "offered", "name"),
+    [
+        ("*", "", "m", "m"),
+        ("a/*", "", "a/m", "a/m"),
+        ("a/*", "", "m", None),
+        ("a/*", "*", "m", "a/m"),
+        ("a/*", "b/*", "b/m", "a/m"),
+        ("a/*", "b/*", "m", None),
+        ("*", "m", "m", "m"),
+        ("*", "m", "other", None),
+    ],
+)
+def test_what_an_upstream_offers_is_listed_as_it_can_be_asked_for(
+    row: str, upstream: str, offered: str, name: str | None
+) -> None:
+    assert offered_name(row, upstream, offered) == name
+    if name is not None:
+        assert upstream_name(row, upstream, name) == offered
+
+
+def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
+    names = Names({"fast": "m", "slow": "n"}, {"m": ("n", "fast"), "slow": ("m",)})
+    assert names.stand_ins("fast") == ["n"]
+    assert names.stand_ins("m") == ["n"]
+    assert names.stand_ins("slow") == ["m"]
+    assert names.stand_ins("n") == []
+
+
+@pytest.mark.parametrize(
+    ("aliases", "fallbacks", "says"),
+    [
+        ({"a": "b", "b": "m"}, {}, "'b', which is an alias itself"),
+        ({"a": "a"}, {}, "'a', which is an alias itself"),
+        ({"a": "b", "b": "a"}, {}, "an alias itself"),
+        ({"m": "n"}, {}, "'m' is the name of a model"),
+        ({"a*": "m"}, {}, r"'a\*' cannot end"),
+        ({"a": "x"}, {}, "alias 'a': nothing serves the model 'x'. Served: 'm', 'n', 'p/"),
+        ({"a": "*"}, {}, r"nothing serves the model '\*'"),
+        ({}, {"m": ("x",)}, "fallbacks of 'm': nothing serves the model 'x'"),
+        ({}, {"x": ("m",)}, "fallbacks of 'x': nothing serves the model 'x'"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_refused(
+    aliases: dict[str, str], fallbacks: dict[str, tuple[str, ...]], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        check_names(Names(aliases, fallbacks), ["m", "n", "p/*"])
+
+
+def test_a_star_can_only_stand_at_the_end() -> None:
+    with pytest.raises(SettingsError, match="can only end with one"):
+        check_names(Names(), ["a*b"])
+
+
+def test_names_behind_patterns_and_aliases_are_served() -> None:
+    names = Names({"a": "p/x", "b": "m"}, {"a": ("m", "b"), "p/y": ("a",)})
+    check_names(names, ["m", "p/*"])

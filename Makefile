@@ -21,7 +21,7 @@ test: setup .tools/openai-2/.ready  ## Run every test
 	$(WITH_NODE) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-clients: setup .tools/clients/.ready  ## Install the npm clients, codex and Claude Code (once, 750 MB) and run the tests that drive them
-	$(WITH_NODE) $(BIN)/python -m pytest -m clients $(ARGS)
+	CLIENTS_REQUIRED=1 $(WITH_NODE) $(BIN)/python -m pytest -m clients $(ARGS)
 
 .tools/clients/.ready: tests/clients/js/package.json tests/clients/js/package-lock.json | .venv/.ready
 	@echo "==> installing the npm clients, codex and Claude Code into .tools/clients (locked)"

@@ -34,7 +34,7 @@ class ShoutingBackend:
     name = "shout"
     natives = FUNCTIONS
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """It does little, and says so."""
         nothing = Support("unsupported", "it only shouts")
         return {**dict.fromkeys(FEATURES, nothing), "streaming": NATIVE}

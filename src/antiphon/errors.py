@@ -83,7 +83,7 @@ class Unsupported(InvalidRequest):
 
 
 class Unauthorized(RequestError):
-    """Incorrect API key provided. Send a configured key as `Authorization: Bearer KEY`."""
+    """Incorrect API key provided. Send another as `Authorization: Bearer KEY` or `x-api-key: KEY`."""
 
     status = 401
     code = "invalid_api_key"

@@ -182,6 +182,22 @@ async def test_names_that_clients_invent_do_not_fill_the_memory(monkeypatch: pyt
         assert len(cache._told) <= 5  # pyright: ignore[reportPrivateUsage] -- there is no other way to see it
 
 
+async def test_nobody_else_is_given_up_when_the_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.backends.context_window.MAX_REMEMBERED", 2)
+    go_on = asyncio.Event()
+
+    async def slow(source: WindowSource, model: str) -> bytes | None:
+        if model == "slow":
+            await go_on.wait()
+        return b'{"parameters": "num_ctx 7"}'
+
+    cache = WindowCache([SHOW], slow)
+    waiting = asyncio.create_task(cache.get("slow"))
+    assert [await cache.get(name) for name in ("a", "b", "c")] == [7, 7, 7]
+    go_on.set()
+    assert await waiting == 7
+
+
 async def test_nobody_waits_for_a_server_after_the_end() -> None:
     asked = asyncio.Event()
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.cli.codex_config import CodexConfig, codex_environment, keep_catalogue, toml_value
+from antiphon.cli.codex_server import logged_to
 from antiphon.protocol.codex_catalogue import encode_catalogue
 from antiphon.service.catalogue import catalogue
 from antiphon.service.router import Route, Router
@@ -157,6 +159,62 @@ def test_a_server_that_is_not_there_is_told(run: Run, fake: Fake) -> None:
     assert "cannot be reached" in result.stderr
 
 
+def test_an_upstream_that_is_down_is_named(run: Run, fake: Fake) -> None:
+    result = run("codex", "--upstream", "http://127.0.0.1:9/v1")
+    assert result.exit_code == 2
+    assert "The upstream 'plain' cannot be reached" in result.stderr
+    assert not fake.log.exists()
+
+
+def test_one_server_or_the_other(run: Run, fake: Fake) -> None:
+    result = run("codex", "--upstream", "http://127.0.0.1:9/v1", "--base-url", "http://127.0.0.1:9/v1")
+    assert result.exit_code == 2
+    assert "Either --base-url or --upstream" in result.stderr
+
+
+def test_a_port_that_hangs_is_not_waited_for_long(
+    run: Run, fake: Fake, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("ANTIPHON_SERVER__PORT", str(silent.getsockname()[1]))
+        Path("antiphon.toml").write_text(f'[[upstreams]]\nbase_url = "{upstream.url}"\n')
+        began = time.monotonic()
+        result = run("codex")
+    assert (result.exit_code, fake.override("model")) == (0, "tiny")
+    assert time.monotonic() - began < 10
+
+
+def test_an_empty_key_is_none(
+    run: Run, fake: Fake, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_API_KEY", "")
+    assert run("codex", "--upstream", upstream.url).exit_code == 0
+    assert not any("env_key" in name for name in fake.seen["overrides"])
+    printed = tomllib.loads(run("codex", "--print-config", "--model", "m").stdout)
+    assert printed["model_providers"]["antiphon"]["auth"]["command"] == "echo"
+
+
+def test_a_window_without_room_for_a_task_is_told(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
+    Path("antiphon.toml").write_text(
+        f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = [{{name = "m", context_window = 4096}}]\n'
+    )
+    result = run("codex")
+    assert result.exit_code == 0
+    assert "'m' takes 4096 tokens" in result.stderr
+
+
+def test_a_log_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "antiphon.log"
+    log.write_text("old")
+    with logged_to(log, "info"):
+        pass
+    assert log.read_text() == "old"
+    monkeypatch.setattr("antiphon.cli.codex_server.MAX_LOG", 2)
+    with logged_to(log, "info"):
+        pass
+    assert log.read_text() == ""
+
+
 def test_ones_own_home_can_be_shared(
     run: Run, fake: Fake, upstream: ScriptedUpstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +262,20 @@ def test_what_to_put_where_is_printed_and_nothing_is_started(
     assert "sk-secret" not in keyed.stdout
 
 
+async def _locked(_request: web.Request) -> web.Response:
+    return web.json_response({"error": {"message": "A key is wanted."}}, status=401)
+
+
+def test_a_server_that_wants_a_key_runs(run: Run, fake: Fake) -> None:
+    app = web.Application()
+    app.router.add_get("/v1/models", _locked)
+    with serving(app) as url:
+        result = run("codex", "--print-config", "--base-url", url)
+    assert f"# The server at {url} runs, but: " in result.stdout
+    assert "A key is wanted." in result.stdout
+    assert "antiphon serve" not in result.stdout
+
+
 def test_an_interrupt_from_the_keyboard_is_codexs_own_affair(
     fake: Fake, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
@@ -242,6 +314,15 @@ def test_a_catalogue_is_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
     first, again, other = (keep_catalogue(tmp_path, body) for body in (b"{}", b"{}", b"[]"))
     assert (first, first.read_bytes(), other.read_bytes()) == (again, b"{}", b"[]")
     assert len(list(first.parent.iterdir())) == 2
+
+
+def test_only_the_latest_catalogues_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli.codex_config.MAX_CATALOGUES", 3)
+    paths: list[Path] = []
+    for number in range(6):
+        paths.append(keep_catalogue(tmp_path, b"%d" % number))
+        os.utime(paths[-1], (number, number))
+    assert [path.exists() for path in paths] == [False, False, False, True, True, True]
 
 
 def test_codex_does_not_see_our_settings() -> None:

@@ -340,7 +340,7 @@ def test_a_model_that_writes_nothing_is_a_failure(run: Run, library: Library, mo
     model([[TextDelta("I would rather not."), Finished("stop")]])
     result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED)
     assert result.exit_code == 1
-    assert "did not call a tool" in result.stderr
+    assert "no tool was called" in result.stderr
     assert library.list() == []
 
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,8 @@ from antiphon.wiring.codex import make_codex_backend
 from tests.uvicorn_here import serve_here
 
 PATIENCE = 60.0
+REQUIRED = "CLIENTS_REQUIRED"
+"""The variable that makes a client that is not installed a failure."""
 ROOT = Path(__file__).parents[2]
 SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="none"))
 CONFIG = """
@@ -34,6 +36,21 @@ stream_max_retries = {retries}
 """
 
 Driving = Callable[..., AbstractAsyncContextManager[CodexBackend]]
+
+
+def insisted(report: pytest.TestReport) -> pytest.TestReport:
+    """A test that was skipped, as one that failed: `make test-clients` has installed all that it needs."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but every client must be driven: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Nothing is skipped where everything must run."""
+    report = yield
+    return insisted(report) if os.environ.get(REQUIRED) else report
 
 
 def find_codex() -> str | None:

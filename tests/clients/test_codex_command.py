@@ -158,4 +158,5 @@ def test_a_model_without_room_for_the_prompt_says_so(program: str, tmp_path: Pat
     process = antiphon_codex(program, tmp_path, "--", *EXEC, "say hello", environment=environment)
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1, errors
-    assert "this model takes 1024" in output
+    assert "ran out of room in the model's context window" in output
+    assert "'smollm2-135m' takes 1024 tokens" in errors

@@ -12,6 +12,7 @@ from tests.service.test_client_tools import KINDS, ROUNDS, output_of, script
 SETTINGS = Settings(seal=SealSettings(key="test"))
 
 
+@pytest.mark.requirement("PROTOCOL/tools-client-run")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_round_of_tools_through_the_client_s_own_stream(kind: str) -> None:
     async with Antiphon(SETTINGS, routes=[Route("m", script(kind))]) as service:

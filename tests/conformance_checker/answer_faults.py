@@ -113,7 +113,7 @@ def same_ids(response: JsonObject) -> None:
 
 
 def unseen_members(asked: Asked, got: Got) -> None:
-    if asked.has("x_nobody_knows_this"):
+    if asked.has("client_metadata"):
         got.status = 400
 
 
@@ -211,6 +211,14 @@ def no_conversation_echo(response: JsonObject) -> None:
     response["conversation"] = None
 
 
+def forgetful(response: JsonObject) -> None:
+    """The words are gone, and so are the tokens."""
+    for item in response["output"]:
+        for part in item.get("content", []):
+            part["text"] = part["text"].replace("heliotrope", "what?")
+    response["usage"]["input_tokens"] = 7
+
+
 def without_items(frame: JsonObject) -> JsonObject | None:
     return (
         {**frame, "type": "response.something"} if frame["type"] == "response.content_part.added" else frame
@@ -269,7 +277,7 @@ ANSWER_FAULTS: tuple[Fault, ...] = (
     fault("no presence_penalty", "object.members", "fold.retrieved", got=responses(without("presence_penalty"))),
     fault("no echo of metadata", "object.echo", got=responses(member("metadata", {}))),
     fault("usage does not add up", "object.usage", "fold.retrieved", got=responses(usage_wrong)),
-    fault("unknown members are refused", "object.unknown_members", got=unseen_members),
+    fault("client_metadata is refused", "object.unknown_members", got=unseen_members),
     fault("tool_choice is ignored", "tools.none", "tools.required", "tools.named", "tools.allowed", "tools.unknown_choice", asked=dropped("tool_choice")),
     fault("parallel_tool_calls is ignored", "tools.one_at_a_time", asked=dropped("parallel_tool_calls")),
     fault("arguments are prose", "tools.arguments", "fold.stream", got=streamed_prose),
@@ -283,7 +291,7 @@ ANSWER_FAULTS: tuple[Fault, ...] = (
     fault("instructions are inherited", "state.instructions", asked=inherited),
     fault("store false is ignored", "state.not_stored", "state.not_continued", asked=store_anyway),
     fault("references break the server", "state.item_reference", "state.unknown_reference", got=refuse_references),
-    fault("references are left out", "state.unknown_reference", asked=no_references),
+    fault("references are left out", "state.item_reference", "state.unknown_reference", asked=no_references),
     fault("lists begin with the oldest", "state.input_items", "conversations.items", asked=oldest_first),
     fault("lists have one page", "state.input_items_pages", asked=no_paging),
     fault("nothing is deleted", "state.delete", "conversations.delete", "conversations.items", asked=not_deleted),
@@ -291,10 +299,12 @@ ANSWER_FAULTS: tuple[Fault, ...] = (
     fault("metadata cannot be replaced", "conversations.update", got=answers("POST", "conversations/*", member("metadata", {}))),
     fault("the conversation is not named", "conversations.respond", got=answers("POST", "responses", no_conversation_echo)),
     fault("conversations are ignored", "conversations.respond", "conversations.exclusive", "conversations.unknown", asked=dropped("conversation")),
+    fault("the model forgets", "state.continue", "state.item_reference", "conversations.respond", got=answers("POST", "responses", forgetful)),
     fault("background is ignored", "background.completes", "background.cancel", "background.resume", asked=dropped("background")),
     fault("cancelled ones go on", "background.cancel", got=answers("POST", "responses/*/cancel", member("status", "in_progress"))),
     fault("a resumed stream says something else", "background.resume", got=another_rest),
     fault("starting_after is ignored", "background.resume", asked=no_resume),
+    fault("there are no models", "models.list", got=answers("GET", "models", without("data"))),
     fault("models are no list", "models.list", got=answers("GET", "models", member("object", "models"))),
     fault("another model is found", "models.retrieve", got=answers("GET", "models/*", other_model)),
     fault("any model is found", "models.unknown", asked=all_models),
@@ -309,7 +319,7 @@ ANSWER_FAULTS: tuple[Fault, ...] = (
     fault("a socket leaves out content_part.added", *(f"websocket.{name}" for name in WEBSOCKET), hear=without_items),
     fault("a socket numbers all turns in one series", *(f"websocket.{name}" for name in ("stream_flag", "sequential", "not_stored", "warm_up", "unknown_previous", "bad_frame")), hear=one_series()),
     fault("a socket refuses stream", "websocket.stream_flag", say=stream_refused),
-    fault("a socket continues anything", "websocket.not_stored", "websocket.unknown_previous", say=generous),
+    fault("a socket continues anything", "websocket.sequential", "websocket.warm_up", "websocket.not_stored", "websocket.unknown_previous", say=generous),
     fault("a socket generates anyway", "websocket.warm_up", say=generating),
     fault("a socket has another code", "websocket.unknown_previous", hear=other_code),
     fault("an error ends a socket", "websocket.unknown_previous", "websocket.bad_frame", "websocket.not_stored", hear=ends_with_error),

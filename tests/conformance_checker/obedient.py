@@ -11,6 +11,7 @@ JsonObject = dict[str, Any]
 
 MODEL = "obedient"
 WORDS = 300
+SAID = r"(?:Say this word, and nothing else|The word is): (\w+)"
 PACE = 0.02
 """Seconds between two words of an answer that is long: it can be cancelled in the middle."""
 
@@ -45,7 +46,8 @@ async def _answer(request: web.Request) -> web.StreamResponse:
 async def _say(request: web.Request, body: JsonObject) -> web.StreamResponse:
     message, reason = _turn(body)
     tokens = len(json.dumps(body["messages"])) // 4
-    usage = {"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5}
+    made = len((message.get("content") or "a call").split())
+    usage = {"prompt_tokens": tokens, "completion_tokens": made, "total_tokens": tokens + made}
     if not body.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
         return web.json_response(
@@ -79,8 +81,10 @@ def _turn(body: JsonObject) -> tuple[JsonObject, str]:
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or WORDS
         return {"content": "number " * min(limit, WORDS)}, "length" if limit < WORDS else "stop"
     if "Which word" in said[-1]:
-        found = re.search(r"Remember this word: (\w+)", " ".join(said))
+        found = re.search(r"Remember this word: (\w+)", " ".join(said)) or re.search(SAID, " ".join(said))
         return {"content": found.group(1) if found else "I do not know."}, "stop"
+    if found := re.search(SAID, said[-1]):
+        return {"content": f"The word is: {found.group(1)}"}, "stop"
     if "Think first" in said[-1]:
         return {"reasoning_content": "0.9 is more than 0.11.", "content": "9.9 is larger."}, "stop"
     return {"content": "Hello there."}, "stop"

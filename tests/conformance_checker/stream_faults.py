@@ -1,6 +1,7 @@
 """What servers do wrong in streams. Everything else stays right: numbers are counted anew, items stay equal."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from tests.conformance_checker.faulty import Asked, Events, Fault, Got, JsonObject
@@ -71,6 +72,43 @@ def without_done(_asked: Asked, got: Got) -> None:
     if got.streamed:
         got.done = False
         got.tell(got.events)
+
+
+def done_twice(_asked: Asked, got: Got) -> None:
+    if got.streamed:
+        got.body += b"data: [DONE]\n\n"
+
+
+def broken_tools(asked: Asked, got: Got) -> None:
+    """Every stream with tools breaks in the middle, and says so."""
+    if got.streamed and asked.has("tools"):
+        begun = got.events[:2]
+        response = {**begun[1]["response"], "status": "failed", "error": {"code": "x", "message": "oh"}}
+        got.tell(numbered([*begun, {"type": "response.failed", "response": response}]))
+
+
+def calls_lost(asked: Asked, got: Got) -> None:
+    """The events of calls are told, but the end knows nothing of them."""
+    if got.streamed and asked.has("tools"):
+        events = got.events
+        empty_output(events[-1])
+        got.tell([event for event in events if event["type"] != "response.function_call_arguments.done"])
+
+
+def padded() -> Callable[[Asked, Got], None]:
+    """Every delta is padded, never twice alike; that is no fault."""
+    numbers = count()
+    return raw(lambda events: [{**event, "obfuscation": str(next(numbers))} for event in events])
+
+
+def as_open_responses(events: Events) -> None:
+    for event in events:
+        event["type"] = event["type"].replace("response.reasoning_text.", "response.reasoning.")
+
+
+def unbounded(asked: Asked) -> None:
+    if isinstance(asked.body, dict) and asked.body.get("max_output_tokens") == 16:
+        asked.drop("max_output_tokens")
 
 
 def without_names(_asked: Asked, got: Got) -> None:
@@ -183,7 +221,10 @@ STREAM_FAULTS = (
     fault("no event names", "framing.names", got=without_names),
     fault("event names are others", "framing.names", got=other_names),
     fault("an event that is no JSON", "framing.data", "order.text", "order.structured", "framing.names", "numbering.sequence", "order.incomplete", "order.reasoning", got=broken_data),
-    fault("no [DONE]", "framing.end", got=without_done),
+    fault("[DONE] comes twice", "framing.end", got=done_twice),
+    fault("streams with tools fail", "order.function_call", "order.parallel_calls", "order.custom_call", got=broken_tools),
+    fault("calls do not come to their end", "order.function_call", "order.parallel_calls", "fold.stream", "numbering.sequence", got=calls_lost),
+    fault("max_output_tokens is ignored", "order.incomplete", asked=unbounded),
     fault("two ends", "framing.terminal", "order.text", "order.function_call", "order.parallel_calls", "order.custom_call", "order.reasoning", "order.structured", "order.incomplete", got=in_streams(lambda events: [*events, events[-1]])),
     fault("no end", "framing.terminal", "ids.present", "ids.calls", "ids.unique", "order.text", "order.function_call", "order.parallel_calls", "order.custom_call", "order.reasoning", "order.structured", "order.incomplete", got=in_streams(lambda events: events[:-1])),
     fault("an item changes its id", "ids.stable", got=items(other_id)),
@@ -193,4 +234,6 @@ STREAM_FAULTS = (
     fault("calls without call ids", "ids.calls", got=in_streams(call_without_id)),
     fault("deltas are lost", "fold.stream", got=each("response.output_text.delta", half_delta)),
     fault("the last event has no output", "fold.stream", got=each("response.completed", empty_output)),
+    fault("no fault: no [DONE]", got=without_done),
+    fault("no fault: reasoning as Open Responses tells it", got=in_streams(as_open_responses)),
 )  # fmt: skip

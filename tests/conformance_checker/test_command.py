@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from antiphon.conformance.checks import CHECKS, GROUPS
 from tests.cli.http_thread import serving
 from tests.conformance_checker.faulty import Fault, FaultyProxy
 from tests.conformance_checker.obedient import obedient
-from tests.conformance_checker.stream_faults import without_done
+from tests.conformance_checker.stream_faults import done_twice
 from tests.serving import free_port, run_server
 
 KEY = "sk-secret-of-the-house-1"
@@ -61,10 +62,10 @@ def test_the_json_has_its_documented_form(good_url: str) -> None:
 
 def test_a_failure_is_told_with_its_evidence(faulty: tuple[FaultyProxy, str]) -> None:
     proxy, url = faulty
-    proxy.fault = Fault("no [DONE]", frozenset(), got=without_done)
+    proxy.fault = Fault("[DONE] comes twice", frozenset(), got=done_twice)
     result = conformance("--base-url", url, "--only", "framing")
     assert result.exit_code == 1
-    assert "the last line is not `data: [DONE]`" in result.stdout
+    assert "`[DONE]` comes more than once" in result.stdout
     assert "6 passed, 1 failed, 0 skipped" in result.stdout
     assert "\x1b[" not in result.output, "no colours in a pipe"
 
@@ -181,8 +182,26 @@ def test_a_server_that_hangs_does_not_hang_us() -> None:
     app.router.add_route("*", "/v1/{path:.*}", _hang)
     with serving(app) as url:
         result = conformance("--base-url", url, "--model", "m", "--only", "order.text", "--timeout", "1")
-    assert result.exit_code == 1
-    assert "within 1 s" in result.stdout
+    assert result.exit_code == 2
+    assert "The model does not answer" in result.stderr
+    assert "within 1 s" in result.stderr
+
+
+def test_a_server_that_falls_silent_is_given_up() -> None:
+    asked: list[str] = []
+
+    async def once(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return await (_page(request) if len(asked) == 1 else _hang(request))
+
+    app = web.Application()
+    app.router.add_get("/v1/models", _page)
+    app.router.add_post("/v1/responses", once)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--timeout", "1")
+    assert result.exit_code == 2
+    assert "answers no more" in result.stderr
+    assert len(asked) == 4
 
 
 def test_without_a_model_the_server_must_list_one() -> None:
@@ -192,6 +211,97 @@ def test_without_a_model_the_server_must_list_one() -> None:
         result = conformance("--base-url", url)
     assert result.exit_code == 2
     assert "Name one with --model" in result.stderr
+    assert "(status 200, text/html)" in result.stderr
+
+
+async def _elsewhere(_request: web.Request) -> web.Response:
+    return web.Response(status=302, headers={"location": "https://login.example/?next=v1"})
+
+
+def test_the_way_to_another_place_is_told() -> None:
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", _elsewhere)
+    with serving(app) as url:
+        result = conformance("--base-url", url)
+    assert result.exit_code == 2
+    assert "status 302" in result.stderr
+    assert "Location: https://login.example/" in result.stderr
+
+
+def test_a_model_that_is_not_there_cannot_be_checked(good_url: str) -> None:
+    result = conformance("--base-url", good_url, "--model", "nosuch", "--only", "tools")
+    assert result.exit_code == 2
+    assert "has no model 'nosuch'" in result.stderr
+
+
+async def _too_busy(_request: web.Request) -> web.Response:
+    return web.json_response({"error": {"message": "Come later."}}, status=429)
+
+
+def test_a_server_without_time_cannot_be_checked() -> None:
+    app = web.Application()
+    app.router.add_get("/v1/models", _page)
+    app.router.add_post("/v1/responses", _too_busy)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--only", "structured")
+    assert result.exit_code == 2
+    assert "(status 429): Come later." in result.stderr
+
+
+async def _abyss(_request: web.Request) -> web.Response:
+    return web.Response(
+        body=b'{"data":' + b"[" * 50_000 + b"]" * 50_000 + b"}", content_type="application/json"
+    )
+
+
+async def _abyss_of_events(_request: web.Request) -> web.Response:
+    deep = b"[" * 50_000 + b"]" * 50_000
+    return web.Response(body=b'data: {"a":' + deep + b"}\n\n", content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("handler", [_abyss, _abyss_of_events])
+def test_json_without_bottom_breaks_nothing(handler: Callable[..., Awaitable[web.Response]]) -> None:
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", handler)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--only", "order", "--only", "object")
+    assert result.exit_code == 1, result.output
+
+
+async def _abyss_in_a_frame(request: web.Request) -> web.WebSocketResponse:
+    socket = web.WebSocketResponse()
+    await socket.prepare(request)
+    await socket.receive()
+    await socket.send_str("[" * 50_000 + "]" * 50_000)
+    return socket
+
+
+def test_a_frame_without_bottom_breaks_nothing() -> None:
+    app = web.Application()
+    app.router.add_get("/v1/models", _page)
+    app.router.add_get("/v1/responses", _abyss_in_a_frame)
+    app.router.add_post("/v1/responses", _page)
+    with serving(app) as url:
+        result = conformance("--base-url", url, "--model", "m", "--only", "websocket.turn")
+    assert result.exit_code == 1, result.output
+    assert "a frame is not a JSON object" in result.stdout
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def note(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return await _page(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", note)
+    with serving(app) as url:
+        result = conformance(
+            "--base-url", url, "--model", "m", "--json", str(tmp_path / "nowhere" / "report.json")
+        )
+    assert (result.exit_code, asked) == (2, [])
+    assert "cannot be written" in result.stderr
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-refusal")

@@ -10,9 +10,9 @@ from antiphon.conformance.report import Report
 from antiphon.conformance.run import run
 from antiphon.conformance.target import Target
 from tests.conformance_checker.answer_faults import ANSWER_FAULTS
-from tests.conformance_checker.faulty import Fault, FaultyProxy
+from tests.conformance_checker.faulty import Asked, Fault, FaultyProxy, Got
 from tests.conformance_checker.obedient import MODEL
-from tests.conformance_checker.stream_faults import STREAM_FAULTS
+from tests.conformance_checker.stream_faults import STREAM_FAULTS, padded
 
 GROUPS = ("order", "numbering", "framing", "ids")
 STREAMS = [check for check in CHECKS if check.group in GROUPS or check.id == "fold.stream"]
@@ -44,6 +44,39 @@ async def test_any_other_fault_is_found(fault: Fault, faulty: tuple[FaultyProxy,
     groups = {check.partition(".")[0] for check in fault.found_by}
     report = await look(url, [check for check in CHECKS if check.group in groups])
     assert set(failed(report)) == fault.found_by
+
+
+async def test_padding_that_is_made_anew_is_no_fault(faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+    proxy.fault = Fault("padding", frozenset(), got=padded())
+    report = await look(url, [check for check in CHECKS if check.id == "background.resume"])
+    assert [result.verdict for result in report.checks] == ["pass"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429])
+async def test_only_a_refusal_of_the_request_means_not_offered(
+    status: int, faulty: tuple[FaultyProxy, str]
+) -> None:
+    proxy, url = faulty
+
+    def refuse(asked: Asked, got: Got) -> None:
+        got.status = status if asked.path == "responses" else got.status
+
+    proxy.fault = Fault("refuses", frozenset(), got=refuse)
+    groups = ("order", "structured", "background")
+    report = await look(url, [check for check in CHECKS if check.group in groups])
+    assert {result.verdict for result in report.checks} == {"fail"}
+
+
+async def test_what_is_refused_as_such_is_skipped(faulty: tuple[FaultyProxy, str]) -> None:
+    proxy, url = faulty
+
+    def refuse(asked: Asked, got: Got) -> None:
+        got.status = 400 if asked.has("background") or asked.path == "responses/compact" else got.status
+
+    proxy.fault = Fault("refuses", frozenset(), got=refuse)
+    report = await look(url, [check for check in CHECKS if check.group in ("background", "compact")])
+    assert {result.verdict for result in report.checks} == {"skip"}
 
 
 def test_every_check_finds_some_fault() -> None:

@@ -65,6 +65,25 @@ def test_the_version_of_codex_is_the_one_that_is_driven() -> None:
     assert {cell["version"] for cell in CELLS if cell["client"] == "Codex CLI"} == {pinned}
 
 
+@pytest.mark.parametrize(
+    ("client", "package"),
+    [
+        ("anthropic (Messages)", "anthropic"),
+        ("openai-python (chat)", "openai"),
+        ("openai-agents (chat)", "openai-agents"),
+        ("langchain-openai (chat)", "langchain-openai"),
+        ("pydantic-ai (chat)", "pydantic-ai-slim"),
+    ],
+)
+def test_the_version_at_another_door_is_the_one_that_is_driven(client: str, package: str) -> None:
+    assert {cell["version"] for cell in CELLS if cell["client"] == client} == {version(package)}
+
+
+def test_the_version_of_claude_code_is_the_one_that_is_driven() -> None:
+    pinned = json.loads((JS / "package.json").read_text())["dependencies"]["@anthropic-ai/claude-code"]
+    assert {cell["version"] for cell in CELLS if cell["client"] == "Claude Code"} == {pinned}
+
+
 def test_a_cell_is_well_formed() -> None:
     for cell in CELLS:
         assert set(cell) == FIELDS, cell

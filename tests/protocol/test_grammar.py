@@ -31,6 +31,7 @@ def refusal(form: TextFormatGrammar) -> InvalidRequest:
     return caught.value
 
 
+@pytest.mark.requirement("PROTOCOL/tools-grammar-refused")
 @pytest.mark.parametrize(
     ("definition", "why", "line"),
     [
@@ -70,6 +71,7 @@ def test_what_is_no_lark_grammar_is_refused(definition: str, why: str, line: int
     assert "\n" not in error.message
 
 
+@pytest.mark.requirement("PROTOCOL/tools-grammar-refused")
 @pytest.mark.parametrize(
     ("definition", "why"),
     [("[", "unclosed character class"), ("(a", "unclosed group"), ("a**{", "repetition"), (r"(a)\1", "backreferences"),
@@ -93,6 +95,7 @@ def test_a_grammar_needs_both_members(missing: str) -> None:
     assert caught.value.code == "missing_required_parameter"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-grammar-refused")
 def test_a_request_with_a_broken_grammar_is_refused() -> None:
     broken = {
         "type": "custom",
@@ -132,6 +135,7 @@ def test_a_grammar_is_made_once() -> None:
 PATCHED = "*** Begin Patch\n*** Update File: a.py\n@@ def f\n-old é\n+new\n*** End Patch\n"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-grammar-lark")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -164,6 +168,7 @@ def test_a_fault_is_found_wherever_it_stands() -> None:
         assert (grammar.check(broken) or "").startswith(f"At line {lines + 3}, column 1 of")
 
 
+@pytest.mark.requirement("PROTOCOL/tools-grammar-regex")
 @pytest.mark.parametrize(
     ("definition", "text", "why"),
     [

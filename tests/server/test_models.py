@@ -1,5 +1,7 @@
 """The models over HTTP: as OpenAI lists them, as Codex reads them, and what they can do."""
 
+import pytest
+
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.profile import PROFILES, Profiles
 from tests.server.conftest import OpenClient, options
@@ -10,6 +12,7 @@ class Model(ScriptedBackend):
         return 8192
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-codex-catalogue")
 async def test_a_client_that_tells_its_version_gets_the_catalogue(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         answer = await client.get("/v1/models?client_version=0.166.0")
@@ -19,6 +22,19 @@ async def test_a_client_that_tells_its_version_gets_the_catalogue(open_client: O
     assert answer.headers["etag"] == again.headers["etag"]
     assert answer.headers["etag"].startswith('"')
     assert [model["id"] for model in plain.json()["data"]] == ["m"]
+
+
+async def test_a_catalogue_that_the_client_has_is_not_told_again(open_client: OpenClient) -> None:
+    async with open_client(Model([])) as client:
+        path = "/v1/models?client_version=0.166.0"
+        etag = (await client.get(path)).headers["etag"]
+        answers = [
+            await client.get(path, headers={"if-none-match": known})
+            for known in (etag, f'"other", W/{etag}', "*", '"other"')
+        ]
+    assert [answer.status_code for answer in answers] == [304, 304, 304, 200]
+    assert answers[0].content == b""
+    assert answers[0].headers["etag"] == etag
 
 
 async def test_a_client_that_is_not_known_is_refused(open_client: OpenClient) -> None:
@@ -44,6 +60,7 @@ async def test_the_catalogue_begins_with_the_model_that_is_asked_for(open_client
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-capabilities")
 async def test_what_a_model_can_do(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         answer = await client.get("/v1/models/m/capabilities")

@@ -24,6 +24,7 @@ def levels(entries: dict[str, Support]) -> dict[str, str]:
     return {name: support.level for name, support in entries.items()}
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-capabilities")
 async def test_every_feature_and_every_tool_has_an_entry_with_a_reason() -> None:
     told = await described(Route("m", Model(8192, "images"), dialect="chat_completions"))
     assert (told.object, told.model, told.backend) == ("model.capabilities", "m", "backend-8192")
@@ -41,6 +42,7 @@ async def test_tools_that_clients_run_are_shown_as_functions() -> None:
     assert told.tools["function"] == NATIVE
 
 
+@pytest.mark.requirement("PROTOCOL/tools-unserved")
 async def test_tools_that_nobody_runs_are_refused_or_left_out_as_configured() -> None:
     told = await described(Route("m", ScriptedBackend([])))
     assert (told.tools["web_search"].level, told.tools["file_search"].level) == ("unsupported", "unsupported")

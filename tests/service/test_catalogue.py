@@ -23,8 +23,8 @@ class Model(ScriptedBackend):
         self.lacks = lacks
         self.asked: list[str] = []
 
-    def features(self) -> Features:
-        return {**super().features(), **dict.fromkeys(self.lacks, NOT)}
+    def features(self, model: str) -> Features:
+        return {**super().features(model), **dict.fromkeys(self.lacks, NOT)}
 
     async def context_window(self, model: str) -> int | None:
         self.asked.append(model)
@@ -39,6 +39,7 @@ async def listed(*routes: Route, first: str = "", names: Names | None = None) ->
     return (await catalogue(router, first)).models
 
 
+@pytest.mark.requirement("PROTOCOL/endpoints-codex-catalogue")
 async def test_a_model_is_described_by_what_it_takes() -> None:
     (one,) = await listed(Route("m", Model(131_072)))
     assert (one.slug, one.priority, one.description) == ("m", 0, "Served by backend-131072")

@@ -79,6 +79,7 @@ def pair(turn: TurnRequest) -> tuple[FunctionCall, FunctionCallOutput]:
     return call, output
 
 
+@pytest.mark.requirement("PROTOCOL/tools-client-run")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_round_of_tools_on_a_stored_response(kind: str, make_creator: MakeCreator) -> None:
     backend = script(kind)
@@ -126,6 +127,7 @@ async def test_a_stream_and_a_json_answer_tell_the_same(kind: str, make_creator:
     assert events[-1]["response"]["tools"] == whole["tools"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-search-client")
 async def test_tools_that_were_found_can_be_called_in_the_next_turn(make_creator: MakeCreator) -> None:
     kind = "tool_search_call"
     call: list[Step] = [[CallStarted(0, "call_2", "crm__get"), CallDelta(0, "{}"), Finished("tool_calls")]]
@@ -138,6 +140,7 @@ async def test_tools_that_were_found_can_be_called_in_the_next_turn(make_creator
     assert [tool.name for tool in backend.turns[1].tools] == ["tool_search", "crm__get"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-additional")
 async def test_tools_in_the_conversation_stay_for_its_next_turns(make_creator: MakeCreator) -> None:
     declared = {
         "type": "additional_tools",
@@ -151,6 +154,7 @@ async def test_tools_in_the_conversation_stay_for_its_next_turns(make_creator: M
     assert [[tool.name for tool in turn.tools] for turn in backend.turns] == [["exec"], ["exec"]]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-output-kind")
 @pytest.mark.parametrize("called", KINDS)
 @pytest.mark.parametrize("answered", KINDS)
 async def test_an_output_must_be_of_the_kind_of_its_call(
@@ -177,6 +181,7 @@ async def test_an_output_of_no_call_is_refused(kind: str, make_creator: MakeCrea
     assert "call_9" in caught.value.message
 
 
+@pytest.mark.requirement("PROTOCOL/tools-search-server")
 async def test_what_the_server_found_itself_answers_no_call(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     found = {"type": "tool_search_output", "call_id": None, "tools": [{"type": "function", "name": "f"}]}

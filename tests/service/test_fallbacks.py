@@ -32,6 +32,7 @@ def router_of(*routes: Route, failures: int = 5) -> Router:
     )
 
 
+@pytest.mark.requirement("PROTOCOL/routing-fallbacks")
 @pytest.mark.parametrize(
     "error", [BackendUnreachable(), BackendTimeout(), BackendRefused("busy", status=429)]
 )
@@ -57,6 +58,7 @@ async def test_the_stream_of_another_model_is_a_stream_like_any_other(make_creat
     assert [event.delta for event in events if isinstance(event, OutputTextDelta)] == ["Y", "es."]
 
 
+@pytest.mark.requirement("PROTOCOL/routing-fallbacks")
 async def test_a_refusal_of_the_request_does_not_fall_back(make_creator: MakeCreator) -> None:
     other = ScriptedBackend.saying("Yes.")
     refused = BackendRefused("bad", status=400)

@@ -15,6 +15,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.requirement("PROTOCOL/routing-limits")
 async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
     lane = Lane(Limits(max_concurrent=1, queue_timeout=5), Clock())
     entered: list[str] = []
@@ -36,6 +37,7 @@ async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
     assert (lane.running, lane.waiting) == (0, 0)
 
 
+@pytest.mark.requirement("PROTOCOL/routing-limits")
 async def test_who_waited_too_long_is_told_what_to_do() -> None:
     lane = Lane(Limits(max_concurrent=1, queue_timeout=0.01), Clock())
     await lane.enter("m")

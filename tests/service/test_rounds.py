@@ -8,9 +8,10 @@ import pytest
 
 from antiphon.backends.features import Feature, Features, Support
 from antiphon.backends.scripted import ScriptedBackend, Step
-from antiphon.errors import BackendBroken
+from antiphon.errors import BackendBroken, BackendUnreachable, Unsupported
 from antiphon.protocol.items import FunctionCall, Message, Reasoning
 from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
 from antiphon.service.create import Creator
 from antiphon.service.rounds import MAX_SEARCHES, QUIET
@@ -19,8 +20,10 @@ from antiphon.turn.chunks import (
     CallDelta,
     CallStarted,
     Chunk,
+    Failed,
     Finished,
     ReasoningDelta,
+    RefusalDelta,
     TextDelta,
     UsageReported,
 )
@@ -53,11 +56,11 @@ ALL: frozenset[Demand] = frozenset({"tool_choice", "format", "grammar"})
 
 
 def without(*features: Feature) -> Features:
-    everything: dict[Feature, Support] = dict(ScriptedBackend.saying("").features())
+    everything: dict[Feature, Support] = dict(ScriptedBackend.saying("").features("m"))
     return everything | dict.fromkeys(features, ASKED)
 
 
-NOTHING_FORCED = without("structured_output", "grammars", "tool_choice_required")
+NOTHING_FORCED = without("structured_output", "constrained_text", "tool_choice_required")
 
 
 def saying(*texts: str, features: Features = NOTHING_FORCED) -> ScriptedBackend:
@@ -107,6 +110,7 @@ async def test_an_answer_that_is_right_at_once_is_asked_for_once(make_creator: M
     assert not response.downgrades
 
 
+@pytest.mark.requirement("PROTOCOL/create-format-emulated")
 async def test_an_answer_that_is_wrong_is_asked_for_again(make_creator: MakeCreator) -> None:
     backend = saying("One.", '{"n": 1}')
     response = await ask(make_creator(backend), text=FORMAT)
@@ -143,6 +147,7 @@ async def test_asking_is_bounded(make_creator: MakeCreator) -> None:
     assert events[-1]["response"]["usage"]["total_tokens"] == 15
 
 
+@pytest.mark.requirement("PROTOCOL/tools-choice-holds")
 async def test_a_model_that_must_call_is_asked_again(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[TextDelta("No."), Finished("stop")]],
@@ -154,6 +159,7 @@ async def test_a_model_that_must_call_is_asked_again(make_creator: MakeCreator) 
     assert "look" in told(backend.turns[1])[-1][1]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-choice-holds")
 async def test_a_model_that_never_calls_fails_the_response(make_creator: MakeCreator) -> None:
     with pytest.raises(BackendBroken, match="tool_choice"):
         await ask(make_creator(saying("No.")), tools=[TOOL], tool_choice={"type": "function", "name": "look"})
@@ -187,11 +193,14 @@ async def test_what_the_model_thought_meanwhile_is_told(make_creator: MakeCreato
         features=NOTHING_FORCED,
     )
     response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
-    assert [type(item) for item in response.output] == [Reasoning, FunctionCall] or [
-        type(item) for item in response.output
-    ] == [Reasoning, Reasoning, FunctionCall]
+    assert [type(item) for item in response.output] == [Reasoning, Reasoning, FunctionCall]
+    shown = [item for item in backend.turns[1].items if isinstance(item, Reasoning)]
+    assert [msgspec.to_builtins(item.content) for item in shown] == [
+        [{"type": "reasoning_text", "text": "hm"}]
+    ]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-custom-repaired")
 async def test_input_against_its_grammar_is_asked_for_again(make_creator: MakeCreator) -> None:
     backend = calling(patch("A1"), patch("abc"))
     response = await ask(make_creator(backend), tools=[PATCH])
@@ -208,7 +217,8 @@ async def test_input_that_never_fits_is_passed_on_with_a_note(make_creator: Make
     (item,) = msgspec.to_builtins(response.output)
     assert (item["input"], len(backend.turns)) == ("A1", 3)
     assert isinstance(response.downgrades, list)
-    assert "grammar" in response.downgrades[-1]
+    assert "is not by its grammar" in response.downgrades[-1]
+    assert [("asked again" in note) for note in response.downgrades[:-1]] == [True, True]
     events = await stream(make_creator(calling(patch("A1"))), tools=[PATCH])
     assert events[-1]["response"]["downgrades"] == response.downgrades
 
@@ -237,6 +247,7 @@ DEFERRED: list[dict[str, Any]] = [
 SEARCH: list[Chunk] = [CallStarted(0, "c", "tool_search"), CallDelta(0, '{"query": "weather"}')]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-search-server")
 async def test_the_server_searches_and_the_model_goes_on(make_creator: MakeCreator) -> None:
     weather: list[Chunk] = [CallStarted(0, "d", "get_weather"), CallDelta(0, "{}")]
     backend = calling(SEARCH, weather)
@@ -262,7 +273,10 @@ async def test_searching_is_bounded(make_creator: MakeCreator) -> None:
     backend = calling(SEARCH)
     response = await ask(make_creator(backend), tools=DEFERRED)
     assert len(backend.turns) == MAX_SEARCHES + 1
+    assert [tool.name for tool in backend.turns[-1].tools] == ["get_weather"]
     assert response.status == "completed"
+    assert isinstance(response.downgrades, list)
+    assert "tool_search" in response.downgrades[-1]
 
 
 async def beats(make_creator: MakeCreator, script: list[Step], *times: float, **params: Any) -> list[int]:
@@ -305,6 +319,7 @@ async def test_while_text_is_held_for_long_the_line_stays_alive(
     assert await beats(make_creator, script, *times, **params) == [2, 4]
 
 
+@pytest.mark.requirement("PROTOCOL/items-reasoning-damaged")
 @pytest.mark.parametrize("envelope", ["gAAAAA-of-somebody-else", "antiphon1.damaged"])
 async def test_reasoning_that_cannot_be_opened_is_left_out_with_a_warning(
     make_creator: MakeCreator, caplog: pytest.LogCaptureFixture, envelope: str
@@ -316,3 +331,150 @@ async def test_reasoning_that_cannot_be_opened_is_left_out_with_a_warning(
     assert isinstance(response.downgrades, list)
     assert "not sealed here" in response.downgrades[0]
     assert "not sealed here" in caplog.text
+
+
+LOOK: list[Chunk] = [CallStarted(0, "c0", "look"), CallDelta(0, "{}")]
+
+
+def patch_at(index: int, text: str) -> list[Chunk]:
+    return [
+        CallStarted(index, f"p{index}", "patch"),
+        CallDelta(index, msgspec.json.encode({"input": text}).decode()),
+    ]
+
+
+async def test_what_was_told_before_a_wrong_call_is_not_told_twice(make_creator: MakeCreator) -> None:
+    """The model is shown what it has said; it has to repeat the wrong call alone."""
+    backend = calling([TextDelta("I patch."), *LOOK, *patch_at(1, "A1")], patch_at(0, "abc"))
+    events = await stream(make_creator(backend), tools=[TOOL, PATCH])
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "function_call", "custom_tool_call"]
+    assert output[2]["input"] == "abc"
+    shown = [msgspec.to_builtins(item) for item in backend.turns[1].items[1:]]
+    assert [item["type"] for item in shown] == [
+        "message",
+        "function_call",
+        "function_call_output",
+        "function_call",
+        "function_call_output",
+    ]
+    assert "under way" in shown[2]["output"]
+    assert "not accepted" in shown[4]["output"]
+
+
+async def test_good_calls_of_a_turn_with_a_wrong_one_are_kept(make_creator: MakeCreator) -> None:
+    backend = calling(
+        [*patch_at(0, "good"), *patch_at(1, "B1"), *[CallStarted(2, "l", "look"), CallDelta(2, "{}")]],
+        patch_at(0, "abc"),
+    )
+    response = await ask(make_creator(backend), tools=[TOOL, PATCH])
+    made = [(item["name"], item.get("input")) for item in msgspec.to_builtins(response.output)]
+    assert made == [("patch", "good"), ("look", None), ("patch", "abc")]
+
+
+async def test_a_detour_that_does_not_fit_either_is_not_believed(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend(
+        [[*patch("A1"), Finished("tool_calls")]],
+        [[TextDelta("STILL WRONG"), Finished("stop")]],
+        unenforced=ALL,
+    )
+    response = await ask(make_creator(backend), tools=[PATCH])
+    assert (msgspec.to_builtins(response.output)[0]["input"], len(backend.turns)) == ("A1", 3)
+    assert isinstance(response.downgrades, list)
+    assert "is not by its grammar" in response.downgrades[-1]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_a_detour_that_is_cut_short_ends_the_response(make_creator: MakeCreator, reason: Any) -> None:
+    backend = ScriptedBackend(
+        [[TextDelta("No."), USAGE, Finished("stop")]],
+        [[TextDelta('{"name"'), USAGE, Finished(reason)]],
+        features=without("tool_choice_required"),
+    )
+    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    assert (response.status, len(backend.turns)) == ("incomplete", 2)
+    assert response.usage is not None
+    assert response.usage.total_tokens == 10
+
+
+async def test_a_detour_that_fails_fails_the_response_and_costs_what_it_cost(
+    make_creator: MakeCreator,
+) -> None:
+    backend = ScriptedBackend(
+        [[TextDelta("No."), USAGE, Finished("stop")]],
+        [[TextDelta("x"), USAGE], [Failed(BackendBroken("gone"))]],
+        features=without("tool_choice_required"),
+    )
+    events = await stream(make_creator(backend), tools=[TOOL], tool_choice="required")
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["usage"]["total_tokens"] == 10
+    assert len(backend.turns) == 2
+
+
+async def test_a_refusal_on_a_detour_is_told(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend(
+        [[TextDelta("No."), Finished("stop")]],
+        [[RefusalDelta("Never."), Finished("stop")]],
+        features=without("tool_choice_required"),
+    )
+    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    (message,) = msgspec.to_builtins(response.output)
+    assert message["content"] == [{"type": "refusal", "refusal": "Never."}]
+
+
+async def test_the_words_of_a_detour_are_not_searched_for_calls(make_creator: MakeCreator) -> None:
+    backend = saying("No.", '{"name": "look", "arguments": {}}', features=without("tool_choice_required"))
+    routes = [Route("m", backend, text_calls="llama")]
+    creator = make_creator(router=Router(routes, chance=lambda: 0.5))
+    response = await ask(creator, tools=[TOOL], tool_choice="required")
+    assert ([type(item) for item in response.output], len(backend.turns)) == ([FunctionCall], 2)
+    assert response.usage is not None
+    assert response.usage.total_tokens == 10
+
+
+async def test_a_detour_is_for_one_backend_alone(make_creator: MakeCreator) -> None:
+    gone = BackendUnreachable("gone")
+    first = ScriptedBackend([[*patch("A1"), Finished("tool_calls")]], [gone], unenforced=ALL)
+    second = calling(patch("abc"))
+    response = await ask(make_creator(first, second), tools=[PATCH])
+    assert msgspec.to_builtins(response.output)[0]["input"] == "abc"
+    assert (second.turns[0].grammar, len(second.turns[0].tools)) == (None, 1)
+
+
+async def test_a_model_is_shown_what_it_thought_before_a_search(make_creator: MakeCreator) -> None:
+    backend = calling([ReasoningDelta("hm"), TextDelta("I look."), *SEARCH], [TextDelta("It rains.")])
+    await ask(make_creator(backend), tools=DEFERRED)
+    shown = [msgspec.to_builtins(item)["type"] for item in backend.turns[1].items[1:]]
+    assert shown == ["reasoning", "message", "function_call", "function_call_output"]
+
+
+async def test_what_a_profile_hides_is_said_over_all_rounds(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend(
+        [[ReasoningDelta("hm"), TextDelta("No."), Finished("stop")]],
+        [[CallStarted(0, "c", "look"), CallDelta(0, "{}"), Finished("tool_calls")]],
+        features=NOTHING_FORCED,
+    )
+    request = create_from(model="m", input="hi", tools=[TOOL], tool_choice="required")
+    run = make_creator(backend).start(msgspec.structs.replace(request, profile=PROXY), "t")
+    response = await run.result()
+    assert isinstance(response.downgrades, list)
+    assert any("does not show it" in note for note in response.downgrades)
+
+
+async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeCreator) -> None:
+    backends = ScriptedBackend([[]]), ScriptedBackend.saying("Hello")
+    assert answer(await ask(make_creator(*backends))) == "Hello"
+
+
+async def test_a_stand_in_that_cannot_serve_the_request_leaves_the_first_error(
+    make_creator: MakeCreator,
+) -> None:
+    """Also when the stream has begun, because of a sign of life."""
+
+    class Picky(ScriptedBackend):
+        def prepare(self, turn: TurnRequest) -> Any:
+            raise Unsupported("not I", param="input")
+
+    events = await stream(make_creator(ScriptedBackend([[], BackendUnreachable("gone")]), Picky([[]])))
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["error"]["message"] == "gone"

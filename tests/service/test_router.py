@@ -76,6 +76,7 @@ def found(router: Router, model: str) -> list[tuple[str, str]]:
     return [(route.backend.name, route.upstream_name(model)) for route in router.routes(model)]
 
 
+@pytest.mark.requirement("PROTOCOL/routing-aliases")
 def test_the_longest_prefix_wins_over_shorter_ones_and_the_wildcard() -> None:
     router = router_of(
         Route("*", backend("any")),
@@ -90,6 +91,7 @@ def test_the_longest_prefix_wins_over_shorter_ones_and_the_wildcard() -> None:
     assert found(router, "d") == [("any", "d")]
 
 
+@pytest.mark.requirement("PROTOCOL/routing-aliases")
 def test_an_alias_is_served_as_the_model_that_it_means() -> None:
     router = router_of(
         Route("m", backend("exact"), upstream="real"),

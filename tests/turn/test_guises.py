@@ -99,6 +99,7 @@ def shown(*items: JsonObject, native: frozenset[str] = FUNCTIONS) -> tuple[Item,
     return view(*items, native=native).items[:-1]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-client-run")
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=IDS)
 def test_a_call_becomes_the_item_of_its_kind_and_comes_back_as_it_was_written(
     name: str, arguments: str, expected: JsonObject
@@ -116,6 +117,7 @@ def test_a_call_becomes_the_item_of_its_kind_and_comes_back_as_it_was_written(
         assert msgspec.json.decode(echoed(tool, arguments)) == msgspec.json.decode(call.arguments)
 
 
+@pytest.mark.requirement("PROTOCOL/order-whole-calls")
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=IDS)
 def test_how_a_call_is_cut_changes_nothing(name: str, arguments: str, expected: JsonObject) -> None:
     pieces: list[Chunk] = [CallDelta(0, character) for character in arguments]
@@ -138,6 +140,7 @@ def test_ids_have_the_prefixes_of_the_real_wire() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.requirement("PROTOCOL/order-shell")
 def test_the_order_of_a_shell_call() -> None:
     events = said(
         CallStarted(0, "c", "shell"), CallDelta(0, '{"commands":["ls","pwd"]}'), Finished("tool_calls")
@@ -149,6 +152,7 @@ def test_the_order_of_a_shell_call() -> None:
     assert not any("item_id" in event for event in events)
 
 
+@pytest.mark.requirement("PROTOCOL/order-apply-patch")
 def test_a_patch_is_added_with_its_file_and_without_its_diff() -> None:
     arguments = msgspec.json.encode(UPDATE).decode()
     events = said(CallStarted(0, "c", "apply_patch"), CallDelta(0, arguments), Finished("tool_calls"))
@@ -169,6 +173,7 @@ def test_the_input_of_a_custom_call_is_told_while_it_is_written() -> None:
     assert deltas == ["*** Be", "gin", "\n"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-search-server")
 def test_what_the_server_searched_is_two_items() -> None:
     tools = create_from(model="m", input="x", tools=DECLARED[:2]).tools
     call, output, message = said(ToolsFound({"query": "x"}, tools), Finished("stop"))[-1]["response"][
@@ -186,6 +191,7 @@ def test_what_the_server_searched_is_two_items() -> None:
     assert "patch, time.now" in str(found.output)
 
 
+@pytest.mark.requirement("PROTOCOL/order-tool-search")
 def test_a_search_that_the_server_has_to_make_has_no_call_to_answer() -> None:
     (tool,) = view(tools=[{"type": "tool_search"}]).tools
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)

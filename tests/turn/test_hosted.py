@@ -24,13 +24,17 @@ from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 
 
-def run(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
+def new_machine(**options: Any) -> Machine:
     numbers = count()
-    machine = Machine(
+    return Machine(
         new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1),
         new_id=lambda prefix: f"{prefix}_{next(numbers)}",
         **options,
     )
+
+
+def run(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
+    machine = new_machine(**options)
     events = [*machine.start(), *machine.feed(chunks), *machine.end(2)]
     return [to_wire(event) for event in events]
 
@@ -51,6 +55,7 @@ def steps(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
 
 
+@pytest.mark.requirement("PROTOCOL/order-web-search")
 def test_a_search_of_the_web() -> None:
     item = WebSearchCall(id="theirs", status="completed", action={"type": "search", "query": "q"})
     events, begun, whole = told(item)
@@ -62,6 +67,7 @@ def test_a_search_of_the_web() -> None:
     assert (steps(failed[0]), failed[2]["status"]) == (steps(events), "failed")
 
 
+@pytest.mark.requirement("PROTOCOL/order-file-search")
 def test_a_search_in_files() -> None:
     events, begun, whole = told(FileSearchCall(queries=["q"], results=[{"file_id": "f"}]))
     assert steps(events) == [f"file_search_call.{step}" for step in ("in_progress", "searching", "completed")]
@@ -69,6 +75,7 @@ def test_a_search_in_files() -> None:
     assert (whole["queries"], whole["results"], whole["status"]) == (["q"], [{"file_id": "f"}], "completed")
 
 
+@pytest.mark.requirement("PROTOCOL/order-code")
 def test_code() -> None:
     item = CodeInterpreterCall(code="1+1", container_id="c", outputs=[{"type": "logs", "logs": "2"}])
     events, begun, whole = told(item)
@@ -86,6 +93,7 @@ def test_code() -> None:
     assert "code_interpreter_call_code.delta" not in silent
 
 
+@pytest.mark.requirement("PROTOCOL/order-image")
 def test_an_image() -> None:
     events, begun, whole = told(ImageGenerationCall(result="aGk=", size="1x1", revised_prompt="p"))
     names = ("in_progress", "generating", "completed")
@@ -94,6 +102,7 @@ def test_an_image() -> None:
     assert whole["result"] == "aGk="
 
 
+@pytest.mark.requirement("PROTOCOL/order-mcp")
 @pytest.mark.parametrize(("error", "end"), [(None, "completed"), ({"type": "http_error"}, "failed")])
 def test_an_mcp_server(error: dict[str, Any] | None, end: str) -> None:
     events, begun, whole = told(McpListTools(server_label="s", tools=[{"name": "t"}], error=error))
@@ -132,6 +141,7 @@ def items(*chunks: Chunk, **options: Any) -> list[tuple[str, str, Any]]:
     return [
         (item["type"], "".join(part["text"] for part in item["content"]), item.get("phase"))
         for item in events[-1]["response"]["output"]
+        if item["type"] == "message"
     ]
 
 
@@ -157,6 +167,21 @@ def test_an_item_without_a_word_is_not_begun() -> None:
         ("message", "a", None)
     ]
     assert items(ItemBegun("final_answer")) == [("message", "", "final_answer")]
+
+
+def test_a_phase_is_that_of_one_message() -> None:
+    work = HostedWork(WebSearchCall())
+    assert items(ItemBegun("commentary"), TextDelta("a"), work, TextDelta("b")) == [
+        ("message", "a", "commentary"),
+        ("message", "b", None),
+    ]
+
+
+def test_a_message_that_an_earlier_attempt_began_keeps_its_phase() -> None:
+    earlier, later = new_machine(), new_machine()
+    said = [*earlier.start(), *earlier.feed([ItemBegun("commentary"), TextDelta("a")])]
+    done, *_ = map(to_wire, later.resume(said)[-1:])
+    assert (done["item"]["phase"], done["item"]["status"]) == ("commentary", "incomplete")
 
 
 def test_where_there_is_one_message_all_is_said_in_it() -> None:

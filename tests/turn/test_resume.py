@@ -97,7 +97,6 @@ def test_a_half_call_is_closed_with_what_it_has() -> None:
     assert shapes(log) == [("function_call", "incomplete", '{"a":'), ("message", "completed", "ok")]
 
 
-@pytest.mark.requirement("PROTOCOL/divergence-cancelled")
 def test_half_a_custom_call_keeps_the_text_that_was_told() -> None:
     half = [CallStarted(0, "call_1", "patch"), CallDelta(0, '{"input":"*** Beg')]
     log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
@@ -121,6 +120,7 @@ def test_a_call_that_is_told_whole_was_never_begun(name: str) -> None:
     assert shapes(log) == [("message", "completed", "ok")]
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-cancelled")
 def test_a_cancelled_response_ends_at_response_incomplete() -> None:
     make = machines()
     log: list[Event] = make().queue()

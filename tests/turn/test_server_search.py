@@ -5,7 +5,6 @@ from typing import Any
 from antiphon.errors import BackendBroken
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
-from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -64,11 +63,7 @@ def test_a_search_is_taken_out_and_its_result_kept_for_the_next_round() -> None:
     assert left == [TextDelta("I look")]
     assert names(search.found[0]) == ["get_weather"]
     assert search.usage == USAGE.usage
-    call, output = search.items
-    assert isinstance(call, ToolSearchCall)
-    assert isinstance(output, ToolSearchOutput)
-    assert (call.call_id, call.execution, call.arguments) == (None, "server", {"query": "weather"})
-    assert [found["name"] for found in output.tools] == ["get_weather"]
+    assert search.found[0].arguments == {"query": "weather"}
 
 
 def test_other_calls_of_the_same_turn_make_it_the_clients_turn() -> None:
@@ -78,6 +73,12 @@ def test_other_calls_of_the_same_turn_make_it_the_clients_turn() -> None:
     assert left[:3] == [*clock, USAGE]
     assert names(left[3]) == ["send_mail"]
     assert (left[4], search.found) == (Finished("tool_calls"), [])
+
+
+def test_another_call_at_the_place_of_a_search_is_another_call() -> None:
+    search = listening()
+    clock: list[Chunk] = [CallStarted(0, "d", "clock"), CallDelta(0, "{}")]
+    assert heard(search, *searching('{"query": "mail"}'), *clock, Finished("tool_calls"))[:2] == clock
 
 
 def test_the_model_may_say_how_many_it_wants() -> None:
@@ -99,5 +100,6 @@ def test_a_turn_that_fails_has_found_nothing() -> None:
 
 def test_a_search_that_was_cut_short_ends_the_turn() -> None:
     search = listening()
-    assert heard(search, *searching('{"query": "ma'), Finished("length")) == [Finished("length")]
+    cut = heard(search, *searching('{"query": "ma'), USAGE, Finished("length"))
+    assert cut == [USAGE, Finished("length")]
     assert search.found == []

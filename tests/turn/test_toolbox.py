@@ -121,6 +121,7 @@ def test_what_was_declared_is_there_for_who_takes_it() -> None:
     assert alone.within is None
 
 
+@pytest.mark.requirement("PROTOCOL/tools-additional")
 def test_tools_may_come_in_the_conversation_alone() -> None:
     request = turn(additional(namespace("functions", {"type": "custom", "name": "exec"}), function("f")))
     assert names(request) == ["functions__exec", "f"]
@@ -129,6 +130,7 @@ def test_tools_may_come_in_the_conversation_alone() -> None:
     assert request.downgrades == ()
 
 
+@pytest.mark.requirement("PROTOCOL/tools-additional")
 def test_the_later_declaration_counts_and_keeps_its_place() -> None:
     request = turn(
         additional(function("f", description="old"), function("g")),
@@ -139,6 +141,7 @@ def test_the_later_declaration_counts_and_keeps_its_place() -> None:
     assert request.tools[0].description == "new"
 
 
+@pytest.mark.requirement("PROTOCOL/tools-defer-loading")
 def test_deferred_tools_are_hidden_until_they_are_found() -> None:
     crm = namespace("crm", function("list", defer_loading=True), function("get", defer_loading=True))
     tools = [SEARCH, function("now"), function("later", defer_loading=True), crm]
@@ -151,11 +154,13 @@ def test_deferred_tools_are_hidden_until_they_are_found() -> None:
     assert "crm.get" not in str(found.tools[0].description)
 
 
+@pytest.mark.requirement("PROTOCOL/tools-defer-loading")
 def test_a_whole_namespace_may_be_deferred() -> None:
     request = turn(tools=[SEARCH, namespace("crm", function("list"), defer_loading=True)])
     assert names(request) == ["tool_search"]
 
 
+@pytest.mark.requirement("PROTOCOL/tools-search-client")
 def test_a_client_may_find_tools_that_nobody_declared() -> None:
     tools = [{"type": "tool_search", "execution": "client"}]
     request = turn(*search(namespace("crm", function("get"))), tools=tools)
@@ -163,6 +168,7 @@ def test_a_client_may_find_tools_that_nobody_declared() -> None:
     assert request.deferred == ()
 
 
+@pytest.mark.requirement("PROTOCOL/tools-defer-loading")
 def test_a_deferred_tool_that_nobody_can_find_is_refused() -> None:
     error = refused(tools=[function("a"), function("b", defer_loading=True)])
     assert (error.param, error.code) == ("tools[1].defer_loading", "invalid_value")
@@ -178,6 +184,7 @@ def test_a_server_that_searches_itself_is_shown_everything() -> None:
     assert request.deferred == ()
 
 
+@pytest.mark.requirement("PROTOCOL/tools-unserved")
 @pytest.mark.parametrize("ignored", ["image_generation", "*"])
 def test_a_hosted_tool_is_refused_or_left_out_and_reported(ignored: str) -> None:
     hosted = {"type": "image_generation"}

@@ -40,13 +40,13 @@ async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_
     assert await text_calls_of(row) == {"a": "auto", "b": "auto", "c": "hermes"}
     a, b, c = Opening(Settings(upstreams=(row,))).routes
     assert a.backend is c.backend
-    assert a.backend.features()["function_tools"].level == "emulated"
-    assert b.backend.features()["function_tools"].level == "native"
+    assert a.backend.features("m")["function_tools"].level == "emulated"
+    assert b.backend.features("m")["function_tools"].level == "native"
     quiet = UpstreamSettings(
         base_url="http://localhost:1/v1", models=("a", ModelRow("b", describe_tools=True))
     )
     levels = [
-        route.backend.features()["function_tools"].level
+        route.backend.features("m")["function_tools"].level
         for route in Opening(Settings(upstreams=(quiet,))).routes
     ]
     assert levels == ["native", "emulated"]

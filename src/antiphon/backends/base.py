@@ -57,8 +57,8 @@ class Backend(Protocol):
         before it sees them, and so do their calls and outputs in the history."""
         ...
 
-    def features(self) -> Features:
-        """What it serves, and how."""
+    def features(self, model: str) -> Features:
+        """What it serves, and how, with this model: by the name that it knows it by."""
         ...
 
     async def context_window(self, model: str) -> int | None:

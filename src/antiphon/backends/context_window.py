@@ -128,12 +128,18 @@ class WindowCache:
         now = asyncio.get_running_loop().time()
         asked, task = self._told.get(key, (now, None))
         if task is None or now - asked > _lifetime(task):
+            self._told.pop(key, None)
             if len(self._told) >= MAX_REMEMBERED:
-                await self.aclose()
-                self._told.clear()
+                self._forget_oldest()
             task = asyncio.create_task(self._look(source, model))
             self._told[key] = (now, task)
         return await asyncio.shield(task)
+
+    def _forget_oldest(self) -> None:
+        """Make room. What is still asked for is awaited by somebody, and stays."""
+        answered = (key for key, (_, task) in self._told.items() if task.done())
+        if (oldest := next(answered, None)) is not None:
+            del self._told[oldest]
 
     async def _look(self, source: WindowSource, model: str) -> Windows:
         body = await self._ask(source, model)

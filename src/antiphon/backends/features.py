@@ -16,7 +16,9 @@ Feature = Literal[
     "function_tools",
     "custom_tools",
     "grammars",
+    "constrained_text",
     "parallel_tool_calls",
+    "single_tool_calls",
     "tool_choice_required",
     "tool_choice_named",
     "structured_output",
@@ -30,6 +32,11 @@ Feature = Literal[
     "logprobs",
     "prompt_caching",
 ]
+
+
+# `grammars` is about the input of a custom tool, `constrained_text` about the text of an answer: whether it
+# can be held to a grammar. `parallel_tool_calls`: the model may call several tools at once.
+# `single_tool_calls`: it can be held to one (`parallel_tool_calls: false`).
 
 
 class Support(Struct, frozen=True, omit_defaults=True):

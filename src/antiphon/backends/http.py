@@ -4,6 +4,7 @@ Nothing of our clients' requests is forwarded but what a dialect puts into the b
 no proxies from the environment, no redirects, no compression.
 """
 
+import math
 import os
 import socket
 import ssl
@@ -27,18 +28,26 @@ Refuse = Callable[[Endpoint, int, Mapping[str, str], bytes], BackendError]
 """How a dialect reads an answer with an error status. The names of headers are in lower case."""
 
 
+MAX_RETRY_AFTER = 86_400.0
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """How long the upstream asks us to wait. A date counts from the answer's own date: no clock is asked."""
     text = headers.get("retry-after", "")
     try:
         if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
+            return _sane(float(milliseconds) / 1000)
         if text.replace(".", "", 1).isdigit():
-            return float(text)
+            return _sane(float(text))
         then, now = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("date", ""))
-        return max(0.0, (then - now).total_seconds())
-    except (ValueError, TypeError):
+        return _sane((then - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _sane(seconds: float) -> float | None:
+    """Within a day; what is no number says nothing."""
+    return None if math.isnan(seconds) else min(max(0.0, seconds), MAX_RETRY_AFTER)
 
 
 class Upstream:

@@ -72,7 +72,7 @@ class ScriptedBackend:
         """Functions only."""
         return FUNCTIONS
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """Whatever its script says, it says natively, unless it was made otherwise."""
         return self._features
 

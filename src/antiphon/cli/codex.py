@@ -12,7 +12,14 @@ import click
 from antiphon.cli.banner import Banner
 from antiphon.cli.codex_config import LOG, CodexConfig, codex_environment, keep_catalogue
 from antiphon.cli.codex_process import Program
-from antiphon.cli.codex_server import Told, ask_catalogue, fresh_server, running_server
+from antiphon.cli.codex_server import (
+    Told,
+    ask_catalogue,
+    ask_own_catalogue,
+    fresh_server,
+    running_server,
+)
+from antiphon.cli.failure import WrongUsage
 from antiphon.cli.options import (
     CONFIG_OPTION,
     UPSTREAM_OPTIONS,
@@ -21,12 +28,14 @@ from antiphon.cli.options import (
 )
 from antiphon.cli.remote import API_KEY
 from antiphon.cli.terminal import errors
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, RequestError
 from antiphon.settings import Settings
 from antiphon.wiring import data_folder
 
 HOME = "codex-home"
 """Codex's home in the data folder."""
+ROOM = 16_384
+"""Tokens below which there is no room for a task: instructions and tools take some 4,000 of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +109,8 @@ def command(ctx: click.Context, **values: Any) -> None:
       antiphon codex --print-config
     """
     options = CodexOptions(**values)
+    if options.base_url is not None and options.wants_own_server:
+        raise WrongUsage("Either --base-url or --upstream: a server that runs has upstreams of its own.")
     settings = options.load_to_ask()
     if options.print_config:
         click.echo(asyncio.run(_configuration(options, settings)))
@@ -116,15 +127,18 @@ async def _run(options: CodexOptions, settings: Settings, program: Program, vers
         base_url = options.base_url
         if base_url is None and not options.wants_own_server:
             base_url = await running_server(settings)
+        model = options.first_model(settings)
         if base_url is None:
             base_url = await stack.enter_async_context(fresh_server(settings, home / LOG))
-        told = await ask_catalogue(base_url, version, options.first_model(settings))
+            told = await ask_own_catalogue(settings, base_url, version, model)
+        else:
+            told = await ask_catalogue(base_url, version, model)
         _warn(told)
         config = CodexConfig(
             base_url=_with_path(base_url),
             model=told.model,
             websocket=options.websocket,
-            key=API_KEY in program.environment,
+            key=bool(program.environment.get(API_KEY)),
             catalogue=keep_catalogue(home, told.body),
         )
         return await program.run([*config.overrides(), *options.arguments])
@@ -132,13 +146,18 @@ async def _run(options: CodexOptions, settings: Settings, program: Program, vers
 
 def _warn(told: Told) -> None:
     if told.window is None:
-        errors().print(
+        said = (
             f"The context window of '{told.model}' is not known, so Codex cannot compact in time: set "
-            "'context_window' in its row of antiphon.toml.",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
+            "'context_window' in its row of antiphon.toml."
         )
+    elif told.window < ROOM:
+        said = (
+            f"'{told.model}' takes {told.window} tokens. What Codex tells every model fills most of them, so "
+            f"it will not get done with a task: use a model that takes {ROOM} or more."
+        )
+    else:
+        return
+    errors().print(said, style="yellow", markup=False, soft_wrap=True)
 
 
 async def _configuration(options: CodexOptions, settings: Settings) -> str:
@@ -148,13 +167,15 @@ async def _configuration(options: CodexOptions, settings: Settings) -> str:
     try:
         model = (await ask_catalogue(base_url, "0.0.0", model)).model
         state = f"# The server at {base_url} runs."
+    except RequestError as error:
+        state = f"# The server at {base_url} runs, but: {error.message}"
     except AntiphonError as error:
         state = f"# {error.message} Start it with `antiphon serve`."
     config = CodexConfig(
         base_url=_with_path(base_url),
         model=model or "MODEL",
         websocket=options.websocket,
-        key=API_KEY in os.environ,
+        key=bool(os.environ.get(API_KEY)),
     )
     lines = [
         "# Put this into ~/.codex/config.toml, or into config.toml of the folder that CODEX_HOME names.",

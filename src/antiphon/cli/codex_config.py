@@ -1,5 +1,6 @@
 """What Codex is told: the provider, the model and the catalogue, as overrides or as a file."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -15,6 +16,7 @@ from antiphon.settings import PREFIX
 PROVIDER = "antiphon"
 CATALOGUES = "catalogues"
 """The folder in Codex's home in which our catalogues are kept."""
+MAX_CATALOGUES = 20
 LOG = "antiphon.log"
 INSTALL = "npm install -g @openai/codex"
 
@@ -91,13 +93,22 @@ def keep_catalogue(home: Path, body: bytes) -> Path:
         fresh = path.with_suffix(f".{os.getpid()}")
         fresh.write_bytes(body)
         fresh.replace(path)
+        _trim(path)
     return path
+
+
+def _trim(latest: Path) -> None:
+    """Remove the oldest catalogues. Codex reads its own when it starts, so those of long ago serve nobody."""
+    others = [other for other in latest.parent.glob("*.json") if other != latest]
+    with contextlib.suppress(OSError):  # another run may have removed it
+        for old in sorted(others, key=lambda other: other.stat().st_mtime)[: -(MAX_CATALOGUES - 1)]:
+            old.unlink(missing_ok=True)
 
 
 def codex_environment(ours: Mapping[str, str], home: Path | None) -> dict[str, str]:
     """The environment of Codex. It runs what a model wrote: of our settings it gets the server's key only."""
     environment = {name: value for name, value in ours.items() if not name.startswith(PREFIX)}
-    if API_KEY in ours:
+    if ours.get(API_KEY):
         environment[API_KEY] = ours[API_KEY]
     if home is not None:
         environment["CODEX_HOME"] = str(home)

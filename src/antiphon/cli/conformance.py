@@ -81,6 +81,8 @@ def command(**values: Any) -> None:
         return
     if not options.base_url:
         raise WrongUsage("Name the server to check with --base-url.")
+    if options.json and options.json != "-":
+        _expect_writable(options.json)
     try:
         report = asyncio.run(_check(options, options.base_url, checks))
     except CannotRun as error:
@@ -142,6 +144,15 @@ class _Progress:
         elif check.group != self._group:
             self._console.print(f"{self._number}/{self._total} {check.group}", soft_wrap=True)
         self._group = check.group
+
+
+def _expect_writable(where: str) -> None:
+    """A run takes minutes: whether its report can be kept is seen before. Nothing is written yet."""
+    try:
+        with Path(where).open("ab"):
+            pass
+    except OSError as error:
+        raise WrongUsage(f"The report cannot be written to '{where}': {error.strerror}.") from None
 
 
 def _write(report: Report, where: str) -> None:

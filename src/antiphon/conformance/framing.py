@@ -24,7 +24,7 @@ class Frame(Struct, frozen=True):
         """The JSON object that it holds."""
         try:
             return msgspec.json.decode(self.data, type=JsonObject)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
 

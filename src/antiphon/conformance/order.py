@@ -20,6 +20,8 @@ from antiphon.conformance.violation import Aspect, Mode, Violation
 from antiphon.protocol.content import JsonObject
 
 KEEPALIVE = "keepalive"
+ALIASES = {"reasoning.delta": "reasoning_text.delta", "reasoning.done": "reasoning_text.done"}
+"""What Open Responses calls events that OpenAI calls otherwise; either is right for others."""
 RESEALED = ("encrypted_content", "fingerprint")
 """Members that servers seal anew every time: equal ones are not wanted from others."""
 
@@ -59,6 +61,8 @@ class _Reading:
         self._at += 1
         self._check_number(event)
         kind = kind_of(event)
+        if self._mode == "lenient":
+            kind = ALIASES.get(kind, kind)
         if kind == KEEPALIVE:
             return
         if self._terminal is not None:

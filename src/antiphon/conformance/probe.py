@@ -3,7 +3,7 @@
 Answers to the questions that several checks ask are kept in `Heard`, so that a run stays small.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -20,6 +20,10 @@ ENOUGH = 512
 LIMIT = 400
 ABSENT = frozenset({404, 405, 501})
 """How a server says that it has no such endpoint."""
+REFUSED = frozenset({400, 405, 422, 501})
+"""How a server says that it does not take a request. Others are no answer to that: a key that is wrong, a
+model that is not there, too many requests."""
+NO_MODEL = "model_not_found"
 
 
 class Heard:
@@ -84,8 +88,8 @@ class Probe:
             body = {**self.basis, "stream": True, **scenario.body}
             self._heard.streams[name] = await self.send("POST", "responses", body)
         answer = self._heard.streams[name]
-        if 400 <= answer.status < 500 and not scenario.core:
-            raise Skipped(f"not offered: {scenario.what} is refused with status {answer.status}")
+        if not scenario.core:
+            expect_offered(answer, scenario.what)
         expect(
             answer.status == 200, f"a stream was answered with status {answer.status}", [self.shown(answer)]
         )
@@ -120,6 +124,12 @@ def output_text(response: JsonObject) -> str:
 def items_of(response: JsonObject, *types: str) -> list[JsonObject]:
     """The output items of these types."""
     return [item for item in list_at(response, "output") if item.get("type") in types]
+
+
+def expect_offered(answer: Answer, what: str, statuses: Collection[int] = REFUSED) -> None:
+    """Skip where the server says that it does not have this. What else went wrong is for the check to say."""
+    if answer.status in statuses and text_at(answer.json, "error.code") != NO_MODEL:
+        raise Skipped(f"not offered: {what} is refused with status {answer.status}")
 
 
 def expect_error(answer: Answer, *statuses: int) -> None:

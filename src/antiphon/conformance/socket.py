@@ -52,7 +52,7 @@ class Socket:
     def _read(self, frame: str | bytes) -> JsonObject:
         try:
             return msgspec.json.decode(frame, type=JsonObject)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Failed("a frame is not a JSON object", [self._probe.safe(str(frame))]) from None
 
 

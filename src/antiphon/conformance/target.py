@@ -44,7 +44,7 @@ class Answer(Struct, frozen=True):
         """The JSON object of the body, or an empty one."""
         try:
             return msgspec.json.decode(self.body, type=JsonObject)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
 
     @property
@@ -68,6 +68,8 @@ class Target:
         self.model = model
         self.timeout = timeout
         self.requests = 0
+        self.silence = 0
+        """Requests in a row that had no answer in time."""
         self._key = api_key
         self._host, self._path, self._pool, self.socket_url = _locate(self.base_url)
 
@@ -103,15 +105,19 @@ class Target:
                 connection = await self._pool.connect()
                 arriving = connection.send(request)
                 try:
-                    return await _receive(arriving, frames)
+                    answer = await _receive(arriving, frames)
                 finally:
                     arriving.close()
         except TimeoutError:
+            self.silence += 1
             raise Unanswered(f"no whole answer to {method} {path} within {self.timeout:g} s") from None
         except ConnectionFault as fault:
             raise Unanswered(f"{method} {path}: {_say_fault(fault)}") from None
         except OSError as error:
+            self.silence += 1
             raise Unreachable(f"{self.base_url} cannot be reached: {_say_error(error)}") from None
+        self.silence = 0
+        return answer
 
     def close(self) -> None:
         """Cut all connections."""

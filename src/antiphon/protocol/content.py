@@ -59,11 +59,12 @@ class Logprob(Struct, frozen=True):
 
 
 class OutputText(Struct, tag_field="type", tag="output_text", frozen=True, kw_only=True):
-    """Text from the model; all three fields are always on the wire."""
+    """Text from the model; the first three fields are always on the wire, the last only from another door."""
 
     text: str
     annotations: list[JsonObject] = []
     logprobs: list[Logprob] = []
+    prompt_cache_breakpoint: JsonObject | UnsetType = UNSET
 
 
 class Refusal(Struct, tag_field="type", tag="refusal", frozen=True):

@@ -15,7 +15,7 @@ from antiphon.protocol.parse import check_text, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.requests import CreateResponse, RawCreate, TextFormat
+from antiphon.protocol.requests import STRANGERS, CreateResponse, RawCreate, TextFormat
 
 
 def parse_create(body: bytes, profile: Profile = OPENAI) -> CreateResponse:
@@ -59,7 +59,14 @@ def check_create(
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
         profile=profile,
         unused=unused,
+        strangers=tuple(name for name in STRANGERS if _is_strange(raw, name)),
     )
+
+
+def _is_strange(raw: RawCreate, name: str) -> bool:
+    """Whether a parameter of another API was given, and means something."""
+    value: object = getattr(raw, name)
+    return value is not None and (name != "n" or value != 1)
 
 
 def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:

@@ -113,16 +113,49 @@ class CreateBody(Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class RawCreate(CreateBody, frozen=True, kw_only=True):
+class _Strange(CreateBody, frozen=True, kw_only=True):
+    """What other APIs call things, or have besides. It is not read, and that is said: see `STRANGERS`."""
+
+    function_call: Any = None
+    functions: Any = None
+    logit_bias: Any = None
+    logprobs: Any = None
+    max_completion_tokens: Any = None
+    max_tokens: Any = None
+    mcp_servers: Any = None
+    n: Any = None
+    """Some profiles check it."""
+    output_config: Any = None
+    reasoning_effort: Any = None
+    response_format: Any = None
+    seed: Any = None
+    stop: Any = None
+    stop_sequences: Any = None
+    system: Any = None
+    thinking: Any = None
+    top_k: Any = None
+    verbosity: Any = None
+
+
+STRANGERS = tuple(sorted({*_Strange.__struct_fields__} - {*CreateBody.__struct_fields__}))
+"""Parameters that other APIs have and this one does not."""
+
+
+class RawCreate(_Strange, frozen=True, kw_only=True):
     """The body as it comes: the liberal parts are still plain JSON."""
 
     input: str | list[Any] | None = None
     messages: Any = None
     """No parameter of this API: who sends it in place of `input` is told where it belongs."""
-    n: Any = None
-    """No parameter of this API; some profiles say so."""
     tools: list[Any] | None = None
     tool_choice: str | JsonObject | None = None
+
+
+class Thinking(Struct, frozen=True):
+    """That the model shall think, as a caller says it who knows another API. `budget`: with how many tokens;
+    None: as it sees fit. An effort that means about the same stands beside a budget."""
+
+    budget: int | None = None
 
 
 class CreateResponse(Struct, frozen=True, kw_only=True):
@@ -136,6 +169,10 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     profile: Profile = OPENAI
     unused: tuple[str, ...] = ()
     """Parameters that were given, and that the profile ignores."""
+    strangers: tuple[str, ...] = ()
+    """Parameters of other APIs that were given, and that nobody reads."""
+    thinking: Thinking | None = None
+    """No parameter of this API: other doors have it."""
 
     @property
     def stored(self) -> bool:

@@ -24,9 +24,11 @@ IncompleteReason = Literal["max_output_tokens", "content_filter", "max_messages"
 
 
 class InputTokensDetails(Struct, frozen=True):
-    """Where the input tokens came from."""
+    """Where the input tokens came from, and whether a cache was written with them."""
 
     cached_tokens: int = 0
+    cache_write_tokens: int | UnsetType = UNSET
+    """Not told where the upstream did not tell it."""
 
 
 class OutputTokensDetails(Struct, frozen=True):

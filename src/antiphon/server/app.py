@@ -256,7 +256,9 @@ class App:
         try:
             exchange.errors = error_shape(exchange.path, exchange.head)
             exchange.head = read_head(scope["headers"])
-            exchange.errors = error_shape(exchange.path, exchange.head)
+            if exchange.head.anthropic_version:
+                routed = bool(self.routes.methods(exchange.path))
+                exchange.errors = error_shape(exchange.path, exchange.head, routed=routed)
             exchange.profile = profiles.named(exchange.head.profile)
             await self._answer(exchange)
         except ClientGone:

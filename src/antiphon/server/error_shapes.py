@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.errors import AntiphonError
-from antiphon.protocol.profile import Profile
+from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.shape import error_wire
 from antiphon.server.guard import Head
 
@@ -37,14 +37,12 @@ _ANTHROPIC_TYPES = {
 }
 
 
-def anthropic_type(status: int) -> str:
-    """Anthropic's name for what a status says."""
-    return _ANTHROPIC_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
-
-
-def anthropic_message(message: str, param: str | None) -> str:
-    """There is no member for the parameter, so the message begins with it, unless it names it anyway."""
-    return message if param is None or param in message else f"{param}: {message}"
+def anthropic_error(status: int, message: str, param: str | None) -> dict[str, str]:
+    """Anthropic's error object: its name for what a status says, and the message. There is no member for the
+    parameter, so the message begins with it, unless it names it anyway."""
+    kind = _ANTHROPIC_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    named = message if param is None or param in message else f"{param}: {message}"
+    return {"type": kind, "message": named}
 
 
 def _tell_openai(error: AntiphonError, profile: Profile, _request_id: str) -> tuple[int, bytes]:
@@ -53,16 +51,32 @@ def _tell_openai(error: AntiphonError, profile: Profile, _request_id: str) -> tu
 
 
 def _tell_anthropic(error: AntiphonError, _profile: Profile, request_id: str) -> tuple[int, bytes]:
-    told = {"type": anthropic_type(error.status), "message": anthropic_message(error.message, error.param)}
+    told = anthropic_error(error.status, error.message, error.param)
     return error.status, msgspec.json.encode({"type": "error", "error": told, "request_id": request_id})
 
 
+def _tell_chat(error: AntiphonError, _profile: Profile, request_id: str) -> tuple[int, bytes]:
+    """A profile changes nothing at a door."""
+    return _tell_openai(error, OPENAI, request_id)
+
+
 OPENAI_ERRORS = ErrorShape(_tell_openai)
+CHAT_ERRORS = ErrorShape(_tell_chat)
 ANTHROPIC_ERRORS = ErrorShape(_tell_anthropic, b"request-id")
 
 
-def error_shape(path: str, head: Head) -> ErrorShape:
-    """The shape for a request: by its door, or by the header that only one API has."""
-    if path.startswith("/v1/messages") or head.anthropic_version:
+def error_shape(path: str, head: Head, *, routed: bool = True) -> ErrorShape:
+    """The shape for a request: by its door. The header that only one API has counts where both have a door,
+    and where there is none: not `routed`."""
+    if path.startswith("/v1/messages"):
+        return ANTHROPIC_ERRORS
+    if path == "/v1/chat/completions":
+        return CHAT_ERRORS
+    if head.anthropic_version and (not routed or _is_models(path)):
         return ANTHROPIC_ERRORS
     return OPENAI_ERRORS
+
+
+def _is_models(path: str) -> bool:
+    """Whether it is one of the routes that answer in either shape."""
+    return path == "/v1/models" or (path.startswith("/v1/models/") and not path.endswith("/capabilities"))

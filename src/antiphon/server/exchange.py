@@ -4,7 +4,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-from antiphon.errors import AntiphonError, BodyTooLarge, UnsupportedMedia
+from antiphon.errors import (
+    AntiphonError,
+    BodyTimeout,
+    BodyTooLarge,
+    HeadersTooLarge,
+    Unavailable,
+    UnsupportedMedia,
+)
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
@@ -19,7 +26,8 @@ _STREAM = [
     (b"x-accel-buffering", b"no"),
 ]
 
-
+_LAST = (BodyTimeout, BodyTooLarge, HeadersTooLarge, Unavailable)
+"""The rest of the body is not read, or we are going away: the connection cannot go on."""
 MAX_DISCARDED = 512 * 1024 * 1024
 DISCARD_SECONDS = 5.0
 
@@ -123,8 +131,7 @@ class Exchange:
         headers = (*headers, *self.errors.headers(self.request_id))
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after))))
-        if error.status in (408, 413, 431, 503):
-            # The rest of the body is not read, or we are going away: this connection cannot go on.
+        if isinstance(error, _LAST):
             headers = (*headers, (b"connection", b"close"))
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))

@@ -24,6 +24,7 @@ class Head:
     api_key: bytes = b""
     anthropic_version: bytes = b""
     profile: bytes = b""
+    if_none_match: bytes = b""
     origin: bytes | None = None
 
 
@@ -36,6 +37,7 @@ _READ = {
     b"x-api-key": "api_key",
     b"anthropic-version": "anthropic_version",
     b"origin": "origin",
+    b"if-none-match": "if_none_match",
     HEADER.encode(): "profile",
 }
 

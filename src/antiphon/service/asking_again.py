@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from antiphon.backends.features import Features
 from antiphon.errors import BackendBroken
-from antiphon.protocol.items import CustomToolCall, CustomToolCallOutput, Item, Message
+from antiphon.protocol.grammar import compile_grammar
+from antiphon.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+)
 from antiphon.protocol.requests import TextFormat, TextOptions
 from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
@@ -20,6 +28,8 @@ from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.demands import HeldCall, Unmet
 from antiphon.turn.guises.calls import INPUT
 from antiphon.turn.guises.reading import read_text
+
+_UNDER_WAY = "This call is under way. Do not repeat it."
 
 
 class Detour(Protocol):
@@ -78,7 +88,10 @@ class InputByGrammar:
         )
 
     def read(self, text: str) -> Sequence[Chunk] | None:
-        """The call with this input."""
+        """The call with this input. Servers have been known to ignore a grammar."""
+        assert self._tool.grammar is not None
+        if compile_grammar(self._tool.grammar).check(text) is not None:
+            return None
         return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
 
 
@@ -88,9 +101,10 @@ def _call(tool: TurnTool, arguments: str) -> Sequence[Chunk]:
 
 def detour(unmet: Unmet, turn: TurnRequest, features: Features) -> Detour | None:
     """A way that cannot fail in the same manner, if there is one."""
-    if unmet.demand == "tool_choice" and features["structured_output"].level == "native":
+    must_call = turn.tools and turn.choice not in ("auto", "none")
+    if unmet.demand == "tool_choice" and must_call and features["structured_output"].level == "native":
         return CallAsJson(turn.tools)
-    if unmet.demand == "grammar" and features["grammars"].level == "native" and unmet.alone:
+    if unmet.demand == "grammar" and features["constrained_text"].level == "native" and unmet.alone:
         return InputByGrammar(unmet.calls[0].tool)
     return None
 
@@ -103,12 +117,36 @@ def correction(unmet: Unmet, turn: TurnRequest, tries: int) -> list[Item]:
         ]
     said: list[Item] = [Message(role="assistant", content=unmet.text)] if unmet.text else []
     if unmet.demand == "tool_choice":
-        names = ", ".join(tool.name for tool in turn.tools)
-        ask = f"You must call one of these tools now, and write nothing else: {names}."
+        ask = _wanted_call(turn)
     else:
         why = sentence(unmet.why)
         ask = f"That is not what was asked for: {why} Answer again, with the JSON and nothing else."
     return [*said, Message(role="user", content=ask)]
+
+
+def _wanted_call(turn: TurnRequest) -> str:
+    names = ", ".join(tool.name for tool in turn.tools)
+    match turn.choice:
+        case "none":
+            return "You must not call a tool now. Answer in words."
+        case "auto":
+            return f"You may call these tools, and no others: {names}. Or answer in words."
+        case _:
+            return f"You must call one of these tools now, and write nothing else: {names}."
+
+
+def pending(told: Sequence[Item]) -> list[Item]:
+    """For calls that the client has been told of: what the model is shown in place of their outputs."""
+    outputs: list[Item] = []
+    for item in told:
+        match item:
+            case FunctionCall():
+                outputs.append(FunctionCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+            case CustomToolCall():
+                outputs.append(CustomToolCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+            case _:
+                pass
+    return outputs
 
 
 def _rejected(call: HeldCall, suffix: str) -> list[Item]:
@@ -126,7 +164,7 @@ def _rejected(call: HeldCall, suffix: str) -> list[Item]:
 def given_up(unmet: Unmet, model: str, tries: int) -> BackendBroken:
     """The last word, when asking does not help."""
     wish = (
-        "call a tool, which 'tool_choice' requires"
+        "keep to 'tool_choice'"
         if unmet.demand == "tool_choice"
         else "answer in the form that 'text.format' asks for"
     )

@@ -12,10 +12,11 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from antiphon.backends.base import Backend, TokenCounter
-from antiphon.backends.features import FEATURES, NATIVE, Level, Support
+from antiphon.backends.features import FEATURES, NATIVE, Features, Level, Support
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from antiphon.service.router import Route
 from antiphon.settings import TextCalls
+from antiphon.turn.toolbox import is_ignored
 
 _STRENGTH: tuple[Level, ...] = ("unsupported", "emulated", "native")
 
@@ -95,7 +96,8 @@ def weakest(described: Sequence[Mapping[Key, Support]]) -> dict[Key, Support]:
 
 async def _describe_route(route: Route, around: Surroundings) -> RouteCapabilities:
     backend = route.backend
-    features: dict[str, Support] = {name: backend.features()[name] for name in FEATURES}
+    served = backend.features(route.upstream)
+    features: dict[str, Support] = {name: served[name] for name in FEATURES}
     features["text_calls"] = _text_calls(route.text_calls)
     return RouteCapabilities(
         model=route.model,
@@ -105,7 +107,7 @@ async def _describe_route(route: Route, around: Surroundings) -> RouteCapabiliti
         context_window=await route.window(),
         text_calls=route.text_calls,
         features=features,
-        tools=_tools(backend, around.ignored_tools),
+        tools={kind: _tool(kind, backend, served, around.ignored_tools) for kind in _TOOL_TYPES},
     )
 
 
@@ -116,25 +118,21 @@ def _text_calls(dialect: TextCalls) -> Support:
     return Support("emulated", f"calls that the model writes into its text are found there, {how}")
 
 
-def _tools(backend: Backend, ignored: frozenset[str]) -> Toolbox:
-    return {
-        kind: _tool(kind, backend, ignored)
-        for kind in ("function", "custom", "namespace", *sorted(CLIENT_TOOLS), *sorted(HOSTED_TOOLS))
-    }
+_TOOL_TYPES = ("function", "custom", "namespace", *sorted(CLIENT_TOOLS), *sorted(HOSTED_TOOLS))
 
 
-def _tool(kind: str, backend: Backend, ignored: frozenset[str]) -> Support:
+def _tool(kind: str, backend: Backend, served: Features, ignored: frozenset[str]) -> Support:
     if kind == "function":
-        return backend.features()["function_tools"]
+        return served["function_tools"]
     if kind in backend.natives:
         return NATIVE
     if kind == "namespace":
         return _FLATTENED
     if kind == "custom":
-        return backend.features()["custom_tools"]
+        return served["custom_tools"]
     if kind in CLIENT_TOOLS:
         return _AS_FUNCTION
-    refusal = "left out and reported" if kind in ignored else "refused with a 400"
+    refusal = "left out and reported" if is_ignored(kind, ignored) else "refused with a 400"
     return Support("unsupported", f"nothing here runs it: a request that declares it has it {refusal}")
 
 

@@ -37,7 +37,7 @@ async def catalogue(router: Router, first: str = "") -> CodexCatalogue:
 
 async def _describe(router: Router, model: ModelInfo, place: int) -> CodexModel:
     routes = [route for route in router.routes(model.id) if not route.instead_of]
-    features = weakest([route.backend.features() for route in routes])
+    features = weakest([route.backend.features(route.upstream) for route in routes])
     window = await smallest_window(routes)
     small = window is not None and window < SMALL
     return CodexModel(

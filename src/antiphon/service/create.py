@@ -138,6 +138,7 @@ class Run:
         self._machine: Machine | None = None
         self._opening: list[Chunk] = []
         self._notes: tuple[str, ...] = ()
+        self._shown = 0
         self._entered = 0.0
         self.id = self._new_id("resp") if prior is None else prior.response.id
         self.ended = False
@@ -189,6 +190,11 @@ class Run:
         if self.ended or self._machine is None:
             return
         await self._finish(self._machine, self._machine.cancel())
+
+    @property
+    def failure(self) -> AntiphonError | None:
+        """What broke it, if anything did."""
+        return None if self._machine is None else self._machine.failure
 
     @property
     def over(self) -> bool:
@@ -281,32 +287,41 @@ class Run:
         its place."""
         question: Question | None = Question(Attempt(self._routes, plan.items))
         while question is not None:
+            following: Question | None = None
             try:
                 asked = self._round(question)
-            except RequestError as refusal:
-                question = replace(question, attempt=question.attempt.unfit(refusal))
-                continue
-            if self._machine is None and self._prior is not None:
-                yield self._begin(asked)
-                if self._settled():
-                    return
-            try:
+                if self._machine is None and self._prior is not None:
+                    yield self._begin(asked)
+                    if self._settled():
+                        return
                 async with aclosing(asked.heard()) as batches:
                     async for chunks in batches:
                         events = self._machine_events(chunks, asked)
                         if events:
                             yield events
                         await self._stay()
-                question = asked.next
-            except BackendError as error:
-                attempt = question.attempt.after(error, self._resolved.request)
-                if attempt is None:
-                    yield self._failed(error)
-                question = None if attempt is None else replace(question, attempt=attempt)
+                if asked.next is not None:
+                    following, events = self._between(asked.next)
+                    yield events
+            except (BackendError, RequestError) as error:
+                try:
+                    following = question.after(error, self._resolved.request)
+                except (BackendError, RequestError) as final:
+                    yield self._failed(final)
+            question = following
+
+    def _between(self, question: Question) -> tuple[Question, list[Event]]:
+        """Before another round: what was told so far is closed, and the model is shown it."""
+        machine = self._machine
+        assert machine is not None
+        events = machine.settle()
+        told = [*machine.output[self._shown :]]
+        self._shown += len(told)
+        return question.behind(model_view(told, self._creator.sealer)), events
 
     def _round(self, question: Question) -> Round:
         """The next turn, in the terms of the backend that is asked."""
-        creator, turn = self._creator, self._build(question)
+        creator, turn = self._creator, question.fitted(self._build(question))
         for note in turn.left_out:
             logger.warning("response %s: %s", self.id, note)
         sent = turn if question.detour is None else question.detour.turn(turn)
@@ -329,7 +344,7 @@ class Run:
             downgrades=(*self._notes, *attempt.downgrades, *question.notes),
         )
 
-    def _failed(self, error: BackendError) -> list[Event]:
+    def _failed(self, error: BackendError | RequestError) -> list[Event]:
         """No backend has answered. That a conversation is too long is told in the stream, as the real API
         does: clients make it shorter and go on when they hear of it there."""
         begun: list[Event] = []
@@ -387,7 +402,9 @@ class Run:
             told=request.streamed or self._prior is not None,
         )
         begun = machine.start() if self._prior is None else machine.resume(self._prior.said)
-        return begun + machine.feed(self._opening)
+        begun += machine.feed(self._opening)
+        self._shown = len(machine.output)
+        return begun
 
     async def _stay(self) -> None:
         """Hold the conversation: whoever is silent for too long has lost it."""

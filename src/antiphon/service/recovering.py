@@ -16,10 +16,11 @@ def listener(turn: TurnRequest, route: Route) -> Hear:
     """How a turn is heard. Text is text where no tool may be called, and where the route says so."""
     dialects = dialects_named(route.text_calls)
     if not turn.tools or not dialects:
-        return _as_it_is
+        return as_it_is
     tools = {tool.name: tool.parameters for tool in turn.tools}
     return CallRecovery(dialects, tools).feed
 
 
-def _as_it_is(heard: Sequence[Chunk]) -> Sequence[Chunk]:
+def as_it_is(heard: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Text is text."""
     return heard

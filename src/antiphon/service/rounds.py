@@ -10,19 +10,39 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
-from antiphon.errors import BackendBroken, BackendError
+from antiphon.errors import BackendBroken, BackendError, RequestError
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
+from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Usage
-from antiphon.service.asking_again import Detour, correction, detour, given_up, let_pass, reason
+from antiphon.service.asking_again import (
+    Detour,
+    correction,
+    detour,
+    given_up,
+    let_pass,
+    pending,
+    reason,
+)
 from antiphon.service.attempts import Attempt
-from antiphon.service.recovering import listener
-from antiphon.turn.checking import checker
-from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta, UsageReported, UsageSpent
+from antiphon.service.recovering import as_it_is, listener
+from antiphon.turn.checking import Ending, checker
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Failed,
+    Finished,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+    UsageSpent,
+)
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.demands import Unmet
 from antiphon.turn.machine import BROKEN_OFF
-from antiphon.turn.server_search import ServerSearch, server_search
+from antiphon.turn.server_search import ServerSearch, searches_here, server_search
 
 QUIET = 5.0
 """Seconds for which text is held back without a sign of life to the client."""
@@ -35,13 +55,39 @@ class Question(Struct, frozen=True):
 
     attempt: Attempt
     added: tuple[Item, ...] = ()
-    """What the model is told besides: what was wrong with its last answer, or which tools were found."""
+    """What the model is shown besides: what it has said so far, and what was wrong with it."""
+    news: tuple[Item, ...] = ()
+    """What there is to add to that, behind what was told in the last round."""
     tries: int = 0
     searches: int = 0
     notes: tuple[str, ...] = ()
     detour: Detour | None = None
     unmet: Unmet | None = None
     """Why there is a detour."""
+
+    def after(self, error: BackendError | RequestError, request: CreateResponse) -> "Question":
+        """The same, to the next backend, after one has failed before its first word or cannot serve it; if
+        there is none, what went wrong is raised. A detour is one backend's own."""
+        if isinstance(error, RequestError):
+            following = self.attempt.unfit(error)
+        else:
+            following = self.attempt.after(error, request)
+        if following is None:
+            raise error
+        return replace(self, attempt=following, detour=None)
+
+    def behind(self, told: Sequence[Item]) -> "Question":
+        """The same, after this was told."""
+        seen = (*self.added, *told, *pending(told), *self.news)
+        return replace(self, added=seen, news=())
+
+    def fitted(self, turn: TurnRequest) -> TurnRequest:
+        """The turn as it is asked for: a model that has searched enough has to do with what it found."""
+        if self.searches < MAX_SEARCHES:
+            return turn
+        tools = tuple(tool for tool in turn.tools if not searches_here(tool))
+        note = f"tool_search: after {self.searches} searches the model goes on with what was found"
+        return replace(turn, tools=tools, downgrades=(*turn.downgrades, note))
 
 
 class Round:
@@ -59,11 +105,13 @@ class Round:
         self._question = question
         self._clock = clock
         self._repairs = repairs
-        self._hear = listener(asked, question.attempt.route)
-        self._search = server_search(asked) if question.searches < MAX_SEARCHES else None
+        self._hear = listener(asked, question.attempt.route) if question.detour is None else as_it_is
+        self._search = server_search(asked)
         self._check = checker(asked, prepared.unenforced, clock) if question.detour is None else None
         self._words: list[str] = []
         self._spent: UsageReported | None = None
+        self._settled = False
+        """Whether a detour has come to an end that is not to be read as a call."""
         self._over = False
         self._told_at = 0.0
 
@@ -90,8 +138,9 @@ class Round:
                 yield self._told([Failed(error)])
             finally:
                 await batches.aclose()
-        if said:
-            yield self._end() or None
+            if not said:
+                raise BackendBroken("The backend ended the turn without an answer.")
+        yield self._end() or None
 
     def _told(self, batch: Sequence[Chunk]) -> Sequence[Chunk] | None:
         """What can be told of a batch. Text that is held back for long must not look like a dead line."""
@@ -118,7 +167,7 @@ class Round:
         return chunks if self._question.detour is None else self._collected(chunks)
 
     def _collected(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """On a detour the words are not the answer, but stand for it."""
+        """On a detour the words are not the answer, but stand for it; if it comes to a good end."""
         told: list[Chunk] = []
         for chunk in chunks:
             match chunk:
@@ -126,8 +175,14 @@ class Round:
                     self._words.append(chunk.text)
                 case UsageReported():
                     self._spent = chunk
-                case Finished(reason="stop"):
+                case Finished(reason="stop") if not self._settled:
                     pass
+                case Finished() | Failed():
+                    self._settled = True
+                    told += [*([self._spent] if self._spent is not None else []), chunk]
+                case RefusalDelta():
+                    self._settled = True
+                    told.append(chunk)
                 case _:
                     told.append(chunk)
         return told
@@ -141,46 +196,61 @@ class Round:
             return [*late, *self._end_detour(self._question.detour)]
         if self._search is not None and self._search.found:
             return [*late, *self._end_search(self._search)]
-        if self._check is None:
-            return late
-        ending = self._check.end()
+        return late if self._check is None else [*late, *self._end_check(self._check.end())]
+
+    def _end_check(self, ending: Ending) -> Sequence[Chunk]:
+        self.late_notes = ending.notes
         if ending.unmet is None:
-            return [*late, *ending.chunks]
-        return [*late, *self._ask_again(ending.unmet, ending.chunks, ending.spent)]
+            return ending.right
+        return [*ending.right, *self._ask_again(ending.unmet, ending.rest, ending.spent)]
 
     def _end_detour(self, way: Detour) -> Sequence[Chunk]:
         unmet = self._question.unmet
         assert unmet is not None
-        if self._over and (meant := way.read("".join(self._words))):
-            spent = [] if self._spent is None else [self._spent]
-            return [*meant[:-1], *spent, meant[-1]]
-        return self._ask_again(unmet, (), None if self._spent is None else self._spent.usage)
+        if self._settled:
+            return ()
+        spent = None if self._spent is None else self._spent.usage
+        meant = way.read("".join(self._words))
+        if meant is None:
+            return self._ask_again(unmet, _as_written(unmet), spent)
+        return [*meant[:-1], *([self._spent] if self._spent is not None else []), meant[-1]]
 
     def _end_search(self, search: ServerSearch) -> Sequence[Chunk]:
         """The model has looked for tools and said nothing else: it goes on, with what was found."""
         question = self._question
-        self.next = replace(question, added=(*question.added, *search.items), searches=question.searches + 1)
+        self.next = replace(question, searches=question.searches + 1)
         spent = [] if search.usage is None else [UsageSpent(search.usage)]
         return [*search.found, *spent]
 
-    def _ask_again(self, unmet: Unmet, answer: Sequence[Chunk], spent: Usage | None) -> Sequence[Chunk]:
+    def _ask_again(self, unmet: Unmet, rest: Sequence[Chunk], spent: Usage | None) -> Sequence[Chunk]:
         """Plan another try; or, if there were enough, let the answer pass or fail the turn."""
         question = self._question
         tries = question.tries + 1
         if tries > self._repairs:
             if unmet.demand == "grammar":
-                self.late_notes = (let_pass(unmet),)
-                return answer
+                self.late_notes = (*self.late_notes, let_pass(unmet))
+                return rest
             cost = [] if spent is None else [UsageSpent(spent)]
             return [*cost, Failed(given_up(unmet, self.asked.model, tries))]
-        way = detour(unmet, self.asked, question.attempt.route.backend.features())
-        said = () if way is not None else correction(unmet, self.asked, tries)
+        way = detour(unmet, self.asked, question.attempt.route.backend.features(self.asked.model))
         self.next = replace(
             question,
-            added=(*question.added, *said),
+            news=() if way is not None else tuple(correction(unmet, self.asked, tries)),
             tries=tries,
             notes=(*question.notes, reason(unmet)),
             detour=way,
             unmet=unmet,
         )
         return [] if spent is None else [UsageSpent(spent)]
+
+
+def _as_written(unmet: Unmet) -> list[Chunk]:
+    """The calls as the model wrote them in the first place."""
+    chunks: list[Chunk] = []
+    for index, call in enumerate(unmet.calls):
+        chunks += [
+            CallStarted(index, call.call_id, call.tool.name),
+            CallDelta(index, call.arguments),
+            CallFinished(index),
+        ]
+    return [*chunks, Finished("tool_calls")]

@@ -1,11 +1,11 @@
 """Whether an answer is what the request wants for certain: a call, JSON of a schema, input by a grammar.
 
 What nothing holds the model to is held back here until it is known to be right, and then said as if it had
-come so. What is wrong is not said at all: the verdict tells why, and the model can be asked again.
+come so. What is wrong is not said: the verdict tells why, and the model can be asked again.
 
 Rule 1: what might still turn out wrong waits, and everything behind it waits too, so that the order stays.
-Rule 2: reasoning, and calls that only had to be made, are said at once.
-Rule 3: an answer that was cut short, or broke off, is not judged: it is said as it is.
+Rule 2: reasoning, and calls that only had to be made, are said at once. What was said stays said.
+Rule 3: an answer that was cut short, broke off or is a refusal is not judged: it is said as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,6 +25,8 @@ from antiphon.turn.chunks import (
     Chunk,
     Failed,
     Finished,
+    HostedWork,
+    ItemBegun,
     RefusalDelta,
     TextDelta,
     UsageReported,
@@ -35,37 +37,42 @@ from antiphon.turn.guises.reading import read_text
 
 PATIENCE = 0.25
 """Seconds that grammars may take in all to judge one answer: everybody else waits meanwhile."""
+ASIDE = "commentary"
+"""The phase of a message that is not the answer."""
 
 
 class Ending(Struct, frozen=True):
-    """What is left to say at the end of a turn; or why to ask again instead, and what it cost."""
+    """The end of a turn. What is right in it is in `right`. If something is `unmet`, the model should be
+    asked again; `rest` is said only if that is given up. `notes`: what the response has to say about it."""
 
-    chunks: Sequence[Chunk] = ()
+    right: Sequence[Chunk] = ()
+    rest: Sequence[Chunk] = ()
     unmet: Unmet | None = None
     spent: Usage | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Checker:
     """Checks one turn."""
 
     def __init__(self, turn: TurnRequest, demands: frozenset[Demand], clock: Clock) -> None:
-        self._form = turn.params.text.format if turn.params.text is not None else None
+        self._turn = turn
+        self._form = _json_format(turn)
         self._tools = {tool.name: tool for tool in turn.tools}
-        self._forbidden = turn.forbidden
         self._demands = demands
         self._clock = clock
-        self._phase: Literal["waiting", "peeking", "open"] = "open"
-        """Text waits for the end; or for its first character, which tells prose from JSON; or for nothing."""
-        if "tool_choice" in demands or "format" in demands:
-            self._phase = "waiting"
-        elif wants_json(turn):
-            self._phase = "peeking"
+        self._needs_call = "tool_choice" in demands
+        self._json: Literal["held", "peeked", "live"] | None = None
+        """What becomes of the text of the answer if it must be JSON: it waits for its end, or for its first
+        character, which tells prose from JSON; or it is said as it comes, and judged afterwards."""
+        self._await_json()
         self._held: list[Chunk] = []
+        self._live_text: list[str] = []
         self._calls: dict[int, HeldCall] = {}
-        self._called = False
-        self._others = False
+        self._ruled_out: dict[int, str] = {}
+        self._begun: ItemBegun | None = None
         self._said = False
-        self._forbidden_call = ""
+        self._refused = False
         self._usage: UsageReported | None = None
         self._finished: Finished | None = None
 
@@ -79,30 +86,40 @@ class Checker:
     def end(self) -> Ending:
         """The turn is over."""
         finished = self._finished
+        usage = () if self._usage is None else (self._usage,)
         if finished is None:
             return Ending(self._release())
-        unmet = self._judge() if finished.reason in ("stop", "tool_calls") else None
-        usage = () if self._usage is None else (self._usage,)
-        last = [*self._release(), *usage, finished]
-        return Ending(last, unmet, self._usage.usage if self._usage and unmet else None)
+        if finished.reason not in ("stop", "tool_calls") or self._refused:
+            return Ending([*self._release(), *usage, finished])
+        unmet = self._judge()
+        if unmet is None:
+            return Ending([*self._release(), *usage, finished], notes=tuple(self._notes()))
+        wrong = self._wrong_calls(unmet)
+        right = [] if unmet.demand != "grammar" else [c for c in self._held if not _of(c, wrong)]
+        rest = [*(chunk for chunk in self._held if _of(chunk, wrong)), *usage, finished]
+        return Ending(right, rest, unmet, self._usage.usage if self._usage else None)
 
     def _take(self, chunk: Chunk, told: list[Chunk]) -> None:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            self._item(begun, chunk, told)
         match chunk:
             case TextDelta():
                 self._text(chunk, told)
-            case RefusalDelta():
-                self._phase = "open"  # whatever was demanded: the model will not
-                told += [*self._release(), chunk]
-            case CallStarted():
+            case CallStarted() | CallDelta() | CallFinished():
                 self._call(chunk, told)
-            case CallDelta():
-                if chunk.index in self._calls:
-                    self._calls[chunk.index].pieces.append(chunk.arguments)
+            case ItemBegun():
+                self._begun = chunk
+            case HostedWork():
+                self._needs_call = False
                 self._pass(chunk, told)
             case UsageReported():
                 self._usage = chunk
             case Finished():
                 self._finished = chunk
+            case RefusalDelta():
+                self._refused = True
+                told += [*self._release(), chunk]
             case Failed():
                 self._finished = None
                 told += [*self._release(), *([self._usage] if self._usage else []), chunk]
@@ -114,39 +131,70 @@ class Checker:
         if self._held:
             self._held.append(chunk)
         else:
-            self._said = self._said or isinstance(chunk, TextDelta | CallDelta | CallFinished)
             told.append(chunk)
 
     def _text(self, chunk: TextDelta, told: list[Chunk]) -> None:
-        if self._phase == "open":
+        if self._refused or (not self._needs_call and self._json in (None, "live")):
+            if self._json == "live":
+                self._live_text.append(chunk.text)
+            self._said = True
             self._pass(chunk, told)
             return
         self._held.append(chunk)
-        if self._phase == "peeking" and (begun := self._held_text().lstrip()):
-            self._phase = "open" if begun[0] in "{[" else "waiting"
-            if self._phase == "open":
+        if self._json == "peeked" and not self._needs_call and (begun := self._held_text().lstrip()):
+            self._json = "live" if begun[0] in "{[" else "held"
+            if self._json == "live":
+                self._live_text.append(self._held_text())
                 told += self._release()
 
-    def _call(self, chunk: CallStarted, told: list[Chunk]) -> None:
-        tool = self._tools.get(chunk.name)
-        if chunk.name in self._forbidden and not self._said and not self._called:
-            self._forbidden_call = chunk.name
-            self._held.append(chunk)
-        elif "grammar" in self._demands and tool is not None and tool.grammar is not None:
-            self._calls[chunk.index] = HeldCall(chunk.call_id, tool)
+    def _item(self, begun: ItemBegun, first: Chunk, told: list[Chunk]) -> None:
+        """Another item, and the first thing in it. If it is a message, the one before was not the answer."""
+        judged = self._form is not None and not self._needs_call and not self._calls
+        if judged and isinstance(first, TextDelta):
+            told += self._release()
+            self._live_text.clear()
+            if begun.phase == ASIDE:
+                self._json = None
+            else:
+                self._await_json()
+                self._held.append(begun)  # it is said with the message that it begins
+                return
+        self._pass(begun, told)
+
+    def _await_json(self) -> None:
+        if self._form is not None:
+            self._json = "held" if "format" in self._demands else "peeked"
+
+    def _call(self, chunk: CallStarted | CallDelta | CallFinished, told: list[Chunk]) -> None:
+        index = chunk.index
+        if isinstance(chunk, CallStarted):
+            self._begin_call(chunk, told)
+        if index in self._ruled_out:
+            return
+        if index in self._calls:
+            if isinstance(chunk, CallDelta):
+                self._calls[index].pieces.append(chunk.arguments)
             self._held.append(chunk)
         else:
-            if not self._calls and not self._forbidden_call:
-                self._phase = "open"  # the text before a call is not the answer
-                told += self._release()
-            self._others = True
             self._pass(chunk, told)
-        self._called = True
+
+    def _begin_call(self, chunk: CallStarted, told: list[Chunk]) -> None:
+        tool = self._tools.get(chunk.name)
+        self._calls.pop(chunk.index, None)
+        self._ruled_out.pop(chunk.index, None)
+        if chunk.name in self._turn.forbidden or (tool is None and "tool_choice" in self._demands):
+            self._ruled_out[chunk.index] = chunk.name
+        elif tool is not None and tool.grammar is not None and "grammar" in self._demands:
+            self._calls[chunk.index] = HeldCall(chunk.call_id, tool)
+        else:
+            self._said, self._needs_call, self._json = True, False, None  # words before a call are no answer
+            if not self._calls:
+                told += self._release()
 
     def _release(self) -> list[Chunk]:
         """What waited may be said."""
         held, self._held = self._held, []
-        self._said = self._said or bool(held)
+        self._said = self._said or any(isinstance(chunk, TextDelta | CallStarted) for chunk in held)
         return held
 
     def _held_text(self) -> str:
@@ -154,18 +202,22 @@ class Checker:
 
     def _judge(self) -> Unmet | None:
         """What is wrong with an answer that ran to its end."""
-        if self._forbidden_call:
-            return Unmet("tool_choice", f"the tool '{self._forbidden_call}' must not be called now")
-        if "tool_choice" in self._demands and not self._called and self._phase == "waiting":
-            return Unmet("tool_choice", "no tool was called", self._held_text())
-        if self._phase == "waiting" and not self._called and self._form is not None:
+        if self._needs_call and not self._calls:
+            return Unmet("tool_choice", self._no_call(), self._held_text())
+        if self._ruled_out and not (self._said or self._calls or self._held_text().strip()):
+            return Unmet("tool_choice", self._no_call())
+        if self._form is not None and self._json in ("held", "peeked") and not self._calls:
             return self._judge_json(self._form)
         end = self._clock() + PATIENCE
         faulty = [call for call in self._calls.values() if _fault(call, lambda: self._clock() > end)]
-        if faulty:
-            alone = len(faulty) == len(self._calls) == 1 and not self._others
-            return Unmet("grammar", faulty[0].fault, calls=tuple(faulty), alone=alone)
-        return None
+        if not faulty:
+            return None
+        alone = len(self._calls) == 1 and not self._said
+        return Unmet("grammar", faulty[0].fault, calls=tuple(faulty), alone=alone)
+
+    def _no_call(self) -> str:
+        named = next(iter(self._ruled_out.values()), "")
+        return f"the tool '{named}' must not be called now" if named else "no tool was called"
 
     def _judge_json(self, form: TextFormat) -> Unmet | None:
         text = self._held_text()
@@ -175,32 +227,53 @@ class Checker:
         if answer.text != text:
             # Fences and friendly words around it: what was asked for is what stands between them.
             others = [chunk for chunk in self._held if not isinstance(chunk, TextDelta)]
-            self._held = [TextDelta(answer.text), *others]
+            begun = [chunk for chunk in others if isinstance(chunk, ItemBegun)]
+            behind = [chunk for chunk in others if not isinstance(chunk, ItemBegun)]
+            self._held = [*begun, TextDelta(answer.text), *behind]
         return None
+
+    def _notes(self) -> list[str]:
+        """What was said though it is not quite right, and what was left out."""
+        notes = [
+            f"a call of '{name}' was left out: 'tool_choice' rules it out"
+            for name in dict.fromkeys(self._ruled_out.values())
+        ]
+        if self._json == "live" and self._form is not None:
+            answer = read_json_answer("".join(self._live_text), self._form)
+            if isinstance(answer, Fault):
+                notes.append(f"the model's server did not hold it to the format: {answer.why}")
+        return notes
+
+    def _wrong_calls(self, unmet: Unmet) -> set[int]:
+        return {index for index, call in self._calls.items() if call in unmet.calls}
 
 
 def demands_of(turn: TurnRequest, unenforced: frozenset[Demand]) -> frozenset[Demand]:
     """What must be checked. That a tool is called is checked everywhere: if it is true, it costs nothing."""
     demands: set[Demand] = set()
-    if turn.tools and turn.choice not in ("auto", "none"):
+    if (turn.tools or turn.hosted) and turn.choice not in ("auto", "none"):
         demands.add("tool_choice")
-    if "format" in unenforced and wants_json(turn):
+    if "format" in unenforced and _json_format(turn) is not None:
         demands.add("format")
     if "grammar" in unenforced and any(tool.grammar is not None for tool in turn.tools):
         demands.add("grammar")
     return frozenset(demands)
 
 
-def wants_json(turn: TurnRequest) -> bool:
-    """Whether the text of the answer has to be JSON."""
-    form = turn.params.text.format if turn.params.text is not None else None
-    return form is not None and form.type != "text"
-
-
 def checker(turn: TurnRequest, unenforced: frozenset[Demand], clock: Clock) -> Checker | None:
     """What checks this turn; None if nothing can be wrong with it."""
     demands = demands_of(turn, unenforced)
-    return Checker(turn, demands, clock) if demands or wants_json(turn) else None
+    wanted = demands or turn.forbidden or _json_format(turn) is not None
+    return Checker(turn, demands, clock) if wanted else None
+
+
+def _json_format(turn: TurnRequest) -> TextFormat | None:
+    form = turn.params.text.format if turn.params.text is not None else None
+    return form if form is not None and form.type != "text" else None
+
+
+def _of(chunk: Chunk, calls: set[int]) -> bool:
+    return isinstance(chunk, CallStarted | CallDelta | CallFinished) and chunk.index in calls
 
 
 def _fault(call: HeldCall, late: Callable[[], bool]) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from antiphon.protocol.items import Item, Message
-from antiphon.protocol.requests import CreateBody, CreateResponse
+from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
 from antiphon.turn.choice import Offer, choose, narrowed
 from antiphon.turn.guises.history import disguise
@@ -47,7 +47,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     places: tuple[int, ...] = ()
     """For each item its place in `input`, below zero for the history; none: they are in order."""
     grammar: TextFormatGrammar | None = None
-    """What the text of the answer must follow, whole; only for backends whose `grammars` are native."""
+    """What the text of the answer must follow; only for backends whose `constrained_text` is native."""
+    thinking: Thinking | None = None
+    """That the model shall think, where the caller says more about it than an effort does."""
     left_out: tuple[str, ...] = ()
     """What the profile left out, of which the log must warn."""
     downgrades: tuple[str, ...] = ()
@@ -90,6 +92,8 @@ def build_turn(
     notes, profile, params = list(downgrades), request.profile, request.params
     if request.unused:
         notes.append(f"not used in the profile '{profile.name}': {', '.join(request.unused)}")
+    if request.strangers:
+        notes.append(f"not used, because other APIs have it: {', '.join(request.strangers)}")
     given = request.items if items is None else items
     box = Toolbox(native, ignored_tools, functions_only=profile.tools == "functions")
     box.declare(request.tools)
@@ -121,6 +125,7 @@ def build_turn(
         places=places,
         forbidden=chosen.ruled_out,
         deferred=box.deferred if hidden else (),
+        thinking=request.thinking,
         left_out=tuple(box.left_out),
         downgrades=tuple(notes),
     )

@@ -69,6 +69,10 @@ class Layout(Protocol):
         """The model is done: everything still open or waiting is told and closed. Raises `BackendBroken`."""
         ...
 
+    def settle(self) -> None:
+        """The model will go on in another turn: what it has said so far is closed, as far as that is told."""
+        ...
+
     def break_off(self) -> None:
         """Something broke: what the client has seen begin is closed, what waits was never begun."""
         ...

@@ -85,6 +85,7 @@ class Machine:
         self._spent: Usage | None = None
         self._outcome: FinishReason | Literal["cancelled"] | AntiphonError | None = None
         self._unended: int | None = None
+        self._hidden: list[str] = []
 
     @property
     def response(self) -> Response:
@@ -144,9 +145,14 @@ class Machine:
         """The tools of the next turn: a search may have found some."""
         self._opener.offer(tools, forbidden)
 
+    def settle(self) -> list[Event]:
+        """The model will go on in another turn: what it has said so far is closed."""
+        self._layout.settle()
+        return self._take_events()
+
     def downgrade(self, notes: list[str]) -> None:
-        """What was left out or emulated, now that another backend is asked or the same one for less."""
-        self._response = replace(self._response, downgrades=notes or UNSET)
+        """What was left out or emulated, now that another backend is asked, or the same one again."""
+        self._response = replace(self._response, downgrades=[*notes, *self._hidden] or UNSET)
 
     def keepalive(self) -> list[Event]:
         """A sign of life while the backend is silent."""
@@ -279,9 +285,10 @@ class Machine:
         """What the profile hides is said in the response, once."""
         if not shown:
             note = f"left out, because the profile '{self._profile.name}' does not show it: {what}"
-            notes = self._response.downgrades
-            known = [] if isinstance(notes, UnsetType) else notes
-            if note not in known:
+            if note not in self._hidden:
+                self._hidden.append(note)
+                notes = self._response.downgrades
+                known = [] if isinstance(notes, UnsetType) else notes
                 self._response = replace(self._response, downgrades=[*known, note])
         return shown
 

@@ -82,6 +82,9 @@ class MessageFirst:
         self._close_message("incomplete" if cut else "completed")
         self._close_calls(all_whole=ended)
 
+    def settle(self) -> None:
+        """Nothing ends before the end: there is one message, and the calls are closed behind it."""
+
     def break_off(self) -> None:
         """Close everything as it stands; a call that is whole is whole."""
         if self.live is None:

@@ -96,17 +96,23 @@ class OneAfterAnother:
 
     def finish(self, reason: FinishReason) -> None:
         """Say what waits, and close."""
-        while self._lanes:
-            if isinstance(self.live, OpenCall):
-                self._close("completed" if self.live.whole() or ran_to_its_end(reason) else "incomplete")
-            self._replay()
-        live = self.live
-        cut = not ran_to_its_end(reason) and not (isinstance(live, OpenCall) and live.whole())
-        self._close("incomplete" if cut else "completed")
+        self._close_all(ended=ran_to_its_end(reason))
         if ran_to_its_end(reason) and all(map(_says_nothing, self.output)):
             # An answer without a word is still an answer: clients wait for a message.
             self._message()
             self._close("completed")
+
+    def settle(self) -> None:
+        """Say what waits, and close: the model will go on with other items."""
+        self._close_all(ended=True)
+
+    def _close_all(self, *, ended: bool) -> None:
+        while self._lanes:
+            if isinstance(self.live, OpenCall):
+                self._close("completed" if ended or self.live.whole() else "incomplete")
+            self._replay()
+        whole = ended or (isinstance(self.live, OpenCall) and self.live.whole())
+        self._close("completed" if whole else "incomplete")
 
     def break_off(self) -> None:
         """Close the live item; what waits was never begun."""

@@ -7,11 +7,7 @@ turn.
 
 from collections.abc import Sequence
 
-import msgspec
-
-from antiphon.protocol.items import Item
 from antiphon.protocol.response import Usage
-from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
 from antiphon.protocol.tools import ToolSearchTool
 from antiphon.turn.chunks import (
     CallDelta,
@@ -23,7 +19,7 @@ from antiphon.turn.chunks import (
     ToolsFound,
     UsageReported,
 )
-from antiphon.turn.context import TurnRequest
+from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.guises.reading import read_search
 from antiphon.turn.tool_search import search_limit, search_tools
 
@@ -39,18 +35,6 @@ class ServerSearch:
         self.found: list[ToolsFound] = []
         """What is told in the place of the calls, once the model has ended with them."""
         self.usage: Usage | None = None
-
-    @property
-    def items(self) -> list[Item]:
-        """What the model is shown in the next round."""
-        items: list[Item] = []
-        for found in self.found:
-            tools = [msgspec.to_builtins(tool) for tool in found.tools]
-            items += [
-                ToolSearchCall(call_id=None, arguments=found.arguments),
-                ToolSearchOutput(call_id=None, tools=tools),
-            ]
-        return items
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """What is left for others to hear."""
@@ -77,7 +61,7 @@ class ServerSearch:
                 if self._others:
                     return [*found, chunk]
                 self.found = found
-            case Failed():
+            case Finished() | Failed():
                 return [*([UsageReported(self.usage)] if self.usage else []), chunk]
             case _:
                 return [chunk]
@@ -93,7 +77,9 @@ class ServerSearch:
 
 def server_search(turn: TurnRequest) -> ServerSearch | None:
     """What listens for searches in this turn; None if the server does none."""
-    for tool in turn.tools:
-        if isinstance(tool.declared, ToolSearchTool) and not tool.declared.by_client:
-            return ServerSearch(tool.name, turn)
-    return None
+    return next((ServerSearch(tool.name, turn) for tool in turn.tools if searches_here(tool)), None)
+
+
+def searches_here(tool: TurnTool) -> bool:
+    """Whether it is the server's own search."""
+    return isinstance(tool.declared, ToolSearchTool) and not tool.declared.by_client

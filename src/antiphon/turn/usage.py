@@ -1,5 +1,7 @@
 """What several turns cost together."""
 
+from msgspec import UNSET, UnsetType
+
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 
 
@@ -11,8 +13,17 @@ def together(first: Usage | None, second: Usage | None) -> Usage | None:
     reasoning = first.output_tokens_details.reasoning_tokens + second.output_tokens_details.reasoning_tokens
     return Usage(
         input_tokens=first.input_tokens + second.input_tokens,
-        input_tokens_details=InputTokensDetails(cached),
+        input_tokens_details=InputTokensDetails(cached, _written(first, second)),
         output_tokens=first.output_tokens + second.output_tokens,
         output_tokens_details=OutputTokensDetails(reasoning),
         total_tokens=first.total_tokens + second.total_tokens,
     )
+
+
+def _written(*usages: Usage) -> int | UnsetType:
+    told = [
+        written
+        for usage in usages
+        if not isinstance(written := usage.input_tokens_details.cache_write_tokens, UnsetType)
+    ]
+    return sum(told) if told else UNSET

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.backends.anthropic_messages.request import Payload, build_payload
 from antiphon.backends.registry import default_endpoint
@@ -10,6 +11,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import ReasoningText
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.requests import Thinking
 from antiphon.turn.context import build_turn
 from antiphon.turn.thoughts import Mark, Thought
 
@@ -35,9 +37,15 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def build(model: str = OLD, *, thoughts: dict[int, Thought] | None = None, **params: Any) -> Payload:
+def build(
+    model: str = OLD,
+    *,
+    thoughts: dict[int, Thought] | None = None,
+    thinking: Thinking | None = None,
+    **params: Any,
+) -> Payload:
     """The payload of a create body; `thoughts` are put among the items, each at its place."""
-    request = create_from(**{"model": "m", "input": "hi", **params})
+    request = replace(create_from(**{"model": "m", "input": "hi", **params}), thinking=thinking)
     items: list[Item] = list(request.items)
     for place, thought in (thoughts or {}).items():
         items.insert(place, thought)

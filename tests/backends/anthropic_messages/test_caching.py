@@ -54,7 +54,14 @@ def test_a_mark_inside_an_output_is_the_outputs() -> None:
     output = {**OUTPUT, "output": marked("x")["content"]}
     payload = build(input=[USER, CALL, output, USER], prompt_cache_options={"mode": "explicit"})
     assert marks(payload) == [("tool_result", SHORT)]
-    assert payload.body["messages"][-1]["content"][0]["content"] == [{"type": "text", "text": "x"}]
+    assert payload.body["messages"][-1]["content"][0]["content"] == "x"
+
+
+def test_a_mark_on_the_models_own_words() -> None:
+    words = {"type": "output_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    said = {"type": "message", "role": "assistant", "content": [words]}
+    payload = build(input=[USER, said, USER], prompt_cache_options={"mode": "explicit"})
+    assert marks(payload) == [("a", SHORT)]
 
 
 def test_no_more_than_four() -> None:

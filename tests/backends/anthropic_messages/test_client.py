@@ -10,8 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from antiphon.backends.anthropic_messages.client import AnthropicMessagesBackend
+from antiphon.backends.anthropic_messages.features import message_features
+from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.features import FUNCTIONS, Feature
-from antiphon.backends.registry import Deadlines, default_endpoint
+from antiphon.backends.registry import Deadlines, Quirks, default_endpoint
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, BackendTimeout, BackendUnreachable
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta, UsageReported
@@ -144,8 +146,8 @@ async def test_what_it_says_of_itself() -> None:
     async with backend_at("http://localhost:1") as backend:
         assert backend.name == "anthropic"
         assert backend.natives == FUNCTIONS
-        assert backend.features().keys() == set(get_args(Feature))
-        assert all(support.why for support in backend.features().values() if support.level != "native")
+        assert backend.features("m").keys() == set(get_args(Feature))
+        assert all(support.why for support in backend.features("m").values() if support.level != "native")
 
 
 async def test_what_was_left_out_is_told() -> None:
@@ -260,3 +262,17 @@ async def test_leaving_cuts_the_upstream_off(upstream: Upstream) -> None:
                     break
         await asyncio.to_thread(upstream.cut_off.wait, 5)
     assert upstream.cut_off.is_set()
+
+
+@pytest.mark.parametrize(
+    ("model", "feature", "level"),
+    [
+        ("claude-opus-5-5", "tool_choice_required", "emulated"),
+        ("claude-opus-4-6", "tool_choice_required", "native"),
+        ("another", "structured_output", "emulated"),
+        ("claude-3-5-haiku", "reasoning", "unsupported"),
+        ("claude-opus-4-6", "reasoning", "native"),
+    ],
+)
+def test_features_are_those_of_the_model(model: str, feature: Feature, level: str) -> None:
+    assert message_features(Quirks(), traits_of(model))[feature].level == level

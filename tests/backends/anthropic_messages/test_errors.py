@@ -86,6 +86,8 @@ def refuse(status: int, kind: str, message: str, **headers: str) -> BackendRefus
         (413, "request_too_large", "Request exceeds the maximum size", 413, "upstream_error", None, False),
         (429, "rate_limit_error", "slow down", 429, "rate_limit_exceeded", None, True),
         (500, "api_error", "Internal server error", 502, "upstream_error", None, True),
+        (410, "api_error", "gone", 502, "upstream_error", None, False),
+        (501, "api_error", "never", 502, "upstream_error", None, False),
         (504, "timeout_error", "late", 502, "upstream_error", None, True),
         (529, "overloaded_error", "Overloaded", 503, "upstream_error", None, True),
     ],

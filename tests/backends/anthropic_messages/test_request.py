@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from antiphon.backends.anthropic_messages.messages import NO_OUTPUT
 from antiphon.backends.anthropic_messages.models import MODELS, traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
 from antiphon.errors import Unsupported
@@ -271,6 +272,53 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
     assert (result["type"], result["tool_use_id"]) == ("tool_result", "c1")
     assert "No output" in result["content"]
     assert payload.downgrades == ("calls without an output are sent with one that says so",)
+
+
+def outputs(*items: Any) -> list[Any]:
+    """What the results say, message by message."""
+    return [
+        [block.get("content") for block in blocks if block["type"] == "tool_result"]
+        for role, blocks in messages(USER, *items, tools=[TOOL])
+        if role == "user"
+    ][1:]
+
+
+def said(output: str, call_id: str = "c1") -> dict[str, Any]:
+    return {**OUTPUT, "call_id": call_id, "output": output}
+
+
+def test_names_of_calls_are_no_longer_than_is_taken() -> None:
+    (_, [block]) = messages(USER, {**CALL, "name": "n" * 200}, OUTPUT)[1]
+    assert block["name"] == "n" * 128
+
+
+def test_no_output_is_lost() -> None:
+    assert outputs(CALL, said("one"), said("two")) == [[[text("one"), text("two")]]]
+    assert outputs(CALL, CALL, said("one"), said("two")) == [["one", "two"]]
+    assert outputs(CALL, CALL, said("one"), said("two"), said("three")) == [
+        ["one", [text("two"), text("three")]]
+    ]
+    assert outputs(CALL, said("one"), CALL, said("two")) == [["one"], ["two"]]
+    assert outputs(CALL, USER, CALL, said("two")) == [[NO_OUTPUT], ["two"]]
+    payload = build(input=[USER, CALL, said("one"), said("two")])
+    assert payload.downgrades == ("several outputs of one call are sent as one",)
+
+
+def test_many_calls_of_one_id_cost_no_more_than_others() -> None:
+    looked_up = 0
+
+    class Ids(set[str]):
+        def __contains__(self, value: object) -> bool:
+            nonlocal looked_up
+            looked_up += 1
+            return super().__contains__(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("antiphon.backends.anthropic_messages.messages.set", Ids, raising=False)
+        (_, blocks) = messages(USER, *[CALL] * 300)[1]
+    assert [block["id"] for block in blocks[:3]] == ["c1", "c1_2", "c1_3"]
+    assert len({block["id"] for block in blocks}) == 300
+    assert 0 < looked_up < 1000
 
 
 def test_an_output_without_a_call_is_refused() -> None:

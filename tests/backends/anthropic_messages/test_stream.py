@@ -298,9 +298,9 @@ def test_the_usage_of_beginning_and_end() -> None:
         reason("end_turn", output_tokens=20, output_tokens_details={"thinking_tokens": 5}),
         STOP,
     )
-    assert found[0] == UsageReported(Usage(117, InputTokensDetails(100), 20, OutputTokensDetails(5), 137))
+    assert found[0] == UsageReported(Usage(117, InputTokensDetails(100, 7), 20, OutputTokensDetails(5), 137))
     later = read(event("message_start", message={"usage": start}), reason("end_turn", input_tokens=11), STOP)
-    assert later[0] == UsageReported(Usage(118, InputTokensDetails(100), 1, OutputTokensDetails(0), 119))
+    assert later[0] == UsageReported(Usage(118, InputTokensDetails(100, 7), 1, OutputTokensDetails(0), 119))
     assert read(reason("end_turn", cache_read_input_tokens=1), STOP) == [Finished("stop")]
 
 
@@ -344,6 +344,21 @@ def test_citations_are_annotations(citation: Any, expected: Any) -> None:
     assert [chunk.annotation for chunk in found if isinstance(chunk, AnnotationAdded)] == (
         [expected] if expected else []
     )
+
+
+def test_places_of_citations_begin_anew_after_a_call() -> None:
+    found = read(
+        begin("text", 0, text="words before"),
+        end(0),
+        begin("tool_use", 1, id="t", name="f"),
+        end(1),
+        begin("text", 2, text="ab"),
+        delta("citations_delta", 2, citation={"type": "web_search_result_location", "url": "u"}),
+        end(2),
+        STOP,
+    )
+    [cited] = [chunk.annotation for chunk in found if isinstance(chunk, AnnotationAdded)]
+    assert (cited["start_index"], cited["end_index"]) == (0, 2)
 
 
 # Anything in any order

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.protocol.requests import Thinking
 from tests.backends.anthropic_messages.building import (
     CALL,
     NEW,
@@ -72,6 +73,44 @@ def test_thinking_leaves_room_for_the_answer() -> None:
     payload = build(OLD, reasoning={"effort": "high"}, max_output_tokens=1000)
     assert "thinking" not in payload.body
     assert "max_output_tokens" in payload.downgrades[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "budget", "effort", "thinking", "note"),
+    [
+        (FOUR_SIX, None, None, {"type": "adaptive"}, None),
+        ("claude-opus-4-7", None, None, {"type": "adaptive", "display": "summarized"}, None),
+        (NEW, None, None, {"type": "adaptive", "display": "summarized"}, None),
+        (OLD, None, None, {"type": "enabled", "budget_tokens": 16_384}, None),
+        (OLD, 5000, "medium", {"type": "enabled", "budget_tokens": 5000}, None),
+        (OLD, 60_000, "high", {"type": "enabled", "budget_tokens": 60_000}, None),
+        (OLD, 64_000, "high", {"type": "enabled", "budget_tokens": 48_000}, "64000 tokens is sent as 48000"),
+        (OLD, 100, "low", {"type": "enabled", "budget_tokens": 1024}, "100 tokens is sent as 1024"),
+        (FOUR_SIX, 5000, "medium", {"type": "adaptive"}, "5000 tokens is sent as effort 'medium'"),
+        ("claude-3-5-haiku", None, None, None, "does not think"),
+    ],
+)
+def test_thinking_that_another_api_asks_for(
+    model: str, budget: int | None, effort: Any, thinking: Any, note: str | None
+) -> None:
+    payload = build(model, thinking=Thinking(budget), reasoning={"effort": effort})
+    assert payload.body.get("thinking") == thinking
+    assert [note in said for said in payload.downgrades if note] == [True] * (note is not None)
+    assert len(payload.downgrades) == (note is not None)
+
+
+def test_a_budget_need_only_be_below_the_bound() -> None:
+    payload = build(OLD, thinking=Thinking(1024), reasoning={"effort": "low"}, max_output_tokens=1200)
+    assert payload.body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+    tight = build(OLD, thinking=Thinking(1024), reasoning={"effort": "low"}, max_output_tokens=1024)
+    assert "thinking" not in tight.body
+    assert len(tight.downgrades) == 1
+
+
+def test_thoughts_are_handed_back_to_a_model_that_shall_think() -> None:
+    given: dict[str, Any] = {"input": [USER, ANSWER, USER], "thoughts": {1: thought("hm", SIGNED)}}
+    (_, blocks) = plain(build(FOUR_SIX, thinking=Thinking(), **given))[1]
+    assert blocks == [HANDED_BACK, text("a")]
 
 
 def test_a_forced_call_turns_a_budget_off() -> None:

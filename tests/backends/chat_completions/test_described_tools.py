@@ -119,6 +119,6 @@ def test_what_the_model_is_taught_to_write_is_found_again() -> None:
 
 def test_the_manifest_says_so() -> None:
     features = chat_features(QUIRKS)
-    for feature in ("function_tools", "tool_choice_required", "tool_choice_named"):
+    for feature in ("function_tools", "tool_choice_required", "tool_choice_named", "parallel_tool_calls"):
         assert features[feature].level == "emulated"
-    assert features["parallel_tool_calls"].level == "unsupported"
+    assert features["single_tool_calls"].level == "emulated"

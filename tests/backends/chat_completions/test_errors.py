@@ -147,6 +147,9 @@ def test_codes_are_kept_if_they_are_codes() -> None:
     [
         ({}, None),
         ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "9" * 400}, 86_400.0),
+        ({"retry-after-ms": "inf"}, 86_400.0),
+        ({"retry-after-ms": "nan"}, None),
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),

@@ -180,8 +180,8 @@ async def test_what_it_says_of_itself() -> None:
     async with backend_at("http://localhost:1") as backend:
         assert backend.name == "gemini"
         assert backend.natives == FUNCTIONS
-        assert backend.features().keys() == set(get_args(Feature))
-        assert all(support.why for support in backend.features().values() if support.level != "native")
+        assert backend.features("m").keys() == set(get_args(Feature))
+        assert all(support.why for support in backend.features("m").values() if support.level != "native")
 
 
 async def test_what_was_left_out_is_told() -> None:

@@ -139,6 +139,7 @@ def test_the_choice_among_tools(choice: Any, strict: bool | None, sent: Any) -> 
     assert (payload.downgrades, payload.unenforced) == ((), frozenset())
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-parallel")
 def test_what_cannot_be_said_of_tools_is_named() -> None:
     payload = build("gemini-2.0-flash", tools=[{**TOOL, "strict": True}], parallel_tool_calls=False)
     assert "toolConfig" not in payload.body

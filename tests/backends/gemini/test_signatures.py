@@ -130,6 +130,7 @@ def test_an_answer_that_was_nothing_but_a_signature_is_none() -> None:
     assert found == [("user", [text("hi"), text("hi")])]
 
 
+@pytest.mark.requirement("PROTOCOL/items-reasoning-damaged")
 @pytest.mark.parametrize("foreign", [thought(), thought(ON_CALL, origin="gemini@elsewhere")])
 def test_reasoning_of_others_is_left_out_and_named(foreign: Any) -> None:
     payload = build(NEW, input=[USER, ANSWER, USER], thoughts={1: foreign})

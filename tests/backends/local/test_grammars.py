@@ -76,7 +76,7 @@ async def test_a_whole_answer_by_a_grammar(backend: LocalBackend, llama: FakeLla
 
 def test_grammars_are_native_and_checked_all_the_same(backend: LocalBackend) -> None:
     prepared = backend.prepare(turn(input="Light!", tools=[TOOL], tool_choice=FORCED))
-    assert backend.features()["grammars"].level == "native"
+    assert backend.features("m")["grammars"].level == "native"
     assert prepared.unenforced == {"grammar"}
     assert not any("grammar" in note for note in prepared.downgrades)
 

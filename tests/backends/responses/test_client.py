@@ -136,7 +136,7 @@ async def test_what_it_says_of_itself(kind: str) -> None:
         assert ("web_search" in backend.natives) == (kind == "openai-responses")
         assert ("custom" in backend.natives) == (kind in ("openai-responses", "antiphon"))
         assert "programmatic_tool_calling" not in backend.natives
-        features = backend.features()
+        features = backend.features("m")
         assert features.keys() == set(get_args(Feature))
         assert all(support.why for support in features.values() if support.level != "native")
         assert (features["custom_tools"].level == "native") == ("custom" in backend.natives)

@@ -67,6 +67,9 @@ def test_usage_as_it_was_told() -> None:
     usage = {"input_tokens": 3, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1}}
     expected = Usage(3, InputTokensDetails(1), 2, OutputTokensDetails(0), 5)
     assert read(ended(usage=usage)) == [UsageReported(expected), STOP]
+    assert read(ended(usage={**usage, "total_tokens": 9}))[0] == UsageReported(
+        Usage(3, InputTokensDetails(1), 2, OutputTokensDetails(0), 9)
+    )
     assert read(ended(usage={"total_tokens": 5})) == [STOP]
 
 

@@ -377,6 +377,17 @@ def test_images_in_outputs_and_breakpoints() -> None:
     plain = build(PLAIN, input=[{"role": "user", "content": [part]}])
     assert plain.body["input"][0]["content"] == [{"type": "input_text", "text": "x"}]
     assert len(plain.downgrades) == 1
+    words: dict[str, Any] = {"type": "output_text", "text": "x", "annotations": []}
+    said = build(OPENAI, input=[{"type": "message", "role": "assistant", "content": [{**words, **mark}]}])
+    assert said.body["input"][0]["content"] == [words]
+    assert len(said.downgrades) == 1
+
+
+def test_a_file_that_is_sent_along_has_a_name() -> None:
+    file = {"type": "input_file", "file_data": "data:application/pdf;base64,AA"}
+    assert item({"role": "user", "content": [file]}, OPENAI)["content"] == [{**file, "filename": "file.pdf"}]
+    named = {**file, "filename": "a.pdf"}
+    assert item({"role": "user", "content": [named]}, OPENAI)["content"] == [named]
 
 
 # Reasoning

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
-from antiphon.errors import BackendTimeout
+from antiphon.errors import BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.hosted_items import WebSearchCall
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -92,6 +93,21 @@ async def test_a_message(open_client: OpenClient) -> None:
     }
 
 
+async def test_what_a_cache_was_written_with_is_counted_apart(open_client: OpenClient) -> None:
+    cost = Usage(10, InputTokensDetails(3, 4), 5, OutputTokensDetails(), 15)
+    script = [[TextDelta("Hi")], [Finished("stop"), UsageReported(cost)]]
+    async with open_client(ScriptedBackend(script)) as client:
+        message = (await client.post("/v1/messages", json=MESSAGES)).json()
+        response = (await client.post("/v1/responses", json={"model": "m", "input": "hi"})).json()
+    assert message["usage"] == {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 4,
+        "cache_read_input_tokens": 3,
+        "output_tokens": 5,
+    }
+    assert response["usage"]["input_tokens_details"] == {"cached_tokens": 3, "cache_write_tokens": 4}
+
+
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_usage_comes_last_if_it_is_asked_for(open_client: OpenClient, wanted: bool) -> None:
     script = [[TextDelta("Hi")], [Finished("stop"), UsageReported(USAGE)]]
@@ -109,6 +125,7 @@ async def test_usage_that_nobody_told_is_not_told(open_client: OpenClient) -> No
         chunks = chat_chunks((await client.post("/v1/chat/completions", json=asked)).text)
         whole = await client.post("/v1/chat/completions", json=CHAT)
     assert all(chunk["usage"] is None for chunk in chunks)
+    assert all(chunk["choices"] for chunk in chunks)
     assert whole.json()["usage"] is None
 
 
@@ -225,7 +242,9 @@ async def test_logprobs_and_citations(open_client: OpenClient) -> None:
     annotation = {"type": "url_citation", "url_citation": {key: cited[key] for key in ("url", "title", "start_index", "end_index")}}  # fmt: skip
     assert choice["message"]["annotations"] == [annotation]
     assert streamed["message"]["annotations"] == [annotation]
-    assert message["downgrades"] == ["citations have no place in this API and are not told"]
+    assert message["downgrades"] == [
+        "citations are not told: the words that they quote, which this API wants, are not kept"
+    ]
 
 
 async def test_what_was_left_out_is_told(open_client: OpenClient) -> None:
@@ -318,6 +337,7 @@ async def test_signs_of_life(open_client: OpenClient) -> None:
     assert [event["type"] for event in message_events(message)].count("ping") == 3
 
 
+@pytest.mark.requirement("PROTOCOL/doors-errors")
 async def test_a_fault_in_mid_stream(open_client: OpenClient) -> None:
     script = [[TextDelta("half")], [Failed(BackendTimeout("Too slow."))]]
     async with open_client(ScriptedBackend(script)) as client:
@@ -330,7 +350,28 @@ async def test_a_fault_in_mid_stream(open_client: OpenClient) -> None:
     assert message_events(message)[-1] == {
         "type": "error",
         "error": {"type": "timeout_error", "message": "Too slow."},
+        "request_id": "req_1",
     }
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (BackendRefused("Busy.", status=529), "overloaded_error"),
+        (BackendRefused("Busy.", status=503), "overloaded_error"),
+        (BackendRefused("Slow down.", status=429), "rate_limit_error"),
+        (BackendRefused("Odd.", status=502), "api_error"),
+    ],
+)
+async def test_a_fault_has_the_same_name_before_and_in_a_stream(
+    open_client: OpenClient, fault: Any, kind: str
+) -> None:
+    script = [[TextDelta("half")], [Failed(fault)]]
+    async with open_client(ScriptedBackend(script)) as client:
+        streamed = (await client.post("/v1/messages", json={**MESSAGES, "stream": True})).text
+        whole = (await client.post("/v1/messages", json=MESSAGES)).json()
+    assert message_events(streamed)[-1] == whole
+    assert whole["error"]["type"] == kind
 
 
 async def test_a_bug_in_mid_stream(open_client: OpenClient) -> None:
@@ -369,3 +410,24 @@ async def test_arguments_that_are_no_object(open_client: OpenClient) -> None:
         message = (await client.post("/v1/messages", json={**MESSAGES, "tools": [TOOL]})).json()
     assert message["content"][0]["input"] == {"INVALID_JSON": '{"city":'}
     assert message["stop_reason"] == "max_tokens"
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_engines_notes_name_what_the_caller_sent(open_client: OpenClient, streamed: bool) -> None:
+    class Cautious(ScriptedBackend):
+        def prepare(self, turn: TurnRequest) -> Any:
+            prepared = super().prepare(turn)
+            prepared.downgrades = ("'max_output_tokens' and 'reasoning.effort' are not sent",)
+            return prepared
+
+    async with open_client(Cautious([[TextDelta("hi")], [Finished("stop")]])) as client:
+        chat = await client.post("/v1/chat/completions", json={**CHAT, "stream": streamed})
+        message = await client.post("/v1/messages", json={**MESSAGES, "stream": streamed})
+    told = [
+        (fold_chat if streamed else json.loads)(chat.text)["downgrades"],
+        (fold_message if streamed else json.loads)(message.text)["downgrades"],
+    ]
+    assert told == [
+        ["'max_completion_tokens' and 'reasoning_effort' are not sent"],
+        ["'max_tokens' and 'output_config.effort' are not sent"],
+    ]

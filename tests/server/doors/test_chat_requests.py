@@ -296,6 +296,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"previous_response_id": "resp_1"}, "previous_response_id", "wrong_endpoint"),
     ({"system": "Be brief."}, "system", "wrong_endpoint"),
     ({"stop_sequences": ["a"]}, "stop_sequences", "wrong_endpoint"),
+    ({"text": {"format": {"type": "text"}}}, "text", "wrong_endpoint"),
+    ({"prompt": {"id": "p"}}, "prompt", "wrong_endpoint"),
+    ({"container": "c"}, "container", "wrong_endpoint"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "array_above_max_length"),
+    ({"stop": "a" * 513}, "stop", "string_above_max_length"),
 ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
@@ -13,7 +14,7 @@ from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
 from antiphon.service.router import Route, Router
-from antiphon.turn.chunks import TextDelta
+from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.server.conftest import OpenClient, never_opened, options, services_of
 from tests.server.doors.reading import message_events
@@ -83,6 +84,7 @@ async def test_keys(open_client: OpenClient) -> None:
         models = await client.get("/v1/models", headers={"anthropic-version": "2023-06-01"})
     assert (chat[0], chat[1]["error"]["code"]) == (401, "invalid_api_key")
     assert (message[0], message[1]["error"]["type"]) == (401, "authentication_error")
+    assert "x-api-key" in message[1]["error"]["message"]
     assert models.json()["error"]["type"] == "authentication_error"
 
 
@@ -147,6 +149,113 @@ async def test_the_wrong_door(open_client: OpenClient) -> None:
     assert "POST /v1/chat/completions" in responses.json()["error"]["message"]
 
 
+STRANGE = {
+    "max_tokens": 5,
+    "n": 2,
+    "response_format": {"type": "text"},
+    "stop": "a",
+    "stop_sequences": ["a"],
+    "system": "s",
+    "thinking": {"type": "adaptive"},
+}
+
+
+async def test_members_of_other_apis_are_named_where_they_are_not_refused(open_client: OpenClient) -> None:
+    asked = {"model": "m", "input": "hi"}
+    async with open_client(ScriptedBackend.saying("hi")) as client:
+        strange = await client.post("/v1/responses", json={**asked, **STRANGE})
+        plain = await client.post("/v1/responses", json={**asked, "n": 1, "stop": None})
+    assert strange.json()["downgrades"] == [
+        "not used, because other APIs have it: "
+        "max_tokens, n, response_format, stop, stop_sequences, system, thinking"
+    ]
+    assert "downgrades" not in plain.json()
+
+
+async def test_the_header_of_one_api_changes_nothing_at_the_doors_of_others(open_client: OpenClient) -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    async with open_client(ScriptedBackend.saying("hi")) as client:
+        for path in ("/v1/responses", "/v1/chat/completions", "/v1/conversations"):
+            answer = await client.post(path, json={"metadata": 1}, headers=version)
+            assert (answer.status_code, "request-id" in answer.headers) == (400, False)
+            assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+        own = await client.get("/v1/models/none/capabilities", headers=version)
+        assert own.json()["error"]["code"] == "model_not_found"
+        for path in ("/v1/models/none", "/v1/files", "/v1/v1/models"):
+            answer = await client.get(path, headers=version)
+            assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
+
+
+async def test_a_profile_changes_no_error_at_a_door(open_client: OpenClient) -> None:
+    maestro = {"x-antiphon-profile": "maestro"}
+    for path in ("/v1/chat/completions", "/v1/messages"):
+        async with open_client(ScriptedBackend([BackendRefused("Busy.", status=503)])) as client:
+            status, body = await ask(client, path, headers=maestro)
+        assert (status, body["error"]["message"]) == (503, "Busy.")
+        assert body["error"]["type"] != "internal_error"
+
+
+@pytest.mark.parametrize("status", [408, 413, 503])
+async def test_what_an_upstream_refused_does_not_end_the_connection(
+    open_client: OpenClient, status: int
+) -> None:
+    async with open_client(ScriptedBackend([BackendRefused("No.", status=status)])) as client:
+        answer = await client.post("/v1/messages", json=MESSAGES)
+    assert (answer.status_code, answer.headers.get("connection")) == (status, None)
+    async with open_client(ScriptedBackend.saying("hi"), app_options=options(max_body=10)) as client:
+        large = await client.post("/v1/messages", json=MESSAGES)
+        long = await client.post("/v1/messages", json=MESSAGES, headers={"x-long": "x" * 100_000})
+    assert (large.status_code, large.headers.get("connection")) == (413, "close")
+    assert (long.status_code, long.headers.get("connection")) == (431, "close")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_the_time_for_the_body_is_over_with_the_body(
+    open_client: OpenClient, path: str, streamed: bool
+) -> None:
+    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        await asyncio.sleep(0.7)
+        yield [TextDelta("slow"), Finished("stop")]
+
+    hasty = options(body_timeout=0.3)
+    async with open_client(ScriptedBackend(play), app_options=hasty) as client:
+        answer = await client.post(path, json={**MESSAGES, "stream": streamed})
+    assert (answer.status_code, "slow" in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_a_client_that_leaves_before_the_first_word(
+    make_creator: MakeCreator, path: str, streamed: bool
+) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        asked.set()
+        try:
+            await asyncio.sleep(60)
+            yield []
+        finally:
+            ended.set()
+
+    async def receive() -> dict[str, Any]:
+        if asked.is_set():
+            return {"type": "http.disconnect"}
+        body = msgspec.json.encode({**MESSAGES, "stream": streamed})
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(_message: object) -> None:
+        raise AssertionError("nobody is there to answer")
+
+    app = App(never_opened, lambda: "req_1", options())
+    app.mount(services_of(make_creator(ScriptedBackend(play))))
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"host", b"a")]}
+    async with asyncio.timeout(5):
+        await app(scope, receive, send)
+    assert ended.is_set()
+
+
 async def test_a_count(open_client: OpenClient) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x" * 400}], "system": "y" * 40}
     async with open_client(ScriptedBackend.saying("hi")) as client:
@@ -202,6 +311,17 @@ async def test_pages_of_models(make_creator: MakeCreator, query: str, ids: list[
     assert page.json()["first_id"] == (ids[0] if ids else None)
 
 
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("after_id=none", "after_id"), ("before_id=none", "before_id"), ("after_id=m&before_id=m", "after_id")],
+)
+async def test_pages_that_do_not_exist(open_client: OpenClient, query: str, param: str) -> None:
+    async with open_client(ScriptedBackend.saying("hi")) as client:
+        page = await client.get(f"/v1/models?{query}", headers={"anthropic-version": "2023-06-01"})
+    assert (page.status_code, page.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert param in page.json()["error"]["message"]
+
+
 async def test_a_server_that_goes_away(make_creator: MakeCreator) -> None:
     app = App(never_opened, lambda: "req_1", options())
 
@@ -217,3 +337,4 @@ async def test_a_server_that_goes_away(make_creator: MakeCreator) -> None:
     last = message_events(cut_off.text)[-1]
     assert (last["type"], last["error"]["type"]) == ("error", "overloaded_error")
     assert (late.status_code, late.json()["error"]["type"]) == (503, "overloaded_error")
+    assert late.headers["connection"] == "close"

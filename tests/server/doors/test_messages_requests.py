@@ -6,9 +6,16 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.content import InputFile, InputImage, InputText, ReasoningText, SummaryText
+from antiphon.protocol.content import (
+    InputFile,
+    InputImage,
+    InputText,
+    OutputText,
+    ReasoningText,
+    SummaryText,
+)
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
-from antiphon.protocol.requests import ReasoningOptions, TextFormat, TextOptions
+from antiphon.protocol.requests import ReasoningOptions, TextFormat, TextOptions, Thinking
 from antiphon.protocol.tools import FunctionTool, HostedTool, ToolRef
 from antiphon.server.doors.messages.request import read_count, read_messages
 from antiphon.server.doors.question import Place, Question
@@ -56,7 +63,7 @@ USERS: list[tuple[list[Any], list[Any]]] = [
     ),
     (
         [{"type": "document", "title": "T", "context": "C", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}}],
-        [InputText(text="T\nC"), InputFile(file_data="data:application/pdf;base64,AA", filename="T")],
+        [InputText(text="C"), InputFile(file_data="data:application/pdf;base64,AA", filename="T")],
     ),
     (
         [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}],
@@ -64,7 +71,7 @@ USERS: list[tuple[list[Any], list[Any]]] = [
     ),
     (
         [{"type": "document", "source": {"type": "url", "url": "https://a"}}],
-        [InputFile(file_url="https://a", filename="document.pdf")],
+        [InputFile(file_url="https://a")],
     ),
     (
         [{"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "words"}]}}],
@@ -94,10 +101,41 @@ def test_results_stand_where_they_stood() -> None:
         Message(role="user", content=[InputText(text="and now?")]),
     ]
     assert question.places == (
-        Place("messages[0].content[0]"),
-        Place("messages[0].content[1]"),
-        Place("messages[0]", 2),
+        Place("messages[0].content[0]", (0,)),
+        Place("messages[0].content[1]", (0,)),
+        Place("messages[0]", (2,)),
     )
+
+
+BMP = {"type": "image", "source": {**PNG, "media_type": "image/bmp"}}
+TITLED = {
+    "type": "document",
+    "title": "T",
+    "source": {"type": "text", "media_type": "text/plain", "data": "w"},
+}
+REFERENCE = {"type": "tool_reference", "tool_name": "x"}
+
+
+@pytest.mark.parametrize(
+    ("content", "blamed", "named"),
+    [
+        ([TITLED, BMP], "input[0].content[2].image_url", "messages[0].content[1].source"),
+        (
+            [{"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": [{"type": "text", "text": "a"}, BMP]}],
+            "input[0].output[2].image_url",
+            "messages[0].content[0].content[1].source",
+        ),
+        (
+            [{"type": "tool_result", "tool_use_id": "t", "content": [REFERENCE, BMP]}],
+            "input[0].output[0].image_url",
+            "messages[0].content[0].content[1].source",
+        ),
+    ],
+)  # fmt: skip
+def test_the_block_that_is_wrong_is_named(content: list[Any], blamed: str, named: str) -> None:
+    error = InvalidRequest("No.", param=blamed)
+    ask({"role": "user", "content": content}).blame(error)
+    assert error.param == named
 
 
 @pytest.mark.parametrize(
@@ -118,8 +156,13 @@ def test_results(result: dict[str, Any], output: Any) -> None:
     assert items(block) == [FunctionCallOutput(call_id="t1", output=output)]
 
 
+MARKED_WORDS = OutputText(text="a", prompt_cache_breakpoint={"mode": "explicit"})
 ASSISTANTS: list[tuple[dict[str, Any], list[Item]]] = [
     ({"type": "text", "text": "a"}, [Message(role="assistant", content="a")]),
+    (
+        {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+        [Message(role="assistant", content=[MARKED_WORDS])],
+    ),
     (
         {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}},
         [FunctionCall(call_id="t1", name="weather", arguments='{"city":"Rome"}')],
@@ -148,6 +191,12 @@ def test_what_the_model_said(block: dict[str, Any], expected: list[Item]) -> Non
     question = ask({"role": "assistant", "content": [block]}, USER)
     assert list(question.request.items) == [*expected, Message(role="user", content="hi")]
     assert bool(question.notes) == (not expected or block.get("signature") == "theirs")
+
+
+def test_marks_on_calls_are_noted() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "f", "input": {}, "cache_control": {"type": "ephemeral"}}
+    question = ask({"role": "assistant", "content": [call]}, USER)
+    assert question.notes == ("cache markers on calls are not passed on",)
 
 
 def test_system_prompts() -> None:
@@ -206,6 +255,21 @@ def test_thinking(given: dict[str, Any], reasoning: ReasoningOptions) -> None:
     effort = ask(thinking=given, output_config={"effort": "xhigh"}).request.params.reasoning
     assert effort is not None
     assert effort.effort == ("none" if given["type"] == "disabled" else "xhigh")
+
+
+@pytest.mark.parametrize(
+    ("given", "thinking"),
+    [
+        ({"type": "disabled"}, None),
+        ({"type": "between_tools"}, None),
+        ({"type": "enabled", "budget_tokens": 5000}, Thinking(5000)),
+        ({"type": "adaptive"}, Thinking()),
+        ({"type": "adaptive", "display": "omitted"}, Thinking()),
+    ],
+)
+def test_that_the_model_shall_think_is_handed_on(given: dict[str, Any], thinking: Thinking | None) -> None:
+    assert ask(thinking=given).request.thinking == thinking
+    assert ask().request.thinking is None
 
 
 @pytest.mark.parametrize(
@@ -273,11 +337,22 @@ NOTED: list[tuple[Any, str]] = [
         ({"top_k": 5}, "not used here: top_k"),
         ({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}, "not used here: context_management"),
         ({"cache_control": {"type": "ephemeral"}}, "not used here: cache_control"),
+        ({"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}}, "'output_config.effort' is not used: thinking is disabled"),
+        ({"speed": "fast", "service_tier": "standard_only"}, "'service_tier' is not used: 'speed' says something else"),
         ({"inference_geo": "eu"}, "not used here: inference_geo"),
         ({"tools": [{**WEATHER, "cache_control": {"type": "ephemeral"}}]}, "cache markers on tools are not passed on"),
         ({"tools": [{**WEATHER, "defer_loading": True}]}, "'defer_loading' is not heeded: every tool is shown to the model"),
         ({"tools": [{**WEATHER, "input_examples": [{}]}]}, "'input_examples' of tools are not shown to the model"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cited", [True, False])
+def test_citations_that_are_wanted_are_noted(cited: bool) -> None:
+    wanted: dict[str, Any] = {"citations": {"enabled": cited}}
+    found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "T", "content": [], **wanted}
+    note = ("citations of documents and search results are not made here",)
+    for block in (found, {**TITLED, **wanted}):
+        assert ask({"role": "user", "content": [block]}).notes == note * cited
 
 
 @pytest.mark.parametrize(("given", "note"), NOTED)
@@ -307,6 +382,14 @@ REFUSED: list[tuple[Any, str]] = [
     ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"max_completion_tokens": 5}, "max_completion_tokens"),
     ({"stop": ["a"]}, "stop"),
+    ({"text": {"format": {"type": "text"}}}, "text"),
+    ({"reasoning": {"effort": "low"}}, "reasoning"),
+    ({"prompt": {"id": "p"}}, "prompt"),
+    ({"modalities": ["text"]}, "modalities"),
+    ({"tools": [{"type": "text_editor_20250728", "name": {"a": "b c"}}]}, "tools[0].name"),
+    ({"tools": [{"type": "text_editor_20250728", "name": "b c"}]}, "tools[0].name"),
+    ({"stop_sequences": ["a"] * 65}, "stop_sequences"),
+    ({"stop_sequences": ["a" * 513]}, "stop_sequences"),
 ]
 
 
@@ -345,6 +428,7 @@ def test_a_wrong_door_is_named() -> None:
         ask({"role": "tool", "content": "a"})
 
 
+@pytest.mark.requirement("PROTOCOL/doors-count-tokens")
 def test_a_count_needs_no_limit() -> None:
     body = {"model": "m", "messages": [USER], "system": "Be brief.", "tools": [WEATHER]}
     question = read_count(msgspec.json.encode(body), opened)

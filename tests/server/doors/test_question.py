@@ -9,7 +9,7 @@ from antiphon.server.doors.question import Names, Place, Question
 QUESTION = Question(
     request=create_from(model="m", input="hi"),
     names=Names(params={"max_output_tokens": "max_tokens"}, members={".image_url": ".source"}),
-    places=(Place("system"), Place("messages[0]", 2), Place("messages[1].content[3]")),
+    places=(Place("system"), Place("messages[0]", (2, 3, 3)), Place("messages[1].content[3]")),
 )
 
 
@@ -20,6 +20,8 @@ QUESTION = Question(
         ("model", "model"),
         ("input[0]", "system"),
         ("input[1].content[1].image_url", "messages[0].content[3].source"),
+        ("input[1].content[2].image_url", "messages[0].content[3].source"),
+        ("input[1].content[7].image_url", "messages[0].content[7].source"),
         ("input[2].output[0].image_url", "messages[1].content[3].content[0].source"),
         ("input[2].call_id", "messages[1].content[3].call_id"),
         ("input[9].content[0]", "input[9].content[0]"),

@@ -6,7 +6,7 @@ from itertools import count
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.backends.scripted import ScriptedBackend, Step
@@ -19,7 +19,15 @@ from antiphon.protocol.response import Response, new_response
 from antiphon.server.doors.stopping import Stopping
 from antiphon.server.doors.words import message_text
 from antiphon.service.create import Run
-from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, TextDelta, UsageReported
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    CallDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    TextDelta,
+    UsageReported,
+)
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.machine import Machine
 from tests.server.conftest import OpenClient
@@ -80,10 +88,41 @@ def expected(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
     return text, None
 
 
+def test_many_sequences_cost_little() -> None:
+    """Each piece of the answer is compared with their beginnings, not with all of them."""
+
+    class Counted(str):
+        compared = 0
+
+        def startswith(self, *args: object) -> bool:
+            Counted.compared += 1
+            return str(self).startswith(*args)  # pyright: ignore[reportArgumentType]
+
+    async def listen() -> None:
+        stream = stopping(["xa" * 10] * 20, [Counted("a" * 40 + chr(256 + number)) for number in range(64)])
+        async for _ in stream.events():
+            pass
+
+    asyncio.run(listen())
+    assert Counted.compared <= 20 * 41
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_citation_amid_a_sequence_does_not_hide_it(open_client: OpenClient, streamed: bool) -> None:
+    cited = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 2}
+    script = [[TextDelta("one ST")], [AnnotationAdded(cited)], [TextDelta("OP two")], [Finished("stop")]]
+    async with open_client(ScriptedBackend(script)) as client:
+        asked = {**MESSAGES, "stop_sequences": ["STOP"], "stream": streamed}
+        answer = await client.post("/v1/messages", json=asked)
+    message = fold_message(answer.text) if streamed else answer.json()
+    assert (message["stop_sequence"], message["content"][0]["text"]) == ("STOP", "one ")
+
+
 STOPS = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=3)
 
 
 @given(st.lists(st.text("abc", max_size=4), max_size=6), STOPS)
+@example(["a", "b"], ["b", "ab"])
 def test_the_answer_ends_before_the_first_sequence(words: list[str], stops: list[str]) -> None:
     async def listen() -> None:
         stream = stopping(words, stops)

@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.backends.anthropic_messages.errors import refusal
 from antiphon.backends.anthropic_messages.features import message_features
+from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
 from antiphon.backends.anthropic_messages.stream import EventReader
 from antiphon.backends.anthropic_messages.thinking import wants_summary
@@ -60,9 +61,9 @@ class AnthropicMessagesBackend:
         """As the row has it: functions only."""
         return self._endpoint.natives
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """As the row of the endpoint has it."""
-        return message_features(self._endpoint.quirks)
+        return message_features(self._endpoint.quirks, traits_of(model))
 
     def prepare(self, turn: TurnRequest) -> StreamedTurn:
         """Translate a turn for this endpoint."""

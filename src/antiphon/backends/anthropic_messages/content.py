@@ -62,7 +62,7 @@ def _block(part: MessagePart, path: str, notes: Notes) -> JsonObject | None:
             block = _file(part, path)
         case InputAudio():
             raise Unsupported("This model's server does not take sound.", param=path)
-    if block is not None and isinstance(part, InputText | InputImage | InputFile):
+    if block is not None and isinstance(part, InputText | InputImage | InputFile | OutputText):
         block |= marker(part.prompt_cache_breakpoint)
     return block
 

@@ -1,11 +1,17 @@
-"""What an endpoint of this dialect serves. Where its models differ, what the newest ones take."""
+"""What a model of this dialect serves."""
 
+from antiphon.backends.anthropic_messages.models import Traits
 from antiphon.backends.features import NATIVE, Feature, Features, Support
 from antiphon.backends.registry import Quirks
 
+_ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
+_DOES_NOT_THINK = Support("unsupported", "the model does not think before it answers")
 
-def message_features(quirks: Quirks) -> Features:
+
+def message_features(quirks: Quirks, traits: Traits) -> Features:
     """Every feature."""
+    forced = NATIVE if traits.forced else _ASKED
+    thinks = NATIVE if traits.thinking is not None else _DOES_NOT_THINK
     features: dict[Feature, Support] = {
         "streaming": NATIVE,
         "usage": NATIVE,
@@ -14,16 +20,16 @@ def message_features(quirks: Quirks) -> Features:
         "grammars": Support(
             "emulated", "the model is told the grammar; its input is checked, and asked for again"
         ),
+        "constrained_text": Support("unsupported", "the API takes no grammars"),
         "parallel_tool_calls": NATIVE,
-        "tool_choice_required": NATIVE,
-        "tool_choice_named": NATIVE,
-        "structured_output": NATIVE,
-        "json_mode": Support(
-            "emulated", "it is asked for in the prompt, checked, and asked for again if need be"
-        ),
-        "reasoning": NATIVE,
-        "reasoning_effort": NATIVE,
-        "reasoning_replay": NATIVE,
+        "single_tool_calls": NATIVE,
+        "tool_choice_required": forced,
+        "tool_choice_named": forced,
+        "structured_output": NATIVE if traits.schemas else _ASKED,
+        "json_mode": _ASKED,
+        "reasoning": thinks,
+        "reasoning_effort": thinks,
+        "reasoning_replay": thinks,
         "images": NATIVE,
         "files": NATIVE,
         "audio": Support("unsupported", "the API does not take sound"),

@@ -5,6 +5,7 @@ has one message; the outputs of calls open the message behind them, and every ca
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -60,6 +61,29 @@ class _Speech:
         """Whether there is nothing in it that may stand alone."""
         return all(block["type"] in _THOUGHTS for block in self.blocks)
 
+    def answer(self, call_id: str, blocks: list[JsonObject]) -> bool:
+        """The output of one of its calls; whether it had none yet. What comes later is added to the first."""
+        result = self.outputs.get(call_id)
+        first = result is None
+        if result is None:
+            result = self.outputs[call_id] = {"type": "tool_result", "tool_use_id": call_id}
+        result |= hoisted(blocks)
+        if blocks:
+            result.setdefault("content", []).extend(blocks)
+        return first
+
+
+class _Callers(NamedTuple):
+    """Calls with one id, all of one speech, that wait for their outputs in order. The last one stays: it gets
+    what is left."""
+
+    speech: _Speech
+    waiting: deque[str]
+
+    def next(self) -> str:
+        """The call that the next output belongs to."""
+        return self.waiting.popleft() if len(self.waiting) > 1 else self.waiting[0]
+
 
 def read_conversation(
     turn: TurnRequest, traits: Traits, origin: str, notes: Notes, *, thinking: bool
@@ -85,8 +109,10 @@ class _Transcript:
         self._notes = notes
         self._thinking = thinking
         self._speeches: list[_Speech] = []
-        self._callers: dict[str, tuple[_Speech, str]] = {}
+        self._callers: dict[str, _Callers] = {}
         self._ids: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """By the id of calls that share it, the number that the last of them got."""
         self.system: list[JsonObject] = []
 
     def conversation(self) -> Conversation:
@@ -152,15 +178,19 @@ class _Transcript:
                 "input": self._input(item.arguments),
             }
         )
-        self._callers[item.call_id] = speech, call_id
+        callers = self._callers.get(item.call_id)
+        if callers is None or callers.speech is not speech:
+            callers = self._callers[item.call_id] = _Callers(speech, deque())
+        callers.waiting.append(call_id)
 
     def _new_id(self, call_id: str) -> str:
         """An id of the form that the API takes, and that no other call has."""
         plain = _NOT_AN_ID.sub("_", call_id) or "call"
-        made, number = plain, 1
+        made, number = plain, self._numbers.get(plain, 1)
         while made in self._ids:
             number += 1
             made = f"{plain}_{number}"
+        self._numbers[plain] = number
         self._ids.add(made)
         return made
 
@@ -176,12 +206,10 @@ class _Transcript:
         if item.call_id not in self._callers:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
             raise InvalidRequest(message, param=path, code="invalid_value")
-        speech, call_id = self._callers[item.call_id]
+        callers = self._callers[item.call_id]
         blocks = blocks_of(item.output, f"{path}.output", self._notes)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
-        result: JsonObject = {"type": "tool_result", "tool_use_id": call_id, **hoisted(blocks)}
-        if blocks:
-            result["content"] = item.output if isinstance(item.output, str) else blocks
-        speech.outputs[call_id] = result
+        if not callers.speech.answer(callers.next(), blocks):
+            self._notes.add("several outputs of one call are sent as one")
 
     def _speech(self, role: Literal["user", "assistant", "system"]) -> _Speech:
         """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
@@ -200,8 +228,9 @@ class _Transcript:
             result = speech.outputs.get(block["id"])
             if result is None:
                 self._notes.add("calls without an output are sent with one that says so")
-                result = {"type": "tool_result", "tool_use_id": block["id"], "content": NO_OUTPUT}
-            results.append(result)
+                missing = [text_block(NO_OUTPUT)]
+                result = {"type": "tool_result", "tool_use_id": block["id"], "content": missing}
+            results.append(_plain(result))
         return results
 
     def _say_late(self, messages: list[JsonObject], blocks: list[JsonObject], *, heeded: bool) -> None:
@@ -227,6 +256,14 @@ class _Transcript:
         if messages[-1]["role"] == "assistant":
             self._notes.add("the model is asked to go on from its own last message")
             messages.append({"role": "user", "content": [text_block(_GO_ON)]})
+
+
+def _plain(result: JsonObject) -> JsonObject:
+    """An output that is one text is sent as that."""
+    content = result.get("content", ())
+    if len(content) == 1 and content[0]["type"] == "text":
+        return {**result, "content": content[0]["text"]}
+    return result
 
 
 def _join(messages: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:

@@ -94,7 +94,7 @@ def _converse(draft: _Draft) -> tuple[Thinking, Conversation]:
     """The conversation, and whether the model may think in it."""
     traits, origin = draft.traits, origin_of(draft.endpoint)
     forced = draft.must_call and traits.forced
-    thinking = plan_thinking(draft.params, traits, draft.max_tokens, draft.notes, forced=forced)
+    thinking = plan_thinking(draft.turn, traits, draft.max_tokens, draft.notes, forced=forced)
     notes = Notes(draft.notes)
     on = thinking.mode == "on"
     conversation = read_conversation(draft.turn, traits, origin, notes, thinking=on)

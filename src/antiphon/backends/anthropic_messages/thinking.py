@@ -14,6 +14,8 @@ from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Endpoint
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort
+from antiphon.protocol.requests import Thinking as Asked
+from antiphon.turn.context import TurnRequest
 from antiphon.turn.thoughts import Mark, Thought
 
 BUDGETS: dict[Effort, int] = {
@@ -25,6 +27,8 @@ BUDGETS: dict[Effort, int] = {
     "max": 32_768,
 }
 """Tokens to think with, for models that want a number. At most three quarters of the whole answer's bound."""
+_USUAL: Effort = "high"
+"""The effort of a model that is told to think and not how hard."""
 _LEAST = 1024
 """Fewer the API does not take."""
 STALE_THOUGHTS_BETA = "thinking-binding-controls-2026-08-01"
@@ -49,30 +53,54 @@ def wants_summary(params: CreateBody) -> bool:
 
 
 def plan_thinking(
-    params: CreateBody, traits: Traits, max_tokens: int, notes: Notes, *, forced: bool
+    turn: TurnRequest, traits: Traits, max_tokens: int, notes: Notes, *, forced: bool
 ) -> Thinking:
     """What to say to this model. `forced`: it must call a tool."""
+    params, asked = turn.params, turn.thinking
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
-        if wanted not in (None, "none"):
+        if asked is not None or wanted not in (None, "none"):
             notes.add("'reasoning.effort' is not sent: this model does not think")
         return _SILENCE
     if wanted == "none":
         return _off(traits, notes)
-    if wanted is None:
+    if wanted is None and asked is None:
         return _unasked(params, traits, notes)
     if traits.thinking == "adaptive":
-        return Thinking("on", _adaptive(traits), _level(wanted, traits, notes))
+        return Thinking("on", _adaptive(traits), _freely(wanted, asked, traits, notes))
     if forced:
         notes.add("thinking is off in this turn: with it, this model cannot be made to call a tool")
         return _SILENCE
-    budget = min(BUDGETS[wanted], max_tokens - max_tokens // 4)
+    budget = _budget(BUDGETS[wanted or _USUAL], asked and asked.budget, max_tokens, notes)
     if budget < _LEAST:
         notes.add(
             f"thinking is off in this turn: 'max_output_tokens' leaves no room for {_LEAST} tokens of it"
         )
         return _SILENCE
-    return Thinking("on", {"type": "enabled", "budget_tokens": budget}, _level(wanted, traits, notes))
+    effort = None if wanted is None else _level(wanted, traits, notes)
+    return Thinking("on", {"type": "enabled", "budget_tokens": budget}, effort)
+
+
+def _freely(wanted: Effort | None, asked: Asked | None, traits: Traits, notes: Notes) -> Effort | None:
+    """The effort for a model that decides by itself how many tokens that means."""
+    if wanted is None:
+        return None
+    effort = _level(wanted, traits, notes)
+    if asked is not None and asked.budget is not None:
+        notes.add(
+            f"a thinking budget of {asked.budget} tokens is sent as effort '{effort}': this model takes none"
+        )
+    return effort
+
+
+def _budget(meant: int, given: int | None, max_tokens: int, notes: Notes) -> int:
+    """Tokens to think with: what the caller says, if the API takes it; else as many as fit."""
+    if given is not None and _LEAST <= given < max_tokens:
+        return given
+    budget = min(meant if given is None else max(given, _LEAST), max_tokens - max_tokens // 4)
+    if given is not None and budget >= _LEAST:
+        notes.add(f"a thinking budget of {given} tokens is sent as {budget}")
+    return budget
 
 
 def _off(traits: Traits, notes: Notes) -> Thinking:

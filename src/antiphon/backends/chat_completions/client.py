@@ -52,7 +52,7 @@ class ChatCompletionsBackend:
         """Functions only."""
         return FUNCTIONS
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """As the row of the endpoint has it."""
         return chat_features(self._endpoint.quirks)
 

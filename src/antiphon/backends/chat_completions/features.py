@@ -4,7 +4,12 @@ from antiphon.backends.features import NATIVE, Feature, Features, Support
 from antiphon.backends.registry import Quirks
 
 _TOLD = Support("emulated", "the model is told the grammar; its input is checked, and asked for again")
+_HELD_WHEN_ASKED_AGAIN = Support(
+    "emulated", "its input is checked, and if it is asked for again, the server holds it to the grammar"
+)
+_READ = Support("emulated", "described in the prompt, and read there")
 _PROMPT = "it is asked for in the prompt, checked, and asked for again if need be"
+_DATA_ONLY = Support("native", "as data: URLs only")
 _AS_FUNCTION = Support("emulated", "shown to the model as functions with one text parameter")
 
 
@@ -16,12 +21,14 @@ def chat_features(quirks: Quirks) -> Features:
     features: dict[Feature, Support] = {
         "streaming": NATIVE,
         "usage": NATIVE,
-        "function_tools": NATIVE if shown else Support("emulated", "described in the prompt, and read there"),
+        "function_tools": NATIVE if shown else _READ,
         "custom_tools": _AS_FUNCTION,
-        "grammars": NATIVE if quirks.grammars else _TOLD,
-        "parallel_tool_calls": _native(
-            quirks.parallel_tool_calls and shown, "the server does not take the parameter"
-        ),
+        "grammars": _HELD_WHEN_ASKED_AGAIN if quirks.grammars else _TOLD,
+        "constrained_text": _native(bool(quirks.grammars), "the server takes no grammars"),
+        "parallel_tool_calls": NATIVE if shown else _READ,
+        "single_tool_calls": _native(quirks.parallel_tool_calls, "the server does not take the parameter")
+        if shown
+        else Support("emulated", "it is asked for in the prompt"),
         "tool_choice_required": asked if choice == "asked" else NATIVE,
         "tool_choice_named": NATIVE
         if choice == "named"
@@ -33,7 +40,9 @@ def chat_features(quirks: Quirks) -> Features:
         "reasoning": NATIVE,
         "reasoning_effort": _native(bool(quirks.efforts), "the server does not take it"),
         "reasoning_replay": _native(quirks.replay_reasoning is not None, "the server does not take it back"),
-        "images": _native(quirks.images is not None, "the server does not take images"),
+        "images": _DATA_ONLY
+        if quirks.images == "data"
+        else _native(quirks.images is not None, "the server does not take images"),
         "files": _native(quirks.files is not None, "the server does not take files"),
         "audio": _native(quirks.audio, "the server does not take sound"),
         "logprobs": _native(quirks.logprobs, "the server does not send them"),

@@ -56,7 +56,7 @@ class CodexBackend:
         """Functions only: they become its dynamic tools."""
         return FUNCTIONS
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """What codex passes on to its own model."""
         return FEATURES
 

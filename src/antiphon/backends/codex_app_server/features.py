@@ -2,7 +2,6 @@
 
 from antiphon.backends.features import NATIVE, Features, Support
 
-_TOLD = Support("emulated", "the model is told the grammar, its input is checked, and asked for again")
 _ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
 _NO_FIELD = Support("unsupported", "codex has no field for it")
 
@@ -14,7 +13,9 @@ FEATURES: Features = {
     "grammars": Support(
         "emulated", "the model is told the grammar; its input is checked, and asked for again"
     ),
+    "constrained_text": _NO_FIELD,
     "parallel_tool_calls": NATIVE,
+    "single_tool_calls": Support("unsupported", "codex has no field that forbids several calls at once"),
     "tool_choice_required": _ASKED,
     "tool_choice_named": _ASKED,
     "structured_output": NATIVE,

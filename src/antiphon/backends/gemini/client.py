@@ -18,6 +18,7 @@ from antiphon.backends.exchange import Chance, Exchange, fetch
 from antiphon.backends.features import Features
 from antiphon.backends.gemini.errors import refusal
 from antiphon.backends.gemini.features import gemini_features
+from antiphon.backends.gemini.models import traits_of
 from antiphon.backends.gemini.request import build_payload
 from antiphon.backends.gemini.stream import AnswerReader
 from antiphon.backends.gemini.wire import DECODE_ERRORS, ModelWire, decode_models
@@ -63,9 +64,9 @@ class GeminiBackend:
         """As the row has it: functions only."""
         return self._endpoint.natives
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """The same for every endpoint: in what they differ is a matter of their models."""
-        return gemini_features()
+        return gemini_features(traits_of(model))
 
     def prepare(self, turn: TurnRequest) -> StreamedTurn:
         """Translate a turn for this endpoint."""

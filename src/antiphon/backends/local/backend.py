@@ -81,7 +81,7 @@ class LocalBackend:
         """Functions only."""
         return FUNCTIONS
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """What the engine can hold the model to, and what the model knows."""
         return FEATURES
 

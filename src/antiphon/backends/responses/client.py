@@ -55,7 +55,7 @@ class ResponsesBackend:
         """As the row has it."""
         return self._endpoint.natives
 
-    def features(self) -> Features:
+    def features(self, model: str) -> Features:
         """As the row of the endpoint has it."""
         return response_features(self._endpoint)
 

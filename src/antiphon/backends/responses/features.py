@@ -19,7 +19,9 @@ def response_features(endpoint: Endpoint) -> Features:
         "grammars": NATIVE
         if custom
         else Support("emulated", "the model is told the grammar; its input is checked, and asked for again"),
+        "constrained_text": Support("unsupported", "the dialect has no field for it"),
         "parallel_tool_calls": NATIVE,
+        "single_tool_calls": NATIVE,
         "tool_choice_required": NATIVE,
         "tool_choice_named": NATIVE
         if quirks.tool_choice == "named"

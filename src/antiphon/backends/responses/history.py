@@ -62,7 +62,10 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, notes: No
             what = "files" if kind == "input_file" else "sound"
             message = f"This model's server does not take {what}. Send text instead."
             raise Unsupported(message, param=f"{path}[{position}]", code="unsupported_content")
-        if kind and not quirks.prompt_cache and part.pop("prompt_cache_breakpoint", None):
+        if kind == "input_file" and "file_data" in part:
+            part.setdefault("filename", "file.pdf")  # the real API insists on it
+        marked = quirks.prompt_cache and kind != "output_text"  # the API takes none on the model's own words
+        if kind and not marked and part.pop("prompt_cache_breakpoint", None):
             notes.add("breakpoints of the prompt cache are not sent: this model's server may not know them")
 
 

@@ -1,6 +1,7 @@
 """Conversations: made, changed, listed, spoken in, deleted."""
 
 from antiphon.conformance.checking import check
+from antiphon.conformance.checks.state import QUESTION, REMEMBER, expect_remembered
 from antiphon.conformance.members import list_at, member, text_at
 from antiphon.conformance.probe import Probe, expect_error
 from antiphon.conformance.verdict import expect
@@ -78,14 +79,15 @@ async def items(probe: Probe) -> None:
     "conversations.respond", "A response is made in a conversation and appended", rule="conversations-respond"
 )
 async def respond(probe: Probe) -> None:
-    """Its input and its output."""
-    conversation = await made(probe)
-    response = await probe.create(input="Say hello.", conversation=conversation.get("id"))
+    """Its input and its output; and what was said there before reaches the model."""
+    conversation = await made(probe, items=[{"type": "message", "role": "user", "content": REMEMBER}])
+    response = await probe.create(input=QUESTION, conversation=conversation.get("id"))
     found = member(response, "conversation.id")
     expect(found == conversation.get("id"), f"the response names the conversation {found!r}")
-    types = [text_at(item, "role") for item in await items_in(probe, conversation, "?order=asc")]
-    expect(types[:1] == ["user"], f"its items are of {types!r}: the input is not the first")
-    expect("assistant" in types, f"its items are of {types!r}: the output is missing")
+    roles = [text_at(item, "role") for item in await items_in(probe, conversation, "?order=asc")]
+    expect(roles[:2] == ["user", "user"], f"its items are of {roles!r}: the input is not the second")
+    expect("assistant" in roles, f"its items are of {roles!r}: the output is missing")
+    await expect_remembered(probe, response, QUESTION)
 
 
 @check("conversations.exclusive", "Not with previous_response_id", rule="conversations-exclusive")

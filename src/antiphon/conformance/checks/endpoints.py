@@ -2,8 +2,8 @@
 
 from antiphon.conformance.checking import check
 from antiphon.conformance.members import list_at, number_at, text_at
-from antiphon.conformance.probe import Probe, expect_error
-from antiphon.conformance.verdict import Skipped, expect
+from antiphon.conformance.probe import ABSENT, REFUSED, Probe, expect_error, expect_offered
+from antiphon.conformance.verdict import expect, provoked
 from antiphon.protocol.content import JsonObject
 
 COUNT = "POST /responses/input_tokens"
@@ -14,7 +14,10 @@ async def models(probe: Probe) -> None:
     """Each with its id."""
     answer = await probe.optional("GET /models", "GET", "models")
     expect(answer.json.get("object") == "list", f"`object` is {answer.json.get('object')!r}, not 'list'")
-    for model in list_at(answer.json, "data"):
+    expect(isinstance(answer.json.get("data"), list), "there is no list `data`")
+    listed = list_at(answer.json, "data")
+    provoked(listed, "the list is empty")
+    for model in listed:
         expect(text_at(model, "id"), "a model has no id")
         expect(model.get("object") == "model", f"`object` of a model is {model.get('object')!r}")
 
@@ -75,8 +78,7 @@ async def _compacted(probe: Probe) -> JsonObject:
         {"role": "user", "content": "Good."},
     ]
     answer = await probe.send("POST", "responses/compact", {"model": probe.target.model, "input": items})
-    if 400 <= answer.status < 500 or answer.status == 501:
-        raise Skipped(f"not offered: POST /responses/compact is answered with status {answer.status}")
+    expect_offered(answer, "POST /responses/compact", REFUSED | ABSENT)
     expect(answer.status == 200, f"the status is {answer.status}")
     return answer.json
 

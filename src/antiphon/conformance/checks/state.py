@@ -1,7 +1,6 @@
 """State: what is kept, continued, listed, referred to and deleted; and what is not kept."""
 
 from antiphon.conformance.checking import check
-from antiphon.conformance.checks.streams import last_response
 from antiphon.conformance.members import list_at, number_at, text_at
 from antiphon.conformance.probe import Probe, expect_error, items_of, output_text
 from antiphon.conformance.target import Answer
@@ -9,12 +8,28 @@ from antiphon.conformance.verdict import Failed, Skipped, expect
 from antiphon.protocol.content import JsonObject
 
 WORD = "heliotrope"
+WHICH = "Which word did you say? Answer with that word alone."
+REMEMBER = f"Remember this word: {WORD}. Answer with OK."
 QUESTION = "Which word did I ask you to remember? Answer with that word alone."
+
+
+async def expect_remembered(probe: Probe, response: JsonObject, alone: object) -> None:
+    """The response has the word; else its input has more tokens than the input without a history, `alone`."""
+    if WORD in output_text(response).lower():
+        return
+    other = await probe.create(input=alone)
+    tokens = [number_at(one, "usage.input_tokens") for one in (response, other)]
+    if tokens[0] is None or tokens[1] is None or 0 in tokens:
+        raise Skipped("not provoked: the model did not say the word, and no tokens were counted")
+    if tokens[0] <= tokens[1]:
+        raise Failed(
+            f"the history did not reach the model: {tokens[0]} tokens of input, {tokens[1]} without it"
+        )
 
 
 async def kept(probe: Probe, **parameters: object) -> JsonObject:
     """A response that is stored, or the check is skipped."""
-    response = await probe.create(**{"input": f"Remember this word: {WORD}. Answer with OK.", **parameters})
+    response = await probe.create(**{"input": REMEMBER, **parameters})
     if response.get("store") is False:
         raise Skipped("not offered: the server says `store: false`")
     return response
@@ -38,17 +53,7 @@ async def retrieve(probe: Probe) -> None:
 async def continues(probe: Probe) -> None:
     """The model says what it was told before; else the tokens of the input say that it could have."""
     first = await kept(probe)
-    second = await continued(probe, first.get("id"))
-    if WORD in output_text(second).lower():
-        return
-    alone = await probe.create(input=QUESTION)
-    tokens = [number_at(response, "usage.input_tokens") for response in (second, alone)]
-    if tokens[0] is None or tokens[1] is None or 0 in tokens:
-        raise Skipped("not provoked: the model did not say the word, and no tokens were counted")
-    if tokens[0] <= tokens[1]:
-        raise Failed(
-            f"the history did not reach the model: {tokens[0]} tokens of input, {tokens[1]} without it"
-        )
+    await expect_remembered(probe, await continued(probe, first.get("id")), QUESTION)
 
 
 @check("state.echo", "previous_response_id is echoed", rule="state-previous-echo")
@@ -98,17 +103,15 @@ async def not_continued(probe: Probe) -> None:
 
 @check("state.item_reference", "An item can be referred to by its id", rule="state-item-reference")
 async def item_reference(probe: Probe) -> None:
-    """Some clients send nothing else of earlier turns."""
-    told = last_response(await probe.stream("text"))
-    if told.get("store") is False:
-        raise Skipped("not offered: the server says `store: false`")
+    """Some clients send nothing else of earlier turns. The model gets what it refers to."""
+    told = await kept(probe, input=f"Say this word, and nothing else: {WORD}.")
     message = next(iter(items_of(told, "message")), None)
     if message is None:
         raise Skipped("not provoked: there is no message to refer to")
     reference = {"type": "item_reference", "id": message.get("id")}
-    items = [{"role": "user", "content": "Hello"}, reference, {"role": "user", "content": "And again?"}]
-    answer = await probe.ask(input=items)
-    expect(answer.status == 200, f"the status is {answer.status}")
+    hello, question = ({"role": "user", "content": text} for text in ("Hello.", WHICH))
+    response = await probe.create(input=[hello, reference, question])
+    await expect_remembered(probe, response, [hello, question])
 
 
 @check("state.unknown_reference", "A reference to nothing is refused", rule="state-unknown-reference")

@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from antiphon.conformance.checking import check
 from antiphon.conformance.checks.streams import last_response
-from antiphon.conformance.probe import Probe, expect_error, output_text
+from antiphon.conformance.probe import Probe, expect_error, expect_offered, output_text
 from antiphon.conformance.scenarios import PERSON_FORMAT, SCENARIOS
 from antiphon.conformance.verdict import Failed, Skipped, expect
 from antiphon.protocol.content import JsonObject
@@ -36,8 +36,7 @@ async def streamed(probe: Probe) -> None:
 async def whole(probe: Probe) -> None:
     """And the format is echoed."""
     answer = await probe.ask(**SCENARIOS["structured"].body)
-    if 400 <= answer.status < 500:
-        raise Skipped(f"not offered: a JSON schema is refused with status {answer.status}")
+    expect_offered(answer, "a JSON schema")
     expect(answer.status == 200, f"the status is {answer.status}")
     _expect_person(answer.json)
 
@@ -48,8 +47,7 @@ async def some_object(probe: Probe) -> None:
     answer = await probe.ask(
         input="Give me a JSON object with the name of one city.", text={"format": {"type": "json_object"}}
     )
-    if 400 <= answer.status < 500:
-        raise Skipped(f"not offered: json_object is refused with status {answer.status}")
+    expect_offered(answer, "json_object")
     expect(answer.status == 200, f"the status is {answer.status}")
     if answer.json.get("status") == "incomplete":
         raise Skipped("not provoked: the answer was cut off")

@@ -1,6 +1,7 @@
 """WebSocket: turns one after another on a connection that remembers, or a refusal that clients understand."""
 
 from antiphon.conformance.checking import check
+from antiphon.conformance.checks.state import QUESTION, REMEMBER, expect_remembered
 from antiphon.conformance.checks.streams import expect_none
 from antiphon.conformance.members import list_at, object_at, text_at
 from antiphon.conformance.order import kind_of
@@ -40,11 +41,12 @@ async def stream_flag(probe: Probe) -> None:
 
 @check("websocket.sequential", "Turns go one after another on one connection", rule="websocket-sequential")
 async def sequential(probe: Probe) -> None:
-    """Each has its own numbers and its own id."""
+    """Each has its own numbers and its own id, and the second knows of the first."""
     async with connected(probe) as socket:
-        first = _whole(await socket.turn(input="Say hello."))
-        second = _whole(await socket.turn(input="Say it again.", previous_response_id=first.get("id")))
+        first = _whole(await socket.turn(input=REMEMBER))
+        second = _whole(await socket.turn(input=QUESTION, previous_response_id=first.get("id")))
         expect(first.get("id") != second.get("id"), "both turns have the same id")
+    await expect_remembered(probe, second, QUESTION)
 
 
 @check("websocket.not_stored", "store false: the connection remembers", rule="websocket-store-false")
@@ -60,11 +62,12 @@ async def not_stored(probe: Probe) -> None:
 
 @check("websocket.warm_up", "generate false: a response without a model", rule="websocket-generate-false")
 async def warm_up(probe: Probe) -> None:
-    """Which the next turn continues."""
+    """Which the next turn continues, with all that it was told."""
     async with connected(probe) as socket:
-        first = _whole(await socket.turn(input="Say hello.", store=False, generate=False))
+        first = _whole(await socket.turn(input=REMEMBER, store=False, generate=False))
         expect(not list_at(first, "output"), "it has output")
-        _whole(await socket.turn(input="Now.", store=False, previous_response_id=first.get("id")))
+        second = await socket.turn(input=QUESTION, store=False, previous_response_id=first.get("id"))
+    await expect_remembered(probe, _whole(second), QUESTION)
 
 
 @check(

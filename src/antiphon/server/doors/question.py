@@ -15,10 +15,11 @@ _ITEM = re.compile(r"input\[(\d+)\](?:\.(?:content|output)\[(\d+)\])?([A-Za-z_.]
 
 
 class Place(NamedTuple):
-    """Where an item stood in the body. `first`: which part of the content there was the item's first."""
+    """Where an item stood in the body. `blocks`: for each part of the item the index of the block there that
+    it was made of; none: they are in order."""
 
     path: str
-    first: int = 0
+    blocks: tuple[int, ...] = ()
 
 
 class Names(Struct, frozen=True):
@@ -26,6 +27,12 @@ class Names(Struct, frozen=True):
 
     params: Mapping[str, str]
     members: Mapping[str, str]
+
+    def told(self, note: str) -> str:
+        """A note of the engine, with the door's own names of what it speaks of."""
+        for name, own in self.params.items():
+            note = note.replace(f"'{name}'", f"'{own}'")
+        return note
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -53,9 +60,13 @@ class Question(Struct, frozen=True, kw_only=True):
         index = int(found[1])
         if index >= len(self.places):
             return param
-        path, first = self.places[index]
-        part = "" if found[2] is None else f".content[{first + int(found[2])}]"
+        path, blocks = self.places[index]
+        part = "" if found[2] is None else f".content[{_block(int(found[2]), blocks)}]"
         return path + part + self.names.members.get(found[3], found[3])
+
+
+def _block(part: int, blocks: tuple[int, ...]) -> int:
+    return blocks[part] if part < len(blocks) else part
 
 
 class Teller(Protocol):
@@ -71,6 +82,10 @@ class Teller(Protocol):
 
     def stopped(self, stop: str) -> None:
         """The next events are the last ones, because this sequence was found."""
+        ...
+
+    def failed(self, status: int, request_id: str) -> None:
+        """The next error stands for this status."""
         ...
 
 

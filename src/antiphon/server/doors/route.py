@@ -55,8 +55,6 @@ class DoorRoute:
             payload = teller.whole(response, stopping.found)
             await exchange.send_json(payload, headers=exchange.errors.headers(exchange.request_id))
         except ClientGone:
-            if asked is not None:
-                await asked.run.abandon()
             raise
         except Exception as error:
             if asked is None:
@@ -64,7 +62,6 @@ class DoorRoute:
             if exchange.started:
                 await self._abort(exchange, asked, error)
                 return
-            await asked.run.abandon()
             if isinstance(error, AntiphonError):
                 asked.question.blame(error)
             raise
@@ -83,6 +80,8 @@ class DoorRoute:
                     await exchange.start_stream(exchange.errors.headers(exchange.request_id))
                 if stopping.found is not None:
                     teller.stopped(stopping.found)
+                elif stopping.failure is not None:
+                    teller.failed(stopping.failure.status, exchange.request_id)
                 if stopping.ended:
                     await exchange.end_stream(teller.render(events))
                 elif payload := teller.render(events):
@@ -93,6 +92,7 @@ class DoorRoute:
         if not isinstance(error, AntiphonError):
             logger.error("request %s broke", exchange.request_id, exc_info=error)
             error = AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")
+        asked.teller.failed(error.status, exchange.request_id)
         await exchange.end_stream(asked.teller.render(await asked.run.abort(error)))
 
 

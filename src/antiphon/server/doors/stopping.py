@@ -4,18 +4,44 @@ The engine has no such parameter, so the door cuts: it works for every model, an
 A stream is ended at once, so that nothing is generated for nobody; what it has cost by then is not known.
 """
 
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.protocol.content import Logprob, OutputText
-from antiphon.protocol.events import Event, Keepalive, OutputTextDelta, ResponseCompleted, TerminalEvent
+from antiphon.protocol.events import (
+    Event,
+    Keepalive,
+    OutputTextAnnotationAdded,
+    OutputTextDelta,
+    ResponseCompleted,
+    TerminalEvent,
+)
 from antiphon.protocol.items import Message, OutputItem
 from antiphon.protocol.response import Response
 from antiphon.service.create import Run
+
+MAX_LENGTH = 512
+"""Characters of a sequence: every piece of an answer is compared with them."""
+_AMID = (Keepalive, OutputTextAnnotationAdded)
+"""What may come between two pieces of one text."""
+
+
+def read_stops(given: Sequence[str], param: str, most: int) -> tuple[str, ...]:
+    """The sequences of a request; `most` of them are taken."""
+    if len(given) > most:
+        message = f"'{param}' holds {len(given)} sequences; at most {most} are taken."
+        raise InvalidRequest(message, param=param, code="array_above_max_length")
+    if "" in given:
+        raise InvalidRequest("A stop sequence must not be empty.", param=param, code="invalid_value")
+    if max(map(len, given), default=0) > MAX_LENGTH:
+        message = f"A stop sequence has at most {MAX_LENGTH} characters."
+        raise InvalidRequest(message, param=param, code="string_above_max_length")
+    return tuple(given)
 
 
 class Stopping:
@@ -31,6 +57,11 @@ class Stopping:
     def ended(self) -> bool:
         """Whether the last event was given."""
         return self._run.ended
+
+    @property
+    def failure(self) -> AntiphonError | None:
+        """What broke the run, if anything did."""
+        return self._run.failure
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
         """Batches of events; text that may be the beginning of a stop sequence waits for what follows."""
@@ -86,7 +117,7 @@ class _Watch:
     """Looks for the sequences in one text part after another."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = stops
+        self._stops = sorted(set(stops))
         self._longest = max(map(len, stops), default=0)
         self._last: OutputTextDelta | None = None
         self._held = ""
@@ -105,7 +136,7 @@ class _Watch:
                 if self.cut is not None:
                     break
             else:
-                if not isinstance(event, Keepalive):
+                if not isinstance(event, _AMID):
                     self._flush(told)
                 told.append(event)
         return told
@@ -130,7 +161,9 @@ class _Watch:
     def _beginning(self, text: str) -> int:
         """How much of the end of a text may be the beginning of a stop sequence."""
         for size in range(min(self._longest - 1, len(text)), 0, -1):
-            if any(stop.startswith(text[-size:]) for stop in self._stops):
+            end = text[-size:]
+            place = bisect_left(self._stops, end)  # where those that begin so stand, if there are any
+            if place < len(self._stops) and self._stops[place].startswith(end):
                 return size
         return 0
 

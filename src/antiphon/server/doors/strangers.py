@@ -18,9 +18,25 @@ RESPONSES_ONLY = (
     "background",
     "truncation",
     "include",
+    "text",
+    "prompt",
 )
-MESSAGES_ONLY = ("system", "stop_sequences", "anthropic_version", "output_config", "mcp_servers")
+MESSAGES_ONLY = (
+    "system",
+    "stop_sequences",
+    "anthropic_version",
+    "output_config",
+    "output_format",
+    "mcp_servers",
+    "container",
+)
 CHAT_ONLY = (
+    "modalities",
+    "audio",
+    "prediction",
+    "verbosity",
+    "web_search_options",
+    "top_logprobs",
     "max_completion_tokens",
     "response_format",
     "functions",

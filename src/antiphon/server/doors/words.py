@@ -13,6 +13,7 @@ from antiphon.protocol.items import (
     Reasoning,
 )
 from antiphon.protocol.response import Response
+from antiphon.server.doors.question import Names
 
 GAP = "\n\n"
 """What stands between two messages, or two parts of reasoning, where a door has one text for all."""
@@ -41,9 +42,10 @@ def thought_text(item: Reasoning) -> str:
     return GAP.join([part.text for part in item.summary] + [part.text for part in raw])
 
 
-def downgrades(response: Response, notes: Sequence[str]) -> list[str] | UnsetType:
+def downgrades(response: Response, notes: Sequence[str], names: Names) -> list[str] | UnsetType:
     """All that was emulated or left out: by the door, by the engine, and of the answer."""
-    known = [] if isinstance(response.downgrades, UnsetType) else response.downgrades
+    engine = () if isinstance(response.downgrades, UnsetType) else response.downgrades
+    known = [names.told(note) for note in engine]
     return [*notes, *known, *_untold(response.output)] or UNSET
 
 

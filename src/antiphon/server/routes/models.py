@@ -52,7 +52,16 @@ class ModelsRoutes:
         first = exchange.query().text("model") or ""
         body = encode_catalogue(await catalogue(self._router, first))
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        await exchange.send_json(body, headers=((b"etag", etag.encode()),))
+        headers = ((b"etag", etag.encode()),)
+        if _matches(exchange.head.if_none_match, etag):
+            return await exchange.send_json(b"", 304, headers)
+        await exchange.send_json(body, headers=headers)
+
+
+def _matches(known: bytes, etag: str) -> bool:
+    """Whether the client has it already: `If-None-Match` is a list of tags, weak ones too, or `*`."""
+    tags = [tag.strip().removeprefix("W/") for tag in known.decode("latin-1").split(",")]
+    return etag in tags or "*" in tags
 
 
 def _to_wire(model: ModelInfo) -> dict[str, object]:

@@ -11,6 +11,7 @@ from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reaso
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
 from antiphon.protocol.shape import finish_reason
+from antiphon.server.doors.chat_completions.request import NAMES
 from antiphon.server.doors.words import GAP, downgrades, message_text, refusal_text, thought_text
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
@@ -74,7 +75,7 @@ def chat_completion(response: Response, *, legacy: bool, notes: Sequence[str]) -
             ],
             usage=chat_usage(response.usage),
             service_tier=response.service_tier,
-            downgrades=downgrades(response, chat_notes(response, notes, legacy=legacy)),
+            downgrades=downgrades(response, chat_notes(response, notes, legacy=legacy), NAMES),
         )
     )
 

@@ -19,6 +19,7 @@ from antiphon.server.doors.chat_completions.messages import read_messages
 from antiphon.server.doors.chat_completions.tools import read_choice, read_tools
 from antiphon.server.doors.chat_completions.wire import ChatBody
 from antiphon.server.doors.question import Names, Question
+from antiphon.server.doors.stopping import read_stops
 from antiphon.server.doors.strangers import (
     CHAT,
     MESSAGES,
@@ -31,7 +32,8 @@ from antiphon.server.doors.strangers import (
 
 _KNOWN = frozenset(ChatBody.__struct_fields__)
 _STRANGERS = {RESPONSES: RESPONSES_ONLY, MESSAGES: MESSAGES_ONLY}
-_NAMES = Names(
+_MAX_STOPS = 4
+NAMES = Names(
     params={
         "input": "messages",
         "max_output_tokens": "max_completion_tokens",
@@ -70,7 +72,7 @@ def read_chat(raw: bytes) -> tuple[Question, ChatBody]:
             tools=tools,
             tool_choice=choice,
         ),
-        names=_NAMES,
+        names=NAMES,
         streamed=body.stream is True,
         places=conversation.places,
         notes=(*conversation.notes, *notes),
@@ -109,10 +111,7 @@ def _left_out(body: ChatBody) -> list[str]:
 
 
 def _stops(body: ChatBody) -> tuple[str, ...]:
-    stops = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
-    if "" in stops:
-        raise InvalidRequest("A stop sequence must not be empty.", param="stop", code="invalid_value")
-    return stops
+    return read_stops((body.stop,) if isinstance(body.stop, str) else body.stop or (), "stop", _MAX_STOPS)
 
 
 def _params(body: ChatBody) -> CreateBody:

@@ -38,7 +38,7 @@ from antiphon.server.doors.chat_completions.answer import (
     chat_usage,
     completion_id,
 )
-from antiphon.server.doors.chat_completions.request import read_chat
+from antiphon.server.doors.chat_completions.request import NAMES, read_chat
 from antiphon.server.doors.question import Question, Teller
 from antiphon.server.doors.words import GAP, downgrades
 
@@ -74,6 +74,9 @@ class ChatTeller:
 
     def stopped(self, stop: str) -> None:
         """This API does not tell which sequence it was."""
+
+    def failed(self, status: int, request_id: str) -> None:
+        """The error object has no member for either."""
 
     def render(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events, ready for one write."""
@@ -171,7 +174,7 @@ class ChatTeller:
         reason = chat_finish(response, legacy=legacy)
         choice: JsonObject = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
         members = b',"usage":null' if self._wants_usage else b""
-        notes = downgrades(response, chat_notes(response, self._notes, legacy=legacy))
+        notes = downgrades(response, chat_notes(response, self._notes, legacy=legacy), NAMES)
         if notes:
             members += b',"downgrades":' + _encode(notes)
         last = b"%b%b]%b}\n\n" % (self._head, _encode(choice), members)

@@ -157,7 +157,7 @@ class ChatBody(Struct, frozen=True, kw_only=True):
     safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
     seed: int | None = None
     service_tier: ServiceTier | None = None
-    stop: str | Annotated[list[str], Meta(max_length=4)] | None = None
+    stop: str | list[str] | None = None
     store: bool | None = None
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None

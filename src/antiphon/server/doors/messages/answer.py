@@ -7,14 +7,16 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.protocol.content import JsonObject, OutputText, Refusal
-from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, OutputItem, Reasoning
+from antiphon.protocol.items import FunctionCall, Message, OutputItem, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
+from antiphon.server.doors.messages.request import NAMES
 from antiphon.server.doors.words import downgrades, refusal_text, thought_text
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 UNREADABLE = "INVALID_JSON"
 """The member that holds arguments which are no JSON object: Anthropic's own advice for such input."""
+_UNCITED = "citations are not told: the words that they quote, which this API wants, are not kept"
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -49,7 +51,7 @@ def whole_message(response: Response, stop: str | None, *, notes: Sequence[str],
             stop_reason=stop_reason(response, stop),
             stop_sequence=stop,
             usage=message_usage(response.usage),
-            downgrades=downgrades(response, answer_notes(response, notes)),
+            downgrades=downgrades(response, answer_notes(response, notes), NAMES),
         )
     )
 
@@ -66,7 +68,7 @@ def stop_reason(response: Response, stop: str | None) -> StopReason:
     details = response.incomplete_details
     if details is not None:
         return "refusal" if details.reason == "content_filter" else "max_tokens"
-    if any(isinstance(item, FunctionCall | CustomToolCall) for item in response.output):
+    if any(isinstance(item, FunctionCall) for item in response.output):
         return "tool_use"
     refused = any(isinstance(item, Message) and refusal_text(item) for item in response.output)
     return "refusal" if refused else "end_turn"
@@ -76,9 +78,11 @@ def message_usage(usage: EngineUsage | None) -> Usage:
     """The same numbers under the names of this API, where cached tokens are not counted as input."""
     if usage is None:
         return Usage()
-    cached = usage.input_tokens_details.cached_tokens
+    cached, written = usage.input_tokens_details.cached_tokens, usage.input_tokens_details.cache_write_tokens
+    written = 0 if isinstance(written, UnsetType) else written
     return Usage(
-        input_tokens=max(0, usage.input_tokens - cached),
+        input_tokens=max(0, usage.input_tokens - cached - written),
+        cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         output_tokens=usage.output_tokens,
     )
@@ -92,7 +96,7 @@ def answer_notes(response: Response, notes: Sequence[str]) -> Sequence[str]:
         if isinstance(item, Message) and not isinstance(item.content, str)
         for part in item.content
     )
-    return [*notes, "citations have no place in this API and are not told"] if cited else notes
+    return [*notes, _UNCITED] if cited else notes
 
 
 def _blocks(item: OutputItem, *, thoughts: bool) -> list[JsonObject]:
@@ -104,9 +108,6 @@ def _blocks(item: OutputItem, *, thoughts: bool) -> list[JsonObject]:
         case FunctionCall():
             called = _object(item.arguments)
             return [{"type": "tool_use", "id": item.call_id, "name": item.name, "input": called}]
-        case CustomToolCall():
-            given = {"input": item.input}
-            return [{"type": "tool_use", "id": item.call_id, "name": item.name, "input": given}]
         case _:
             return []
 

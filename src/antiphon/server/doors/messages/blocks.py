@@ -1,6 +1,6 @@
 """Content blocks that a caller sends, as the parts of a message or of a tool's output."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -59,6 +59,23 @@ class SearchResult(Struct, frozen=True):
     cache_control: CacheControl | None = None
 
 
+class Parts:
+    """The parts of a content, and for each of them the index of the block that it was made of."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.blocks: list[int] = []
+
+    def add(self, index: int, parts: Sequence[Part]) -> None:
+        """What a block was made into."""
+        self.parts += parts
+        self.blocks += [index] * len(parts)
+
+    def mark_last(self, marker: CacheControl | None) -> None:
+        """Let the last part carry the marker."""
+        self.parts = _marked(self.parts, marker)
+
+
 def read_parts(content: str | list[Any], path: str, notes: Notes) -> list[Part]:
     """The parts of a content that is not the model's own."""
     if isinstance(content, str):
@@ -85,6 +102,7 @@ def read_part(block: JsonObject, path: str, notes: Notes) -> list[Part]:
             return _marked(_document(document, path, notes), document.cache_control)
         case "search_result":
             found = convert(block, SearchResult, path)
+            _note_citations(found.citations, notes)
             inner = read_parts(found.content, f"{path}.content", notes)
             heading = InputText(text=f"{found.title} ({found.source})")
             return _marked([heading, *inner], found.cache_control)
@@ -114,11 +132,6 @@ def breakpoint_of(marker: CacheControl | None) -> JsonObject | UnsetType:
     return {"mode": "explicit"} if marker.ttl is None else {"mode": "explicit", "ttl": marker.ttl}
 
 
-def mark_last(parts: Iterable[Part], marker: CacheControl | None) -> list[Part]:
-    """The parts, of which the last one carries the marker."""
-    return _marked(list(parts), marker)
-
-
 def _marked(parts: list[Part], marker: CacheControl | None) -> list[Part]:
     if marker is not None and parts:
         parts[-1] = replace(parts[-1], prompt_cache_breakpoint=breakpoint_of(marker))
@@ -134,23 +147,32 @@ def _image(source: Source, path: str) -> InputImage:
 
 
 def _document(block: MediaBlock, path: str, notes: Notes) -> list[Part]:
-    if block.citations and block.citations.get("enabled"):
-        notes["citations of documents are not made here"] = None
-    heading = "\n".join(filter(None, [block.title, block.context]))
-    parts: list[Part] = [InputText(text=heading)] if heading else []
-    source, name = block.source, block.title or "document.pdf"
+    _note_citations(block.citations, notes)
+    source = block.source
     match source.type:
         case "base64":
             data = f"data:{source.media_type or 'application/pdf'};base64,{source.data}"
-            return [*parts, InputFile(file_data=data, filename=name)]
+            return [*_heading(block.context), InputFile(file_data=data, filename=block.title)]
         case "url":
-            return [*parts, InputFile(file_url=source.url, filename=name)]
+            return [*_heading(block.context), InputFile(file_url=source.url, filename=block.title)]
         case "text":
-            return [*parts, InputText(text=source.data)]
+            return [*_heading(block.title, block.context), InputText(text=source.data)]
         case "content":
-            return [*parts, *read_parts(source.content or [], f"{path}.source.content", notes)]
+            inner = read_parts(source.content or [], f"{path}.source.content", notes)
+            return [*_heading(block.title, block.context), *inner]
         case _:
             raise _no_source(source, f"{path}.source")
+
+
+def _heading(*lines: str | None) -> list[Part]:
+    """What is said of a document before it. The title of a file is the file's name."""
+    text = "\n".join(filter(None, lines))
+    return [InputText(text=text)] if text else []
+
+
+def _note_citations(wanted: JsonObject | None, notes: Notes) -> None:
+    if wanted and wanted.get("enabled"):
+        notes["citations of documents and search results are not made here"] = None
 
 
 def _no_source(source: Source, path: str) -> InvalidRequest:

@@ -3,8 +3,11 @@
 Their names and inputs are facts of that API; the descriptions are ours.
 """
 
+from msgspec import Struct
+
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.tools import FunctionTool
+from antiphon.protocol.parse import convert
+from antiphon.protocol.tools import FunctionTool, ToolName
 
 _TEXT: JsonObject = {"type": "string"}
 _WHOLE: JsonObject = {"type": "integer"}
@@ -61,7 +64,13 @@ _COMPUTER = _object(
 )
 
 
-def client_tool(kind: str, body: JsonObject) -> FunctionTool | None:
+class _Editor(Struct, frozen=True):
+    """The one tool whose name says how it works."""
+
+    name: ToolName = "str_replace_based_edit_tool"
+
+
+def client_tool(kind: str, body: JsonObject, path: str) -> FunctionTool | None:
     """The function that stands for a tool of this type; None if the client does not run it."""
     family = kind.rpartition("_")[0]
     match family:
@@ -69,7 +78,7 @@ def client_tool(kind: str, body: JsonObject) -> FunctionTool | None:
             text = "Runs a command in a shell session that stays open. `restart` begins a new session."
             return FunctionTool(name="bash", description=text, parameters=_BASH)
         case "text_editor":
-            return _editor(str(body.get("name") or "str_replace_based_edit_tool"))
+            return _editor(convert(body, _Editor, path).name)
         case "memory":
             text = "Views and edits files under /memories, which are kept between conversations."
             return FunctionTool(name="memory", description=text, parameters=_MEMORY)

@@ -1,22 +1,30 @@
 """From Anthropic's messages to items: a message may hold words, calls, their outputs and thoughts."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.content import InputText, JsonObject, MessagePart, ReasoningText, SummaryText
+from antiphon.protocol.content import (
+    InputText,
+    JsonObject,
+    MessagePart,
+    OutputText,
+    ReasoningText,
+    SummaryText,
+)
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.parse import as_object, convert
 from antiphon.server.doors.messages.blocks import (
     CacheControl,
     Notes,
+    Parts,
+    TextBlock,
     block_type,
-    mark_last,
+    breakpoint_of,
     read_part,
-    read_parts,
     read_texts,
 )
 from antiphon.server.doors.messages.wire import WireMessage
@@ -37,6 +45,7 @@ class ToolUse(Struct, frozen=True):
     id: str
     name: str
     input: JsonObject = {}
+    cache_control: CacheControl | None = None
 
 
 class ToolResult(Struct, frozen=True):
@@ -99,31 +108,46 @@ class Conversation:
         if isinstance(message.content, str):
             self._put(Message(role="user", content=message.content), Place(path))
             return
-        said: list[MessagePart] = []
-        first = 0
+        said = Parts()
         for index, value in enumerate(message.content):
             where = f"{path}.content[{index}]"
             block = as_object(value, where)
             if block_type(block, where) != "tool_result":
-                said += read_part(block, where, self.notes)
+                said.add(index, read_part(block, where, self.notes))
                 continue
-            self._said("user", said, Place(path, first))
-            said, first = [], index + 1
+            self._said(said, path)
+            said = Parts()
             self._result(convert(block, ToolResult, where), where)
-        self._said("user", said, Place(path, first))
+        self._said(said, path)
 
-    def _said(self, role: str, parts: list[MessagePart], place: Place) -> None:
-        if parts:
-            self._put(Message(role="user" if role == "user" else "assistant", content=parts), place)
+    def _said(self, said: Parts, path: str) -> None:
+        if said.parts:
+            self._put(Message(role="user", content=[*said.parts]), Place(path, tuple(said.blocks)))
 
     def _result(self, block: ToolResult, path: str) -> None:
-        parts = read_parts(_readable(block.content, self.notes), f"{path}.content", self.notes)
+        read = Parts()
         if block.is_error:
-            parts.insert(0, InputText(text=FAILED))
-        parts = mark_last(parts, block.cache_control)
+            read.add(0, [InputText(text=FAILED)])
+        self._read_result(block.content or [], f"{path}.content", read)
+        read.mark_last(block.cache_control)
+        parts = read.parts
         plain = len(parts) == 1 and isinstance(parts[0], InputText) and block.cache_control is None
         output = parts[0].text if plain and isinstance(parts[0], InputText) else parts
-        self._put(FunctionCallOutput(call_id=block.tool_use_id, output=output or ""), Place(path))
+        place = Place(path, tuple(read.blocks))
+        self._put(FunctionCallOutput(call_id=block.tool_use_id, output=output or ""), place)
+
+    def _read_result(self, content: str | list[Any], path: str, read: Parts) -> None:
+        """Without the references to tools, which only Anthropic's own tool search makes."""
+        if isinstance(content, str):
+            read.add(0, [InputText(text=content)])
+            return
+        for index, value in enumerate(content):
+            where = f"{path}[{index}]"
+            block = as_object(value, where)
+            if block_type(block, where) == "tool_reference":
+                self.notes["references to tools are left out: every tool is shown to the model"] = None
+            else:
+                read.add(index, read_part(block, where, self.notes))
 
     def _assistant(self, message: WireMessage, path: str) -> None:
         if isinstance(message.content, str):
@@ -137,10 +161,12 @@ class Conversation:
         kind = block_type(block, path)
         match kind:
             case "text":
-                texts = read_part(block, path, self.notes)
-                self._put(Message(role="assistant", content=_plain(texts)), Place(path))
+                text = convert(block, TextBlock, path)
+                self._put(Message(role="assistant", content=_own_words(text)), Place(path))
             case "tool_use":
                 call = convert(block, ToolUse, path)
+                if call.cache_control is not None:
+                    self.notes["cache markers on calls are not passed on"] = None
                 arguments = msgspec.json.encode(call.input).decode()
                 self._put(FunctionCall(call_id=call.id, name=call.name, arguments=arguments), Place(path))
             case "thinking":
@@ -178,22 +204,10 @@ def _words(texts: Sequence[InputText]) -> str | list[MessagePart]:
     return texts[0].text if len(texts) == 1 and not texts[0].prompt_cache_breakpoint else [*texts]
 
 
-def _plain(parts: Sequence[object]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, InputText))
-
-
-def _readable(content: str | list[Any] | None, notes: Notes) -> str | list[Any]:
-    """The content of a tool result without the references that only Anthropic's own tool search makes."""
-    if not isinstance(content, list):
-        return content or ""
-    kept = [block for block in content if not _is_reference(block)]
-    if len(kept) < len(content):
-        notes["references to tools are left out: every tool is shown to the model"] = None
-    return kept
-
-
-def _is_reference(block: object) -> bool:
-    return isinstance(block, dict) and cast("JsonObject", block).get("type") == "tool_reference"
+def _own_words(block: TextBlock) -> str | list[MessagePart]:
+    if block.cache_control is None:
+        return block.text
+    return [OutputText(text=block.text, prompt_cache_breakpoint=breakpoint_of(block.cache_control))]
 
 
 def _foreign_role(role: str, path: str) -> InvalidRequest:

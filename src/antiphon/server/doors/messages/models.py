@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from antiphon.backends.base import ModelInfo
-from antiphon.errors import ModelNotFound
+from antiphon.errors import InvalidRequest, ModelNotFound
 from antiphon.protocol.content import JsonObject
 from antiphon.server.exchange import Exchange
 from antiphon.server.routing import Handler
@@ -73,11 +73,17 @@ def _page(
     models: Sequence[ModelInfo], after: str | None, before: str | None, limit: int
 ) -> tuple[Sequence[ModelInfo], bool]:
     """The models after one, or before another; and whether there are more in that direction."""
+    if after is not None and before is not None:
+        message = "'after_id' and 'before_id' exclude each other. Send one of them."
+        raise InvalidRequest(message, param="after_id", code="mutually_exclusive_parameters")
     ids = [model.id for model in models]
-    if before in ids:
+    for name, given in (("after_id", after), ("before_id", before)):
+        if given is not None and given not in ids:
+            raise InvalidRequest(f"'{name}' is no model of this list.", param=name, code="invalid_value")
+    if before is not None:
         left = models[: ids.index(before)]
         return left[-limit:], len(left) > limit
-    right = models[ids.index(after) + 1 :] if after in ids else models
+    right = models if after is None else models[ids.index(after) + 1 :]
     return right[:limit], len(right) > limit
 
 

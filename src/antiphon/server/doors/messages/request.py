@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.parse import check_text, decode, missing
@@ -15,12 +16,14 @@ from antiphon.protocol.requests import (
     ServiceTier,
     TextFormat,
     TextOptions,
+    Thinking,
 )
 from antiphon.server.doors.messages.blocks import Notes
 from antiphon.server.doors.messages.conversation import Conversation, OpenEnvelope
 from antiphon.server.doors.messages.tools import read_choice, read_tools
 from antiphon.server.doors.messages.wire import CountBody, MessagesBody
 from antiphon.server.doors.question import Names, Question
+from antiphon.server.doors.stopping import read_stops
 from antiphon.server.doors.strangers import (
     CHAT,
     CHAT_ONLY,
@@ -31,9 +34,9 @@ from antiphon.server.doors.strangers import (
     unused_note,
 )
 
-_STRANGERS = {RESPONSES: RESPONSES_ONLY, CHAT: CHAT_ONLY}
+_STRANGERS = {RESPONSES: (*RESPONSES_ONLY, "reasoning"), CHAT: CHAT_ONLY}
 _KNOWN = frozenset(MessagesBody.__struct_fields__)
-_NAMES = Names(
+NAMES = Names(
     params={
         "input": "messages",
         "instructions": "system",
@@ -52,6 +55,7 @@ _NAMES = Names(
 )
 _BUDGETS: tuple[tuple[int, Effort], ...] = ((4_096, "low"), (16_384, "medium"))
 """Tokens for thinking below which an effort is meant; more is `high`."""
+_MAX_STOPS = 64
 _TIERS: Mapping[str | None, ServiceTier | None] = {"auto": "auto", "standard_only": "default", None: None}
 
 
@@ -59,13 +63,10 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[Question, Me
     """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
     given = _members(raw)
     body = decode(raw, MessagesBody)
-    if "" in (body.stop_sequences or ()):
-        message = "A stop sequence must not be empty."
-        raise InvalidRequest(message, param="stop_sequences", code="invalid_value")
+    stops = read_stops(body.stop_sequences or (), "stop_sequences", _MAX_STOPS)
     notes = _noted(body, given)
-    if body.top_k is not None:
-        notes["not used here: top_k"] = None
-    streamed, stops = body.stream is True, tuple(body.stop_sequences or ())
+    _note_contradictions(body, notes)
+    streamed = body.stream is True
     params = CreateBody(
         model=body.model,
         max_output_tokens=body.max_tokens,
@@ -79,7 +80,9 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[Question, Me
         top_p=body.top_p,
         user=body.metadata.user_id if body.metadata else None,
     )
-    return _question(body, params, notes, open_envelope, streamed=streamed, stops=stops), body
+    question = _question(body, params, notes, open_envelope, streamed=streamed, stops=stops)
+    request = replace(question.request, thinking=_thinking(body))
+    return replace(question, request=request), body
 
 
 def read_count(raw: bytes, open_envelope: OpenEnvelope) -> Question:
@@ -122,7 +125,7 @@ def _question(
     )
     return Question(
         request=request,
-        names=_NAMES,
+        names=NAMES,
         streamed=streamed,
         places=tuple(conversation.places),
         notes=tuple(notes),
@@ -146,6 +149,17 @@ def _noted(body: CountBody, given: dict[str, msgspec.Raw]) -> Notes:
     return notes
 
 
+def _note_contradictions(body: MessagesBody, notes: Notes) -> None:
+    """What the answer cannot be made with, besides what nobody here reads."""
+    if body.top_k is not None:
+        notes["not used here: top_k"] = None
+    off = body.thinking is not None and body.thinking.type == "disabled"
+    if off and body.output_config is not None and body.output_config.effort is not None:
+        notes["'output_config.effort' is not used: thinking is disabled"] = None
+    if body.speed == "fast" and body.service_tier == "standard_only":
+        notes["'service_tier' is not used: 'speed' says something else"] = None
+
+
 def _parallel(body: MessagesBody) -> bool | None:
     if body.tool_choice is None or body.tool_choice.disable_parallel_tool_use is None:
         return None
@@ -165,6 +179,14 @@ def _reasoning(body: MessagesBody) -> ReasoningOptions | None:
             raise missing("thinking.budget_tokens")
         effort = _effort(thinking.budget_tokens)
     return ReasoningOptions(effort=effort, summary=None if thinking.display == "omitted" else "auto")
+
+
+def _thinking(body: MessagesBody) -> Thinking | None:
+    """What an effort does not say: that the model shall think at all, and with how many tokens."""
+    thinking = body.thinking
+    if thinking is None or thinking.type not in ("enabled", "adaptive"):
+        return None
+    return Thinking(thinking.budget_tokens if thinking.type == "enabled" else None)
 
 
 def _effort(budget: int) -> Effort:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import (
-    CustomToolCallInputDone,
     ErrorEvent,
     Event,
     FunctionCallArgumentsDelta,
@@ -26,7 +26,7 @@ from antiphon.protocol.events import (
     ResponseCreated,
     ResponseIncomplete,
 )
-from antiphon.protocol.items import CustomToolCall, FunctionCall, Reasoning
+from antiphon.protocol.items import FunctionCall, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.server.doors.messages.answer import (
     AnswerMessage,
@@ -37,10 +37,10 @@ from antiphon.server.doors.messages.answer import (
     whole_message,
 )
 from antiphon.server.doors.messages.conversation import OpenEnvelope
-from antiphon.server.doors.messages.request import read_messages
+from antiphon.server.doors.messages.request import NAMES, read_messages
 from antiphon.server.doors.question import Question, Teller
 from antiphon.server.doors.words import GAP, downgrades
-from antiphon.server.error_shapes import anthropic_message
+from antiphon.server.error_shapes import anthropic_error
 
 _encode = msgspec.json.encode
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -48,8 +48,6 @@ _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","inde
 _ARGUMENTS = b',"delta":{"type":"input_json_delta","partial_json":'
 _TEXT: JsonObject = {"type": "text", "text": ""}
 _THOUGHT: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
-_ERROR_TYPES = {"server_unavailable": "overloaded_error", "upstream_timeout": "timeout_error"}
-_KINDS = frozenset({"rate_limit_error", "invalid_request_error"})
 
 
 class MessagesDoor:
@@ -72,6 +70,8 @@ class MessagesTeller:
         self._notes = notes
         self._thoughts = thoughts
         self._stop: str | None = None
+        self._status = AntiphonError.status
+        self._request_id = ""
         self._index = -1
         self._open: tuple[str, int] | None = None
         """The part that the open block tells: the id of its item, and its index there."""
@@ -85,6 +85,10 @@ class MessagesTeller:
     def stopped(self, stop: str) -> None:
         """The stream ends because this sequence was found."""
         self._stop = stop
+
+    def failed(self, status: int, request_id: str) -> None:
+        """The stream ends because something broke."""
+        self._status, self._request_id = status, request_id
 
     def render(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events, ready for one write."""
@@ -121,7 +125,7 @@ class MessagesTeller:
     def add(self, event: OutputItemAdded) -> bytes:
         """A call begins; other items begin with their first word."""
         item = event.item
-        if not isinstance(item, FunctionCall | CustomToolCall):
+        if not isinstance(item, FunctionCall):
             return b""
         call: JsonObject = {"type": "tool_use", "id": item.call_id, "name": item.name, "input": {}}
         return self._begin(str(item.id), 0, call)
@@ -129,11 +133,6 @@ class MessagesTeller:
     def argue(self, event: FunctionCallArgumentsDelta) -> bytes:
         """A piece of a call's arguments."""
         return b"%b%d%b%b}}\n\n" % (_DELTA, self._index, _ARGUMENTS, _encode(event.delta))
-
-    def put_in(self, event: CustomToolCallInputDone) -> bytes:
-        """The whole input of a custom call, as the one argument of a tool."""
-        arguments = _encode({"input": event.input}).decode()
-        return self._delta({"type": "input_json_delta", "partial_json": arguments})
 
     def close(self, event: OutputItemDone) -> bytes:
         """An item is whole. The envelope of a thought is its signature; one without words has only that."""
@@ -154,7 +153,7 @@ class MessagesTeller:
         response = event.response
         delta = {"stop_reason": stop_reason(response, self._stop), "stop_sequence": self._stop}
         members: JsonObject = {"delta": delta, "usage": message_usage(response.usage)}
-        notes = downgrades(response, answer_notes(response, self._notes))
+        notes = downgrades(response, answer_notes(response, self._notes), NAMES)
         if notes:
             members["downgrades"] = notes
         return self._end_block() + _event("message_delta", members) + _event("message_stop", {})
@@ -162,9 +161,8 @@ class MessagesTeller:
     def fail(self, event: ErrorEvent) -> bytes:
         """Something broke; nothing follows."""
         error = event.error
-        kind = _ERROR_TYPES.get(error.code or "") or (error.type if error.type in _KINDS else "api_error")
-        told = {"type": kind, "message": anthropic_message(error.message, error.param)}
-        return _event("error", {"error": told})
+        told = anthropic_error(self._status, error.message, error.param)
+        return _event("error", {"error": told, "request_id": self._request_id})
 
     def stay(self, _event: Keepalive) -> bytes:
         """A sign of life."""
@@ -210,7 +208,6 @@ _TELL: Mapping[type[Event], Callable[[MessagesTeller, Any], bytes]] = {
     ReasoningSummaryTextDelta: MessagesTeller.sum_up,
     OutputItemAdded: MessagesTeller.add,
     FunctionCallArgumentsDelta: MessagesTeller.argue,
-    CustomToolCallInputDone: MessagesTeller.put_in,
     OutputItemDone: MessagesTeller.close,
     ResponseCompleted: MessagesTeller.end,
     ResponseIncomplete: MessagesTeller.end,

@@ -70,7 +70,7 @@ def _tool(body: JsonObject, path: str, notes: Notes) -> Tool:
     if kind == "function":
         message = f"'{path}' is declared as for another API; leave 'type' out and send 'input_schema'."
         raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
-    known = client_tool(kind, body)
+    known = client_tool(kind, body, path)
     if known is not None:
         return known
     family = _HOSTED.get(kind.rpartition("_")[0], kind)

@@ -10,9 +10,18 @@ from typing import NamedTuple, cast
 import msgspec
 
 from antiphon.backends.anthropic_messages.wire import DECODE_ERRORS
-from antiphon.backends.http import AUTH_ERROR, retry_after
+from antiphon.backends.http import retry_after
 from antiphon.backends.redact import excerpt, redact
-from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.refusals import (
+    CREDENTIALS,
+    KEPT,
+    failed,
+    no_path,
+    no_words,
+    not_our_callers_key,
+    too_long,
+)
+from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendRefused
 
 _CONTEXT_LENGTH = re.compile(
@@ -49,8 +58,6 @@ _PARAM_OF = {
     **{name: name for name in ("model", "temperature", "top_p", "tools", "tool_choice", "metadata")},
 }
 """What the caller calls the parameter that the upstream's message begins with."""
-
-_KEPT = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 
 
 class Detail(NamedTuple):
@@ -93,16 +100,12 @@ def _read_detail(value: object) -> Detail:
 def _refused(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     message = redact(detail.message, endpoint.secrets)
     if status in (400, 413) and _CONTEXT_LENGTH.search(message):
-        return BackendRefused(message, status=400, code="context_length_exceeded", param="input")
-    if status in (401, 402, 403) or (status == 400 and _NO_CREDIT.search(message)):
-        return BackendRefused(_blame(endpoint, status, message), status=502, code=AUTH_ERROR)
-    if status in _KEPT:
+        return too_long(message)
+    if status in CREDENTIALS or (status == 400 and _NO_CREDIT.search(message)):
+        return not_our_callers_key(endpoint, status, message)
+    if status in KEPT:
         return _kept(endpoint, status, message, after)
-    outward = 503 if status in (503, 529) else 502
-    text = f"The upstream '{endpoint.name}' failed with status {status}{_said(message)}"
-    error = BackendRefused(text, status=outward, retry_after=after)
-    error.retryable = status >= 500 and status != 501
-    return error
+    return failed(endpoint, status, message, after)
 
 
 def _kept(endpoint: Endpoint, status: int, message: str, after: float | None) -> BackendRefused:
@@ -112,11 +115,8 @@ def _kept(endpoint: Endpoint, status: int, message: str, after: float | None) ->
     elif status == 404 and _NO_MODEL.search(message):
         code, param = "model_not_found", "model"
     elif status == 404:
-        message = (
-            f"The upstream '{endpoint.name}' does not serve this path. For the operator: its base_url is "
-            f"what stands before '/v1/messages'{_said(message)}"
-        )
-    text = message or f"The upstream '{endpoint.name}' refused the request with status {status}."
+        message = no_path(endpoint, "'/v1/messages'", message)
+    text = message or no_words(endpoint, status)
     return BackendRefused(text, status=status, code=code, param=param, retry_after=after)
 
 
@@ -127,17 +127,3 @@ def _param(message: str) -> str | None:
         return None
     whole = f"{path[1]}.{path[2]}" if path[2] else path[1]
     return _PARAM_OF.get(whole) or _PARAM_OF.get(path[1])
-
-
-def _blame(endpoint: Endpoint, status: int, message: str) -> str:
-    """The caller's key is fine; the one that we send upstream is not."""
-    variable = endpoint_kind(endpoint.kind).api_key_env
-    where = f" ({variable})" if variable else ""
-    return (
-        f"The upstream '{endpoint.name}' refused the credentials of this server with status {status}. "
-        f"For the operator: check its API key{where} and account{_said(message)}"
-    )
-
-
-def _said(message: str) -> str:
-    return f". It said: {message}" if message else "."

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.anthropic_messages.citations import read_citation
 from antiphon.backends.anthropic_messages.errors import failure
 from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_mark, thinking_mark
@@ -24,15 +25,13 @@ from antiphon.backends.anthropic_messages.wire import (
     decode_event,
     decode_message,
 )
-from antiphon.backends.redact import excerpt
 from antiphon.backends.registry import Endpoint
-from antiphon.errors import BackendBroken, BackendError
+from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
     CallStarted,
     Chunk,
-    Failed,
     Finished,
     FinishReason,
     ReasoningDelta,
@@ -40,7 +39,6 @@ from antiphon.turn.chunks import (
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
-    UsageReported,
 )
 
 _REASONS: dict[str, FinishReason] = {
@@ -68,11 +66,11 @@ class _Block:
         self.citations: list[Any] = []
 
 
-class EventReader:
+class EventReader(AnswerEnds):
     """Reads one answer. `summarised`: thoughts are told as summaries, which is what most models send."""
 
     def __init__(self, endpoint: Endpoint, *, summarised: bool = False) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint, "message")
         self._origin = origin_of(endpoint)
         self._summarised = summarised
         self._blocks: dict[int, _Block] = {}
@@ -83,10 +81,6 @@ class EventReader:
         self._written = 0
         self._usage: UsageWire | None = None
         self._reason: str | None = None
-        self.over = False
-        """Whether the last chunk was said."""
-        self.complete = False
-        """Whether that was a good end."""
 
     @property
     def finishing(self) -> bool:
@@ -113,20 +107,13 @@ class EventReader:
             self._take(wire, chunks)
         return chunks
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
-        chunks = self.feed(filter(_is_whole, rest))
-        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
-        return chunks + self.lost(broken)
-
-    def lost(self, error: BackendError) -> list[Chunk]:
-        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
-        chunks: list[Chunk] = []
-        if self.finishing:
-            self._finish(chunks)
-        elif not self.over:
-            self._fail(error, chunks)
-        return chunks
+    def is_whole(self, payload: bytes) -> bool:
+        """Whether a payload that came last, without its end, is whole all the same."""
+        try:
+            decode_event(payload)
+        except DECODE_ERRORS:
+            return payload.strip() == _DONE
+        return True
 
     def whole(self, body: bytes) -> list[Chunk]:
         """The chunks of a message that came in one piece."""
@@ -134,32 +121,27 @@ class EventReader:
         try:
             wire = decode_message(body)
         except DECODE_ERRORS:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
             return chunks
         self._usage = wire.usage
         if wire.error is not None:
-            self._fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(failure(self._endpoint, wire.error), chunks)
         elif wire.content is None:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
         else:
             for index, block in enumerate(wire.content):
                 self._begin(index, block, chunks)
                 self._end_block(index, chunks)
             self._stop(wire.stop_reason or "end_turn", wire.stop_details, chunks)
-            self._finish(chunks)
+            self.finish(chunks)
         return chunks
 
     def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
         """A payload that is no event: another dialect's end mark, or something broken."""
         if self.finishing or (payload.strip() == _DONE and not self.over):
-            self._finish(chunks)
+            self.finish(chunks)
         elif not self.over:
-            self._broken(payload, chunks)
-
-    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
-        said = excerpt(body, self._endpoint.secrets)
-        message = f"The upstream '{self._endpoint.name}' sent something that is no message: {said}"
-        self._fail(BackendBroken(message), chunks)
+            self.unreadable(payload, chunks)
 
     def _take(self, wire: EventWire, chunks: list[Chunk]) -> None:
         if self.over:
@@ -172,7 +154,7 @@ class EventReader:
             case "content_block_stop":
                 self._end_block(wire.index, chunks)
             case "message_stop":
-                self._finish(chunks)
+                self.finish(chunks)
             case _:
                 self._take_rest(wire, chunks)
 
@@ -182,7 +164,7 @@ class EventReader:
         if wire.delta is not None and wire.delta.stop_reason:
             self._stop(wire.delta.stop_reason, wire.delta.stop_details, chunks)
         if wire.error is not None:
-            self._fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(failure(self._endpoint, wire.error), chunks)
 
     def _begin(self, index: int, wire: BlockWire, chunks: list[Chunk]) -> None:
         self._end_block(index, chunks)
@@ -265,28 +247,15 @@ class EventReader:
             if isinstance(explanation, str) and explanation:
                 chunks.append(RefusalDelta(explanation))
 
-    def _finish(self, chunks: list[Chunk]) -> None:
+    def finish(self, chunks: list[Chunk]) -> None:
+        """Say the last chunks of an answer that is complete."""
         for index in [*self._blocks]:
             self._end_block(index, chunks)
-        self._report(chunks)
+        self.report(chunks)
         reason = _REASONS.get(self._reason or "end_turn")
         chunks.append(Finished(reason or ("tool_calls" if self._calls else "stop")))
         self.over = self.complete = True
 
-    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
-        self._report(chunks)
-        chunks.append(Failed(error))
-        self.over = True
-
-    def _report(self, chunks: list[Chunk]) -> None:
-        usage = read_usage(self._usage)
-        if usage is not None:
-            chunks.append(UsageReported(usage))
-
-
-def _is_whole(payload: bytes) -> bool:
-    try:
-        decode_event(payload)
-    except DECODE_ERRORS:
-        return payload.strip() == _DONE
-    return True
+    def usage(self) -> Usage | None:
+        """What was reported so far."""
+        return read_usage(self._usage)

@@ -7,9 +7,18 @@ from typing import NamedTuple, cast
 import msgspec
 
 from antiphon.backends.chat_completions.wire import DECODE_ERRORS
-from antiphon.backends.http import AUTH_ERROR, retry_after
+from antiphon.backends.http import retry_after
 from antiphon.backends.redact import excerpt, redact
-from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.refusals import (
+    CREDENTIALS,
+    KEPT,
+    failed,
+    no_words,
+    not_our_callers_key,
+    said,
+    too_long,
+)
+from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendRefused
 
 _CONTEXT_LENGTH = re.compile(
@@ -64,8 +73,6 @@ _PARAM_OF = {
 }
 """What the caller calls the parameter that the upstream complains about."""
 
-_KEPT = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
-
 
 class Detail(NamedTuple):
     """What an error body says."""
@@ -95,8 +102,8 @@ def failure(endpoint: Endpoint, error: object) -> BackendRefused:
         return _refused(endpoint, status, detail, None)
     message = redact(detail.message, endpoint.secrets)
     if _is_context_length(detail):
-        return BackendRefused(message, status=400, code="context_length_exceeded", param="input")
-    return BackendRefused(f"The upstream '{endpoint.name}' failed{_said(message)}", status=502)
+        return too_long(message)
+    return BackendRefused(f"The upstream '{endpoint.name}' failed{said(message)}", status=502)
 
 
 def read_detail(value: object) -> Detail:
@@ -143,22 +150,18 @@ def _flat(value: object) -> str:
 def _refused(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     message = redact(detail.message, endpoint.secrets)
     if status in (400, 413, 422, 500) and _is_context_length(detail):
-        return BackendRefused(message, status=400, code="context_length_exceeded", param="input")
-    if status in (401, 402, 403):
-        return BackendRefused(_blame(endpoint, status, message), status=502, code=AUTH_ERROR)
-    if status in _KEPT:
+        return too_long(message)
+    if status in CREDENTIALS:
+        return not_our_callers_key(endpoint, status, message)
+    if status in KEPT:
         return _kept(endpoint, status, detail._replace(message=message), after)
-    outward = 503 if status in (503, 529) else 502
-    text = f"The upstream '{endpoint.name}' failed with status {status}{_said(message)}"
-    error = BackendRefused(text, status=outward, retry_after=after)
-    error.retryable = status >= 500 and status != 501
-    return error
+    return failed(endpoint, status, message, after)
 
 
 def _kept(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     code = detail.code if _IDENTIFIER.fullmatch(detail.code) else None
     param = _PARAM_OF.get(re.split(r"[.\[]", detail.param)[0])
-    message = detail.message or f"The upstream '{endpoint.name}' refused the request with status {status}."
+    message = detail.message or no_words(endpoint, status)
     if status == 429:
         code = code or "rate_limit_exceeded"
     elif status == 404 and _NO_MODEL.search(f"{detail.code} {detail.message}"):
@@ -175,17 +178,3 @@ def _is_context_length(detail: Detail) -> bool:
     return detail.kind == "exceed_context_size_error" or bool(
         _CONTEXT_LENGTH.search(f"{detail.code} {detail.message}")
     )
-
-
-def _blame(endpoint: Endpoint, status: int, message: str) -> str:
-    """The caller's key is fine; the one that we send upstream is not."""
-    variable = endpoint_kind(endpoint.kind).api_key_env
-    where = f" ({variable})" if variable else ""
-    return (
-        f"The upstream '{endpoint.name}' refused the credentials of this server with status {status}. "
-        f"For the operator: check its API key{where} and account{_said(message)}"
-    )
-
-
-def _said(message: str) -> str:
-    return f". It said: {message}" if message else "."

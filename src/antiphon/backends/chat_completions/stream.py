@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.chat_completions.calls import CallTracker
 from antiphon.backends.chat_completions.errors import failure
 from antiphon.backends.chat_completions.marks import read_citation, read_logprob
@@ -24,7 +25,6 @@ from antiphon.backends.chat_completions.wire import (
     PieceWire,
     decode_completion,
 )
-from antiphon.backends.redact import excerpt
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
 from antiphon.protocol.content import Logprob
@@ -32,13 +32,11 @@ from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
-    Failed,
     Finished,
     FinishReason,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
-    UsageReported,
 )
 from antiphon.turn.think import ThinkSplitter
 
@@ -55,12 +53,12 @@ _FAULTS = frozenset({"error", "abort", "insufficient_system_resource"})
 _DONE = b"[DONE]"
 
 
-class ChunkReader:
+class ChunkReader(AnswerEnds):
     """Reads one answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         quirks = endpoint.quirks
-        self._endpoint = endpoint
+        super().__init__(endpoint, "completion")
         self._calls = CallTracker()
         self._think = (
             ThinkSplitter(quirks.think_tags, inside=quirks.think_open) if quirks.think_tags else None
@@ -68,10 +66,6 @@ class ChunkReader:
         self._logprobs: list[Logprob] = []
         self._usage: Usage | None = None
         self._reason: str | None = None
-        self.over = False
-        """Whether the last chunk was said."""
-        self.complete = False
-        """Whether that was a good end."""
 
     @property
     def finishing(self) -> bool:
@@ -113,20 +107,13 @@ class ChunkReader:
             self._take(wire, payload, chunks)
         return chunks
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
-        chunks = self.feed(filter(_is_whole, rest))
-        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
-        return chunks + self.lost(broken)
-
-    def lost(self, error: BackendError) -> list[Chunk]:
-        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
-        chunks: list[Chunk] = []
-        if self.finishing:
-            self._finish(chunks)
-        elif not self.over:
-            self._fail(error, chunks)
-        return chunks
+    def is_whole(self, payload: bytes) -> bool:
+        """Whether a payload that came last, without its end, is whole all the same."""
+        try:
+            decode_completion(payload)
+        except DECODE_ERRORS:
+            return payload.strip() == _DONE
+        return True
 
     def whole(self, body: bytes) -> list[Chunk]:
         """The chunks of a completion that came in one piece."""
@@ -134,7 +121,7 @@ class ChunkReader:
         try:
             wire = decode_completion(body)
         except DECODE_ERRORS:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
             return chunks
         answered = False
         for choice in wire.choices or ():
@@ -146,22 +133,17 @@ class ChunkReader:
         if self.over:
             return chunks
         if answered:
-            self._finish(chunks)
+            self.finish(chunks)
         else:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
         return chunks
 
     def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
         """A payload that is no completion: the end mark, or something broken."""
         if self.finishing or (payload.strip() == _DONE and not self.over):
-            self._finish(chunks)
+            self.finish(chunks)
         elif not self.over:
-            self._broken(payload, chunks)
-
-    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
-        said = excerpt(body, self._endpoint.secrets)
-        message = f"The upstream '{self._endpoint.name}' sent something that is no completion: {said}"
-        self._fail(BackendBroken(message), chunks)
+            self.unreadable(payload, chunks)
 
     def _take(self, wire: CompletionWire, payload: bytes, chunks: list[Chunk]) -> None:
         if self.over:
@@ -174,7 +156,7 @@ class ChunkReader:
                 self._choice(choice, wire.error, chunks)
         error = wire.error or (None if wire.choices or wire.usage else _bare_error(payload))
         if error is not None and not self.over:
-            self._fail(failure(self._endpoint, error), chunks)
+            self.fail(failure(self._endpoint, error), chunks)
 
     def _choice(self, choice: ChoiceWire, error: object, chunks: list[Chunk]) -> None:
         delta = choice.delta or choice.message
@@ -182,10 +164,10 @@ class ChunkReader:
             self._say(delta, choice.logprobs, chunks)
         error = choice.error or error
         if error is not None:
-            self._fail(failure(self._endpoint, error), chunks)
+            self.fail(failure(self._endpoint, error), chunks)
         elif choice.finish_reason in _FAULTS:
             message = f"The upstream '{self._endpoint.name}' ended its answer with '{choice.finish_reason}'."
-            self._fail(BackendRefused(message, status=502), chunks)
+            self.fail(BackendRefused(message, status=502), chunks)
         elif choice.finish_reason:
             self._reason = choice.finish_reason
 
@@ -247,34 +229,26 @@ class ChunkReader:
         if self._think is not None:
             self._words(self._think.finish(), chunks)
 
-    def _finish(self, chunks: list[Chunk]) -> None:
+    def finish(self, chunks: list[Chunk]) -> None:
+        """Say the last chunks of an answer that is complete."""
         if self._calls.any and self._calls.nameless:
             message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
-            self._fail(BackendBroken(message), chunks)
+            self.fail(BackendBroken(message), chunks)
             return
         self._flush(chunks)
-        self._report(chunks)
+        self.report(chunks)
         reason = _REASONS.get(self._reason or "stop")
         chunks.append(Finished(reason or ("tool_calls" if self._calls.any else "stop")))
         self.over = self.complete = True
 
-    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
+    def fail(self, error: BackendError, chunks: list[Chunk]) -> None:
+        """The answer ends here, and not well; what was held back of it is said."""
         self._flush(chunks)
-        self._report(chunks)
-        chunks.append(Failed(error))
-        self.over = True
+        super().fail(error, chunks)
 
-    def _report(self, chunks: list[Chunk]) -> None:
-        if self._usage is not None:
-            chunks.append(UsageReported(self._usage))
-
-
-def _is_whole(payload: bytes) -> bool:
-    try:
-        decode_completion(payload)
-    except DECODE_ERRORS:
-        return payload.strip() == _DONE
-    return True
+    def usage(self) -> Usage | None:
+        """What was reported so far."""
+        return self._usage
 
 
 def _bare_error(payload: bytes) -> object:

@@ -10,9 +10,18 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from antiphon.backends.gemini.wire import DECODE_ERRORS
-from antiphon.backends.http import AUTH_ERROR, retry_after
+from antiphon.backends.http import retry_after
 from antiphon.backends.redact import excerpt, redact
-from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.refusals import (
+    CREDENTIALS,
+    KEPT,
+    failed,
+    no_path,
+    no_words,
+    not_our_callers_key,
+    too_long,
+)
+from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendRefused
 
 _CONTEXT_LENGTH = re.compile(
@@ -61,8 +70,6 @@ _PARAM_OF = {
     "service_tier": "service_tier",
 }
 """What the caller calls the field that the upstream's message names."""
-
-_KEPT = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 
 
 class Detail(NamedTuple):
@@ -137,17 +144,13 @@ def _delay(value: object) -> float | None:
 def _refused(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     message = redact(detail.message, endpoint.secrets)
     if status in (400, 413) and _CONTEXT_LENGTH.search(message):
-        return BackendRefused(message, status=400, code="context_length_exceeded", param="input")
+        return too_long(message)
     ours = detail.status == "FAILED_PRECONDITION" or _BAD_KEY.search(message)
-    if status in (401, 402, 403) or (status == 400 and ours):
-        return BackendRefused(_blame(endpoint, status, message), status=502, code=AUTH_ERROR)
-    if status in _KEPT:
+    if status in CREDENTIALS or (status == 400 and ours):
+        return not_our_callers_key(endpoint, status, message)
+    if status in KEPT:
         return _kept(endpoint, status, message, detail, after)
-    outward = 503 if status == 503 else 502
-    text = f"The upstream '{endpoint.name}' failed with status {status}{_said(message)}"
-    error = BackendRefused(text, status=outward, retry_after=after)
-    error.retryable = status >= 500 and status != 501
-    return error
+    return failed(endpoint, status, message, after)
 
 
 def _kept(
@@ -159,11 +162,8 @@ def _kept(
     elif status == 404 and _NO_MODEL.search(message):
         code, param = "model_not_found", "model"
     elif status == 404:
-        message = (
-            f"The upstream '{endpoint.name}' does not serve this path. For the operator: its base_url is "
-            f"what stands before '/models/'{_said(message)}"
-        )
-    text = message or f"The upstream '{endpoint.name}' refused the request with status {status}."
+        message = no_path(endpoint, "'/models/'", message)
+    text = message or no_words(endpoint, status)
     return BackendRefused(text, status=status, code=code, param=param, retry_after=after)
 
 
@@ -175,17 +175,3 @@ def _param(text: str) -> str | None:
             if found := _PARAM_OF.get(".".join(parts[:length])):
                 return found
     return None
-
-
-def _blame(endpoint: Endpoint, status: int, message: str) -> str:
-    """The caller's key is fine; the one that we send upstream is not."""
-    variable = endpoint_kind(endpoint.kind).api_key_env
-    where = f" ({variable})" if variable else ""
-    return (
-        f"The upstream '{endpoint.name}' refused the credentials of this server with status {status}. "
-        f"For the operator: check its API key{where} and account{_said(message)}"
-    )
-
-
-def _said(message: str) -> str:
-    return f". It said: {message}" if message else "."

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.gemini.citations import read_citations
 from antiphon.backends.gemini.errors import failure
 from antiphon.backends.gemini.signatures import call_mark, origin_of, thought_mark, words_mark
@@ -31,18 +32,18 @@ from antiphon.backends.gemini.wire import (
     decode_answer,
     decode_answers,
 )
-from antiphon.backends.redact import excerpt, redact
+from antiphon.backends.redact import redact
 from antiphon.backends.registry import Endpoint
-from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.hosted_items import ImageGenerationCall
+from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
     CallFinished,
     CallStarted,
     Chunk,
-    Failed,
     Finished,
     FinishReason,
     HostedWork,
@@ -50,7 +51,6 @@ from antiphon.turn.chunks import (
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
-    UsageReported,
 )
 from antiphon.turn.thoughts import Mark
 
@@ -67,11 +67,11 @@ _DONE = b"[DONE]"
 """Not of this dialect, but some servers that speak others too cannot do without it."""
 
 
-class AnswerReader:
+class AnswerReader(AnswerEnds):
     """Reads one answer. `names` are the tools by what the API calls them."""
 
     def __init__(self, endpoint: Endpoint, names: Mapping[str, str] | None = None) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint, "answer")
         self._origin = origin_of(endpoint)
         self._names = names or {}
         self._calls = 0
@@ -82,10 +82,6 @@ class AnswerReader:
         self._grounding: object = None
         self._usage: UsageWire | None = None
         self._reason: FinishReason | None = None
-        self.over = False
-        """Whether the last chunk was said."""
-        self.complete = False
-        """Whether that was a good end."""
 
     @property
     def finishing(self) -> bool:
@@ -125,20 +121,13 @@ class AnswerReader:
             self._take(wire, chunks)
         return chunks
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
-        chunks = self.feed(filter(_is_whole, rest))
-        broken = BackendBroken(f"The upstream '{self._endpoint.name}' broke off its answer.")
-        return chunks + self.lost(broken)
-
-    def lost(self, error: BackendError) -> list[Chunk]:
-        """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
-        chunks: list[Chunk] = []
-        if self.finishing:
-            self._finish(chunks)
-        elif not self.over:
-            self._fail(error, chunks)
-        return chunks
+    def is_whole(self, payload: bytes) -> bool:
+        """Whether a payload that came last, without its end, is whole all the same."""
+        try:
+            decode_answer(payload)
+        except DECODE_ERRORS:
+            return payload.strip() == _DONE
+        return True
 
     def whole(self, body: bytes) -> list[Chunk]:
         """The chunks of an answer that came in one piece; or of a stream that came as a list."""
@@ -146,29 +135,24 @@ class AnswerReader:
         try:
             wires = decode_answers(body) if body.lstrip()[:1] == b"[" else [decode_answer(body)]
         except DECODE_ERRORS:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
             return chunks
         for wire in wires:
             self._take(wire, chunks)
         if self.over:
             return chunks
         if self._reason is not None or any(wire.candidates for wire in wires):
-            self._finish(chunks)
+            self.finish(chunks)
         else:
-            self._broken(body, chunks)
+            self.unreadable(body, chunks)
         return chunks
 
     def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
         """A payload that is no event: another dialect's end mark, or something broken."""
         if self.finishing or (payload.strip() == _DONE and not self.over):
-            self._finish(chunks)
+            self.finish(chunks)
         elif not self.over:
-            self._broken(payload, chunks)
-
-    def _broken(self, body: bytes, chunks: list[Chunk]) -> None:
-        said = excerpt(body, self._endpoint.secrets)
-        message = f"The upstream '{self._endpoint.name}' sent something that is no answer: {said}"
-        self._fail(BackendBroken(message), chunks)
+            self.unreadable(payload, chunks)
 
     def _take(self, wire: AnswerWire, chunks: list[Chunk]) -> None:
         if self.over:
@@ -180,7 +164,7 @@ class AnswerReader:
         if self.over:
             return
         if wire.error is not None:
-            self._fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(failure(self._endpoint, wire.error), chunks)
         elif wire.prompt_feedback is not None and wire.prompt_feedback.block_reason:
             self._block(wire.prompt_feedback, chunks)
 
@@ -198,7 +182,7 @@ class AnswerReader:
             said = redact(wire.finish_message or "", self._endpoint.secrets)
             message = f"The upstream '{self._endpoint.name}' ended its answer with '{reason}'"
             error = BackendRefused(f"{message}. It said: {said}" if said else f"{message}.", status=502)
-            self._fail(error, chunks)
+            self.fail(error, chunks)
         elif reason in _FILTERS:
             self._reason = "content_filter"
             if wire.finish_message:
@@ -248,7 +232,7 @@ class AnswerReader:
     def _call(self, call: CallWire, signature: str | None, chunks: list[Chunk]) -> None:
         if not call.name:
             message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
-            self._fail(BackendBroken(message), chunks)
+            self.fail(BackendBroken(message), chunks)
             return
         self._end_words(chunks)
         if signature:
@@ -267,26 +251,21 @@ class AnswerReader:
         item = ImageGenerationCall(status="completed", result=blob.data, output_format=form)
         chunks.append(HostedWork(item))
 
-    def _finish(self, chunks: list[Chunk]) -> None:
+    def finish(self, chunks: list[Chunk]) -> None:
+        """Say the last chunks of an answer that is complete."""
         reason = self._reason or "stop"
         if self._grounding is not None and self._pieces:
             citations = read_citations(self._grounding, "".join(self._pieces))
             chunks.extend(map(AnnotationAdded, citations))
         if reason == "stop":
             self._end_words(chunks)
-        self._report(chunks)
+        self.report(chunks)
         chunks.append(Finished("tool_calls" if reason == "stop" and self._calls else reason))
         self.over = self.complete = True
 
-    def _fail(self, error: BackendError, chunks: list[Chunk]) -> None:
-        self._report(chunks)
-        chunks.append(Failed(error))
-        self.over = True
-
-    def _report(self, chunks: list[Chunk]) -> None:
-        usage = read_usage(self._usage)
-        if usage is not None:
-            chunks.append(UsageReported(usage))
+    def usage(self) -> Usage | None:
+        """What was reported so far."""
+        return read_usage(self._usage)
 
 
 def _read_logprobs(wire: LogprobsWire | None) -> tuple[Logprob, ...]:
@@ -305,11 +284,3 @@ def _read_logprobs(wire: LogprobsWire | None) -> tuple[Logprob, ...]:
         )
         for place, token in enumerate(wire.chosen_candidates or ())
     )
-
-
-def _is_whole(payload: bytes) -> bool:
-    try:
-        decode_answer(payload)
-    except DECODE_ERRORS:
-        return payload.strip() == _DONE
-    return True

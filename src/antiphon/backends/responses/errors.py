@@ -9,9 +9,19 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from antiphon.backends.http import AUTH_ERROR, retry_after
+from antiphon.backends.http import retry_after
 from antiphon.backends.redact import excerpt, redact
-from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.refusals import (
+    CREDENTIALS,
+    KEPT,
+    failed,
+    no_path,
+    no_words,
+    not_our_callers_key,
+    said,
+    too_long,
+)
+from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.wire import DECODE_ERRORS
 from antiphon.errors import BackendRefused
 from antiphon.protocol.requests import CreateBody
@@ -49,7 +59,6 @@ _STATUS_OF = {
 """The status that an error inside a stream stands for, by its code or type."""
 
 _PARAMS = {"input", "tools", "tool_choice", *CreateBody.__struct_fields__}
-_KEPT = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 
 
 class Detail(NamedTuple):
@@ -81,7 +90,7 @@ def failure(endpoint: Endpoint, error: object) -> BackendRefused:
     if status is not None:
         return _refused(endpoint, status, detail, None)
     message = redact(detail.message, endpoint.secrets)
-    return BackendRefused(f"The upstream '{endpoint.name}' failed{_said(message)}", status=502)
+    return BackendRefused(f"The upstream '{endpoint.name}' failed{said(message)}", status=502)
 
 
 def _read_detail(value: object) -> Detail:
@@ -109,46 +118,25 @@ def _json(value: object) -> str:
 def _refused(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     message = redact(detail.message, endpoint.secrets)
     if status in (400, 413, 422, 500) and _CONTEXT_LENGTH.search(f"{detail.code} {message}"):
-        return BackendRefused(message, status=400, code="context_length_exceeded", param="input")
-    if status in (401, 402, 403):
-        return BackendRefused(_blame(endpoint, status, message), status=502, code=AUTH_ERROR)
-    if status in _KEPT:
+        return too_long(message)
+    if status in CREDENTIALS:
+        return not_our_callers_key(endpoint, status, message)
+    if status in KEPT:
         return _kept(endpoint, status, detail._replace(message=message), after)
-    outward = 503 if status in (503, 529) else 502
-    text = f"The upstream '{endpoint.name}' failed with status {status}{_said(message)}"
-    error = BackendRefused(text, status=outward, retry_after=after)
-    error.retryable = status >= 500 and status != 501
-    return error
+    return failed(endpoint, status, message, after)
 
 
 def _kept(endpoint: Endpoint, status: int, detail: Detail, after: float | None) -> BackendRefused:
     code = detail.code if _IDENTIFIER.fullmatch(detail.code) else None
     # Positions in `input` are those of the whole history, and not of what the caller has sent.
     param = re.split(r"[.\[]", detail.param)[0]
-    message = detail.message or f"The upstream '{endpoint.name}' refused the request with status {status}."
+    message = detail.message or no_words(endpoint, status)
     if status == 429:
         code = code or "rate_limit_exceeded"
     elif status == 404 and _NO_MODEL.search(f"{detail.code} {detail.message}"):
         code, param = "model_not_found", "model"
     elif status == 404:
-        message = (
-            f"The upstream '{endpoint.name}' does not serve this path. For the operator: its base_url is "
-            f"what stands before '/responses', and not every server has that{_said(detail.message)}"
-        )
+        message = no_path(endpoint, "'/responses', and not every server has that", detail.message)
     return BackendRefused(
         message, status=status, code=code, param=param if param in _PARAMS else None, retry_after=after
     )
-
-
-def _blame(endpoint: Endpoint, status: int, message: str) -> str:
-    """The caller's key is fine; the one that we send upstream is not."""
-    variable = endpoint_kind(endpoint.kind).api_key_env
-    where = f" ({variable})" if variable else ""
-    return (
-        f"The upstream '{endpoint.name}' refused the credentials of this server with status {status}. "
-        f"For the operator: check its API key{where} and account{_said(message)}"
-    )
-
-
-def _said(message: str) -> str:
-    return f". It said: {message}" if message else "."

@@ -1,19 +1,30 @@
 """Routes from the settings."""
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from antiphon.errors import SettingsError
 from antiphon.service.claim import TurnDeadlines
 from antiphon.service.limits import Limits
+from antiphon.service.router import Route
 from antiphon.settings import CodexSettings, LocalSettings, ModelRow, Settings, TextCalls, UpstreamSettings
-from antiphon.wiring.backends import Opening, make_endpoint, open_routes
+from antiphon.wiring.backends import Opening, make_endpoint
+
+
+@asynccontextmanager
+async def routes_of(settings: Settings) -> AsyncGenerator[list[Route], None]:
+    """The routes that the settings name, until their backends are closed."""
+    opening = Opening(settings)
+    yield opening.routes
+    for made in opening.made:
+        await made.backend.aclose()
 
 
 async def text_calls_of(*upstreams: UpstreamSettings) -> dict[str, TextCalls]:
-    async with AsyncExitStack() as stack:
-        return {route.model: route.text_calls for route in open_routes(Settings(upstreams=upstreams), stack)}
+    async with routes_of(Settings(upstreams=upstreams)) as routes:
+        return {route.model: route.text_calls for route in routes}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +72,7 @@ def test_tools_are_described_in_chat_completions_only() -> None:
 async def test_codex_is_served_instead_of_the_embedded_model() -> None:
     models = ("codex", ModelRow("big", upstream="gpt-5"))
     settings = Settings(codex=CodexSettings(enabled=True, models=models))
-    async with AsyncExitStack() as stack:
-        routes = open_routes(settings, stack)
+    async with routes_of(settings) as routes:
         assert [(route.model, route.upstream_name(route.model)) for route in routes] == [
             ("codex", "codex"),
             ("big", "gpt-5"),

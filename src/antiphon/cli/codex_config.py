@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ CATALOGUES = "catalogues"
 MAX_CATALOGUES = 20
 LOG = "antiphon.log"
 INSTALL = "npm install -g @openai/codex"
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

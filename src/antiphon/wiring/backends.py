@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -111,14 +110,6 @@ class Opening:
             self.left.remove(same)
         self.made.append(same)
         return same.backend
-
-
-def open_routes(settings: Settings, stack: AsyncExitStack) -> list[Route]:
-    """The routes that the settings name; their backends are closed with the stack."""
-    opening = Opening(settings)
-    for made in opening.made:
-        stack.push_async_callback(made.backend.aclose)
-    return opening.routes
 
 
 def _route(

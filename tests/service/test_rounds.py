@@ -374,11 +374,13 @@ async def test_good_calls_of_a_turn_with_a_wrong_one_are_kept(make_creator: Make
 
 async def test_a_detour_that_does_not_fit_either_is_not_believed(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
-        [[*patch("A1"), Finished("tool_calls")]],
-        [[TextDelta("STILL WRONG"), Finished("stop")]],
+        [[*patch("A1"), USAGE, Finished("tool_calls")]],
+        [[TextDelta("STILL WRONG"), USAGE, Finished("stop")]],
         unenforced=ALL,
     )
     response = await ask(make_creator(backend), tools=[PATCH])
+    assert response.usage is not None
+    assert response.usage.total_tokens == 15
     assert (msgspec.to_builtins(response.output)[0]["input"], len(backend.turns)) == ("A1", 3)
     assert isinstance(response.downgrades, list)
     assert "is not by its grammar" in response.downgrades[-1]

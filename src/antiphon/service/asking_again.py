@@ -4,7 +4,7 @@ With words, or, where its server can hold it to a form, by a detour: the same tu
 answer is then read as the call that was wanted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -39,8 +39,8 @@ class Detour(Protocol):
         """What is asked instead."""
         ...
 
-    def read(self, text: str) -> Sequence[Chunk] | None:
-        """What the answer means; None: nothing."""
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+        """What the answer means; None: nothing, or nothing that could be found out before it was too late."""
         ...
 
 
@@ -62,7 +62,7 @@ class CallAsJson:
             params=replace(turn.params, text=TextOptions(form)),
         )
 
-    def read(self, text: str) -> Sequence[Chunk] | None:
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
         """The call."""
         found = read_call(text, self._tools)
         return None if found is None else _call(found[0], found[1])
@@ -87,10 +87,10 @@ class InputByGrammar:
             grammar=self._tool.grammar,
         )
 
-    def read(self, text: str) -> Sequence[Chunk] | None:
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
         """The call with this input. Servers have been known to ignore a grammar."""
         assert self._tool.grammar is not None
-        if compile_grammar(self._tool.grammar).check(text) is not None:
+        if compile_grammar(self._tool.grammar).check(text, late) is not None:
             return None
         return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
 

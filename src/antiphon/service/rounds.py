@@ -26,7 +26,7 @@ from antiphon.service.asking_again import (
 )
 from antiphon.service.attempts import Attempt
 from antiphon.service.recovering import as_it_is, listener
-from antiphon.turn.checking import Ending, checker
+from antiphon.turn.checking import PATIENCE, Ending, checker
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -209,11 +209,13 @@ class Round:
         assert unmet is not None
         if self._settled:
             return ()
-        spent = None if self._spent is None else self._spent.usage
-        meant = way.read("".join(self._words))
+        cost = [] if self._spent is None else [self._spent]
+        end = self._clock() + PATIENCE
+        meant = way.read("".join(self._words), lambda: self._clock() > end)
         if meant is None:
-            return self._ask_again(unmet, _as_written(unmet), spent)
-        return [*meant[:-1], *([self._spent] if self._spent is not None else []), meant[-1]]
+            spent = None if self._spent is None else self._spent.usage
+            return self._ask_again(unmet, [*cost, *_as_written(unmet)], spent)
+        return [*cost, *meant]
 
     def _end_search(self, search: ServerSearch) -> Sequence[Chunk]:
         """The model has looked for tools and said nothing else: it goes on, with what was found."""

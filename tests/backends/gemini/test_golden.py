@@ -6,8 +6,7 @@ Each folder of ``tests/golden/gemini`` is a case: ``request.json`` (the create b
 difference.
 """
 
-import os
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +14,20 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from antiphon.backends.gemini.request import build_payload
 from antiphon.backends.gemini.stream import AnswerReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.protocol.parse_create import parse_create
-from antiphon.protocol.response import new_response
 from antiphon.protocol.sse import SseReader
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.context import build_turn
-from antiphon.turn.machine import Machine
-from antiphon.turn.thoughts import Mark
-from tests.turn.folding import to_wire
-from tests.turn.order import check_order
+from tests.golden_cases import check_case, read_upstream, tell
 
 FOLDER = Path(__file__).parents[2] / "golden" / "gemini"
 CASES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 STREAMED = [name for name in CASES if (FOLDER / name / "upstream.sse").exists()]
-REWRITE = os.environ.get("ANTIPHON_GOLDEN") == "rewrite"
 ENDPOINT = default_endpoint("gemini")
-
-
-def read_upstream(case: Path) -> list[list[Chunk]]:
-    """What the reader makes of the recorded answer, event by event."""
-    reader = AnswerReader(ENDPOINT)
-    whole = case / "upstream.json"
-    if whole.exists():
-        return [reader.whole(whole.read_bytes())]
-    sse = SseReader()
-    batches = [reader.feed([payload]) for payload in sse.feed((case / "upstream.sse").read_bytes())]
-    return [*batches, reader.end(sse.finish())]
-
-
-def seal(reasoning: str, marks: tuple[Mark, ...]) -> str | None:
-    """An envelope that can be read in a golden file."""
-    told = {"reasoning": reasoning, "marks": [{mark.origin: mark.body} for mark in marks]}
-    return msgspec.json.encode(told).decode() if marks else None
 
 
 def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -59,47 +35,15 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     request = parse_create((case / "request.json").read_bytes())
     turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, ENDPOINT)
-    response = new_response(request, id="resp_1", created_at=1)
-    if payload.downgrades:
-        response = replace(response, downgrades=list(payload.downgrades))
-    numbers = count(1)
-    machine = Machine(
-        response,
-        new_id=lambda prefix: f"{prefix}_{next(numbers)}",
-        tools={tool.name: tool for tool in turn.tools},
-        seal=seal,
-    )
-    events = machine.start()
-    for batch in read_upstream(case):
-        events += machine.feed(batch)
-    events += machine.end(2)
+    batches = read_upstream(case, AnswerReader(ENDPOINT))
     sent = {"body": payload.body, "unenforced": sorted(payload.unenforced)}
-    return sent, [to_wire(event) for event in events]
-
-
-def to_lines(events: list[dict[str, Any]]) -> str:
-    """One event per line; the echo of the request is left to its own tests."""
-    return "".join(msgspec.json.encode(_brief(event)).decode() + "\n" for event in events)
-
-
-def _brief(event: dict[str, Any]) -> dict[str, Any]:
-    if "response" not in event:
-        return event
-    told = ("id", "status", "error", "incomplete_details", "output", "usage", "downgrades")
-    return {**event, "response": {key: event["response"][key] for key in told if key in event["response"]}}
+    return sent, tell(request, turn, payload.downgrades, batches)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_documented_answer_becomes_the_expected_events(name: str) -> None:
     case = FOLDER / name
-    sent, events = play(case)
-    check_order(events)
-    pretty = msgspec.json.format(msgspec.json.encode(sent), indent=2).decode() + "\n"
-    if REWRITE:
-        (case / "sent.json").write_text(pretty, encoding="utf-8")
-        (case / "events.jsonl").write_text(to_lines(events), encoding="utf-8")
-    assert pretty == (case / "sent.json").read_text(encoding="utf-8")
-    assert to_lines(events) == (case / "events.jsonl").read_text(encoding="utf-8")
+    check_case(case, *play(case))
 
 
 @pytest.mark.parametrize("name", STREAMED)

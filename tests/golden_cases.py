@@ -1,0 +1,83 @@
+"""Golden cases: what all dialects do alike with theirs (see `tests/golden/`)."""
+
+import os
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.backends.streamed_turn import Reader
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import new_response
+from antiphon.protocol.sse import SseReader
+from antiphon.turn.chunks import Chunk
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.machine import Machine
+from antiphon.turn.thoughts import Mark, Seal
+from tests.turn.folding import to_wire
+from tests.turn.order import check_order
+
+REWRITE = os.environ.get("ANTIPHON_GOLDEN") == "rewrite"
+
+
+def read_upstream(case: Path, reader: Reader) -> list[Sequence[Chunk]]:
+    """What a reader makes of the recorded answer, event by event."""
+    whole = case / "upstream.json"
+    if whole.exists():
+        return [reader.whole(whole.read_bytes())]
+    sse = SseReader()
+    batches = [reader.feed([payload]) for payload in sse.feed((case / "upstream.sse").read_bytes())]
+    return [*batches, reader.end(sse.finish())]
+
+
+def readable_seal(reasoning: str, marks: tuple[Mark, ...]) -> str | None:
+    """An envelope that can be read in a golden file."""
+    told = {"reasoning": reasoning, "marks": [{mark.origin: mark.body} for mark in marks]}
+    return msgspec.json.encode(told).decode() if marks else None
+
+
+def tell(
+    request: CreateResponse,
+    turn: TurnRequest,
+    downgrades: Sequence[str],
+    batches: Sequence[Sequence[Chunk]],
+    seal: Seal | None = readable_seal,
+) -> list[dict[str, Any]]:
+    """The events that come of an answer."""
+    response = new_response(request, id="resp_1", created_at=1)
+    if downgrades:
+        response = replace(response, downgrades=list(downgrades))
+    numbers = count(1)
+    machine = Machine(
+        response,
+        new_id=lambda prefix: f"{prefix}_{next(numbers)}",
+        tools={tool.name: tool for tool in turn.tools},
+        seal=seal,
+    )
+    events = machine.start()
+    for batch in batches:
+        events += machine.feed(batch)
+    return [to_wire(event) for event in events + machine.end(2)]
+
+
+def check_case(case: Path, sent: dict[str, Any], events: list[dict[str, Any]]) -> None:
+    """What is sent and told is what stands in the folder; or is written there anew."""
+    check_order(events)
+    pretty = msgspec.json.format(msgspec.json.encode(sent), indent=2).decode() + "\n"
+    lines = "".join(msgspec.json.encode(_brief(event)).decode() + "\n" for event in events)
+    if REWRITE:
+        (case / "sent.json").write_text(pretty, encoding="utf-8")
+        (case / "events.jsonl").write_text(lines, encoding="utf-8")
+    assert pretty == (case / "sent.json").read_text(encoding="utf-8")
+    assert lines == (case / "events.jsonl").read_text(encoding="utf-8")
+
+
+def _brief(event: dict[str, Any]) -> dict[str, Any]:
+    """The echo of the request is left to its own tests."""
+    if "response" not in event:
+        return event
+    told = ("id", "status", "error", "incomplete_details", "output", "usage", "downgrades")
+    return {**event, "response": {key: event["response"][key] for key in told if key in event["response"]}}

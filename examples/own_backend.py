@@ -8,15 +8,15 @@ from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import FEATURES, NATIVE, Features, Support
 from antiphon.protocol.items import Message
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import FUNCTIONS, TurnRequest
-from antiphon.turn.demands import Demand
 
 
 class Shout:
     """One turn of the shouting model."""
 
     downgrades: tuple[str, ...] = ()
-    unenforced: frozenset[Demand] = frozenset()
+    unenforced: frozenset[Constraint] = frozenset()
 
     def __init__(self, words: list[str]) -> None:
         self._words = words

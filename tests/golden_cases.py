@@ -16,7 +16,7 @@ from antiphon.protocol.sse import SseReader
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.machine import Machine
-from antiphon.turn.thoughts import Mark, Seal
+from antiphon.turn.provider_state import ProviderState, Seal
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 
@@ -33,7 +33,7 @@ def read_upstream(case: Path, reader: Reader) -> list[Sequence[Chunk]]:
     return [*batches, reader.end(sse.finish())]
 
 
-def readable_seal(reasoning: str, marks: tuple[Mark, ...]) -> str | None:
+def readable_seal(reasoning: str, marks: tuple[ProviderState, ...]) -> str | None:
     """An envelope that can be read in a golden file."""
     told = {"reasoning": reasoning, "marks": [{mark.origin: mark.body} for mark in marks]}
     return msgspec.json.encode(told).decode() if marks else None

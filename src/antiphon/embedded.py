@@ -19,9 +19,9 @@ from antiphon.errors import SettingsError
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.response import Response
-from antiphon.service.inside import Inside
 from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
+from antiphon.service.tenant_service import TenantService
 from antiphon.settings import Settings, load_settings
 from antiphon.wiring import build_app, open_services
 
@@ -36,11 +36,11 @@ class Antiphon:
         self._settings = settings or load_settings()
         self._routes = routes
         self._stack = AsyncExitStack()
-        self._inside: Inside | None = None
+        self._inside: TenantService | None = None
 
     async def __aenter__(self) -> Self:
         services = await self._stack.enter_async_context(open_services(self._settings, self._routes))
-        self._inside = Inside(services, DEFAULT_TENANT)
+        self._inside = TenantService(services, DEFAULT_TENANT)
         return self
 
     async def __aexit__(
@@ -105,7 +105,7 @@ class Antiphon:
             max_retries=0,
         )
 
-    def _open(self) -> Inside:
+    def _open(self) -> TenantService:
         if self._inside is None:
             raise SettingsError("Antiphon is not open: use it as `async with Antiphon() as antiphon:`.")
         return self._inside

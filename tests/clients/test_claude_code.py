@@ -15,9 +15,16 @@ from antiphon.backends.scripted import Step
 from antiphon.errors import BackendRefused
 from antiphon.protocol.content import InputText
 from antiphon.protocol.items import FunctionCallOutput, Message
-from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, ReasoningMarked, TextDelta
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallStarted,
+    Finished,
+    ProviderStateAdded,
+    ReasoningDelta,
+    TextDelta,
+)
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 from tests.clients.conftest import provider
 from tests.clients.programs import NODE_MODULES
 
@@ -113,7 +120,10 @@ async def test_it_writes_a_file_and_runs_a_command(ask: Ask, tmp_path: Path) -> 
     def play(turn: TurnRequest) -> Iterable[Step]:
         match len(outputs(turn)):
             case 0:
-                thought = [ReasoningDelta("A file first."), ReasoningMarked(Mark("maker", {"sig": "s"}))]
+                thought = [
+                    ReasoningDelta("A file first."),
+                    ProviderStateAdded(ProviderState("maker", {"sig": "s"})),
+                ]
                 return [thought, *call("call_1", "Write", file_path=str(path), content="written by a tool\n")]
             case 1:
                 return call("call_2", "Bash", command="wc -w note.txt", description="Count the words")
@@ -124,8 +134,8 @@ async def test_it_writes_a_file_and_runs_a_command(ask: Ask, tmp_path: Path) -> 
     result = await ask(model, "Write a note.", "--allowedTools", "Write", "Bash(wc:*)")
     assert (result["is_error"], result["result"]) == (False, "It has 4 words.")
     assert path.read_text() == "written by a tool\n"
-    thoughts = [item for item in model.turns[-1].items if isinstance(item, Thought)]
-    assert [thought.marked_by("maker") for thought in thoughts] == [[{"sig": "s"}]]
+    thoughts = [item for item in model.turns[-1].items if isinstance(item, OpenedReasoning)]
+    assert [thought.states_from("maker") for thought in thoughts] == [[{"sig": "s"}]]
 
 
 async def test_an_error_of_the_model(ask: Ask) -> None:

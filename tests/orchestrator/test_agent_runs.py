@@ -24,7 +24,7 @@ from antiphon.orchestrator.run_journal import journal_row
 from antiphon.protocol.ids import IdSource
 from antiphon.runs.dispatch import Dispatch
 from antiphon.runs.tasks import TaskEngine
-from antiphon.store import insisting, working
+from antiphon.store import retry, working
 from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunEvent
 from antiphon.store.signals import LocalSignals, Signals
 from antiphon.store.sql_agent_runs import SqlAgentRuns
@@ -362,7 +362,7 @@ class Flaky(SqlAgentRuns):
 async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
     database: SqliteDatabase, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insisting, "PAUSE", 0.0)
+    monkeypatch.setattr(retry, "PAUSE", 0.0)
     flaky, ran = Flaky(database, lambda: 1000.0), list[str]()
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
@@ -401,7 +401,7 @@ async def test_a_model_that_could_not_be_asked_for_want_of_a_database_is_asked_a
 async def test_a_database_that_is_away_for_long_costs_no_attempt(
     make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insisting, "PAUSE", 0.0)
+    monkeypatch.setattr(retry, "PAUSE", 0.0)
     tries = itertools.count()
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:

@@ -15,7 +15,7 @@ from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.orchestrator.in_process_client import InProcessResponsesClient
 from antiphon.protocol.items import Message
-from antiphon.service.inside import Inside
+from antiphon.service.tenant_service import TenantService
 from antiphon.settings import SealSettings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -41,7 +41,7 @@ async def over_antiphon(backend: ScriptedBackend) -> AsyncGenerator[ResponsesCli
 @asynccontextmanager
 async def over_a_tenant(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient, None]:
     async with open_services(SETTINGS, [Route("m", backend)]) as services:
-        yield InProcessResponsesClient(Inside(services, "theirs"))
+        yield InProcessResponsesClient(TenantService(services, "theirs"))
 
 
 @asynccontextmanager

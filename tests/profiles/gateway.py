@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon import Route, ScriptedBackend
 from antiphon.backends.chat_completions.request import build_payload
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.registry import Quirks, default_endpoint
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.server.app import App
@@ -222,7 +222,7 @@ def heard(message: JsonObject, reason: str = "tool_calls", **members: Any) -> li
     """What a chat-completions server's whole answer becomes."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
     body = msgspec.json.encode({"id": "c", "object": "chat.completion", "choices": [choice], **members})
-    return ChunkReader(default_endpoint("plain")).whole(body)
+    return StreamReader(default_endpoint("plain")).whole(body)
 
 
 def heard_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:
@@ -238,7 +238,7 @@ def heard_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any
     if members:
         last: JsonObject = {"id": "c", "object": "chat.completion.chunk", "choices": [], **members}
         payloads.append(msgspec.json.encode(last))
-    reader = ChunkReader(default_endpoint("plain"))
+    reader = StreamReader(default_endpoint("plain"))
     return [*reader.feed(payloads), *reader.end([b"[DONE]"])]
 
 

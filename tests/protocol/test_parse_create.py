@@ -414,29 +414,47 @@ def test_parameters_are_echoed() -> None:
         "user": "me",
         "tool_choice": {"type": "function", "name": "f"},
     }
-    echoed = echo(**given_params, tools=[FUNCTION])
-    assert {key: echoed[key] for key in given_params} == given_params
-    assert echoed["tools"] == [{**FUNCTION, "description": None, "strict": None}]
+    normal_arguments = echo(**given_params, tools=[FUNCTION])
+    assert {key: normal_arguments[key] for key in given_params} == given_params
+    assert normal_arguments["tools"] == [{**FUNCTION, "description": None, "strict": None}]
 
 
 @pytest.mark.requirement("PROTOCOL/object-echo-defaults")
 def test_defaults_are_echoed_as_the_real_api_does() -> None:
-    echoed = echo()
-    assert echoed["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
-    assert echoed["reasoning"] == {"effort": None, "summary": None}
-    assert (echoed["temperature"], echoed["top_p"], echoed["top_logprobs"]) == (1.0, 1.0, 0)
-    assert (echoed["tool_choice"], echoed["tools"], echoed["truncation"]) == ("auto", [], "disabled")
-    assert (echoed["store"], echoed["background"], echoed["service_tier"]) == (True, False, "default")
-    assert (echoed["usage"], echoed["error"], echoed["completed_at"]) == (None, None, None)
-    assert "downgrades" not in echoed
+    normal_arguments = echo()
+    assert normal_arguments["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
+    assert normal_arguments["reasoning"] == {"effort": None, "summary": None}
+    assert (normal_arguments["temperature"], normal_arguments["top_p"], normal_arguments["top_logprobs"]) == (
+        1.0,
+        1.0,
+        0,
+    )
+    assert (normal_arguments["tool_choice"], normal_arguments["tools"], normal_arguments["truncation"]) == (
+        "auto",
+        [],
+        "disabled",
+    )
+    assert (normal_arguments["store"], normal_arguments["background"], normal_arguments["service_tier"]) == (
+        True,
+        False,
+        "default",
+    )
+    assert (normal_arguments["usage"], normal_arguments["error"], normal_arguments["completed_at"]) == (
+        None,
+        None,
+        None,
+    )
+    assert "downgrades" not in normal_arguments
 
 
 @pytest.mark.requirement("PROTOCOL/object-echo-tools")
 def test_hosted_tools_and_formats_are_echoed_whole() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
-    echoed = echo(tools=[{"type": "web_search", "search_context_size": "low"}], text={"format": form})
-    assert echoed["tools"] == [{"type": "web_search", "search_context_size": "low"}]
-    assert echoed["text"]["format"] == form
+    normal_arguments = echo(
+        tools=[{"type": "web_search", "search_context_size": "low"}], text={"format": form}
+    )
+    assert normal_arguments["tools"] == [{"type": "web_search", "search_context_size": "low"}]
+    assert normal_arguments["text"]["format"] == form
 
 
 def test_an_id_that_no_index_could_hold_is_refused() -> None:

@@ -10,7 +10,7 @@ from antiphon.errors import Unauthorized
 from antiphon.server.types import Message
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
-from tests.server.test_websocket_lanes import Gate
+from tests.server.test_websocket_streams import Gate
 from tests.server.websocket_client import Socket, World
 from tests.turn.order import check_order
 

@@ -17,9 +17,9 @@ from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
 from antiphon.server.process import DrainedWebSocket, GuardedProtocol
 from antiphon.server.types import Receive, Scope, Send
-from antiphon.server.websocket.door import Guest
+from antiphon.server.websocket.endpoint import SocketClient
 from antiphon.turn.chunks import TextDelta
-from tests.server.test_websocket_lanes import Gate
+from tests.server.test_websocket_streams import Gate
 from tests.server.websocket_client import PATIENCE, TERMINAL, World
 from tests.turn.order import check_order
 from tests.uvicorn_here import Server, serve_here
@@ -54,7 +54,7 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await world.door.serve(scope, receive, send, Guest(lambda: "tenant", OPENAI, "req_1"))
+            await world.door.serve(scope, receive, send, SocketClient(lambda: "tenant", OPENAI, "req_1"))
             return
         for kind in ("startup", "shutdown"):
             await receive()

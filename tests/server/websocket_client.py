@@ -16,7 +16,7 @@ from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
-from antiphon.server.websocket.door import Guest, WebSocketDoor
+from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
 from antiphon.service.create import Creator
 from antiphon.service.router import Route, Router
 from antiphon.store.base import Continuation, Store, StoredResponse, response_not_found
@@ -62,7 +62,7 @@ class World:
             clock=lambda: 1000.0,
             sealer=Sealer(b"secret", bytes),
         )
-        self.door = WebSocketDoor(creator, self.lifetimes, limits=self.limits)
+        self.door = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
 
     @asynccontextmanager
     async def connect(self, profile: Profile = OPENAI) -> "AsyncGenerator[Socket, None]":
@@ -81,7 +81,7 @@ class World:
 class Socket:
     """One connection, seen by its client."""
 
-    def __init__(self, door: WebSocketDoor, profile: Profile = OPENAI) -> None:
+    def __init__(self, door: WebSocketEndpoint, profile: Profile = OPENAI) -> None:
         self._to_server: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.blocked: asyncio.Queue[Message] = asyncio.Queue()
@@ -97,7 +97,7 @@ class Socket:
         self.key_ended = False
         self._to_server.put_nowait({"type": "websocket.connect"})
         self.task = asyncio.create_task(
-            door.serve(scope, self._to_server.get, self._send, Guest(self._admit, profile, "req_1"))
+            door.serve(scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1"))
         )
 
     def _admit(self) -> str:

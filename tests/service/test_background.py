@@ -25,7 +25,7 @@ from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.create import Creator
 from antiphon.service.router import Router
-from antiphon.store import insisting
+from antiphon.store import retry
 from antiphon.store.base import Conversation, Events, Page, Store, Unowned
 from antiphon.store.signals import Subscription
 from antiphon.store.working import MAX_ATTEMPTS
@@ -308,7 +308,7 @@ async def test_a_database_that_is_away_is_waited_for(
         yield [Finished("stop")]
 
     monkeypatch.setattr(store, "append", sometimes)
-    monkeypatch.setattr(insisting, "PAUSE", 0.01)
+    monkeypatch.setattr(retry, "PAUSE", 0.01)
     background = make(ScriptedBackend(slowly))
     response = await submit(background)
     async with asyncio.timeout(10):

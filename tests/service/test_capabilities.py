@@ -7,15 +7,17 @@ import pytest
 from antiphon.backends.features import FUNCTIONS, NATIVE, Feature, Support
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from antiphon.service.capabilities import Capabilities, Surroundings, describe, weakest
+from antiphon.service.capabilities import Capabilities, ServerFeatures, describe, weakest
 from antiphon.service.names import Names
 from antiphon.service.router import Route, Router
 from tests.service.test_catalogue import Model
 
-HERE = Surroundings(ignored_tools=frozenset({"web_search"}))
+HERE = ServerFeatures(ignored_tools=frozenset({"web_search"}))
 
 
-async def described(*routes: Route, around: Surroundings = HERE, names: Names | None = None) -> Capabilities:
+async def described(
+    *routes: Route, around: ServerFeatures = HERE, names: Names | None = None
+) -> Capabilities:
     router = Router(routes, chance=lambda: 0.5, names=names or Names())
     return await describe("m", router.routes("m"), around)
 
@@ -93,7 +95,7 @@ async def test_a_model_that_stands_in_is_described_apart() -> None:
 @pytest.mark.parametrize(("keeps", "websocket"), [(True, True), (False, False)])
 async def test_what_the_server_does_itself(keeps: bool, websocket: bool) -> None:
     told = await described(
-        Route("m", ScriptedBackend([])), around=Surroundings(keeps=keeps, websocket=websocket)
+        Route("m", ScriptedBackend([])), around=ServerFeatures(keeps=keeps, websocket=websocket)
     )
     state = "native" if keeps else "unsupported"
     assert [told.service[name].level for name in ("state", "conversations", "background")] == [state] * 3

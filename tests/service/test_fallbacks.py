@@ -10,11 +10,11 @@ from antiphon.errors import BackendError, BackendPaused, BackendRefused, Backend
 from antiphon.protocol.events import OutputTextDelta
 from antiphon.protocol.parse_create import create_from, parse_create
 from antiphon.service.circuits import HealthPolicy
-from antiphon.service.claim import TurnDeadlines
 from antiphon.service.create import Creator
 from antiphon.service.limits import Limits
 from antiphon.service.names import Names
 from antiphon.service.router import Route, Router
+from antiphon.service.turn_slot import TurnDeadlines
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator

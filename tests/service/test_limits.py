@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from antiphon.errors import BackendBusy
-from antiphon.service.limits import Lane, Limits
+from antiphon.service.limits import ConcurrencyLimit, Limits
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 @pytest.mark.requirement("PROTOCOL/routing-limits")
 async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
-    lane = Lane(Limits(max_concurrent=1, queue_timeout=5), Clock())
+    lane = ConcurrencyLimit(Limits(max_concurrent=1, queue_timeout=5), Clock())
     entered: list[str] = []
 
     async def turn(name: str) -> None:
@@ -39,7 +39,7 @@ async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
 
 @pytest.mark.requirement("PROTOCOL/routing-limits")
 async def test_who_waited_too_long_is_told_what_to_do() -> None:
-    lane = Lane(Limits(max_concurrent=1, queue_timeout=0.01), Clock())
+    lane = ConcurrencyLimit(Limits(max_concurrent=1, queue_timeout=0.01), Clock())
     await lane.enter("m")
     with pytest.raises(BackendBusy) as caught:
         await lane.enter("m")
@@ -54,7 +54,7 @@ async def test_who_waited_too_long_is_told_what_to_do() -> None:
 
 
 async def test_without_patience_nobody_waits() -> None:
-    lane = Lane(Limits(max_concurrent=2, queue_timeout=0), Clock())
+    lane = ConcurrencyLimit(Limits(max_concurrent=2, queue_timeout=0), Clock())
     await lane.enter("m")
     await lane.enter("m")
     with pytest.raises(BackendBusy):
@@ -62,7 +62,7 @@ async def test_without_patience_nobody_waits() -> None:
 
 
 async def test_who_leaves_the_line_takes_no_place() -> None:
-    lane = Lane(Limits(max_concurrent=1), Clock())
+    lane = ConcurrencyLimit(Limits(max_concurrent=1), Clock())
     await lane.enter("m")
     waiting = asyncio.create_task(lane.enter("m"))
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ async def test_who_leaves_the_line_takes_no_place() -> None:
 
 async def test_a_minute_holds_so_many_turns_wherever_it_begins() -> None:
     clock = Clock()
-    lane = Lane(Limits(requests_per_minute=2), clock)
+    lane = ConcurrencyLimit(Limits(requests_per_minute=2), clock)
     for clock.now in (0.0, 50.0):
         await lane.enter("m")
         lane.leave()
@@ -91,7 +91,7 @@ async def test_a_minute_holds_so_many_turns_wherever_it_begins() -> None:
 
 
 async def test_a_turn_that_this_minute_has_no_room_for_gives_its_place_back() -> None:
-    lane = Lane(Limits(max_concurrent=1, requests_per_minute=1), Clock())
+    lane = ConcurrencyLimit(Limits(max_concurrent=1, requests_per_minute=1), Clock())
     await lane.enter("m")
     lane.leave()
     for _ in range(2):

@@ -27,8 +27,8 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 from tests.service.conftest import MakeCreator
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
@@ -52,7 +52,7 @@ FORMAT = {
 }
 USAGE = UsageReported(Usage(3, InputTokensDetails(), 2, OutputTokensDetails(), 5))
 ASKED = Support("emulated", "in the prompt")
-ALL: frozenset[Demand] = frozenset({"tool_choice", "format", "grammar"})
+ALL: frozenset[Constraint] = frozenset({"tool_choice", "format", "grammar"})
 
 
 def without(*features: Feature) -> Features:

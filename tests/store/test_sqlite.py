@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.errors import NotFound, SettingsError, StoreFull, StoreUnavailable
 from antiphon.protocol.items import Message
-from antiphon.store import sqlite, sqlite_file, sqlite_lane
+from antiphon.store import sqlite, sqlite_file, sqlite_writer
 from antiphon.store.base import Conversation, Page, StoredResponse
 from antiphon.store.migrations import load_migrations
 from antiphon.store.signals import LocalSignals
@@ -224,7 +224,7 @@ async def test_a_mistake_of_ours_is_not_called_an_outage(store: SqlStore) -> Non
 async def test_a_full_batch_does_not_wait_for_more(
     store: SqlStore, spoken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_lane, "BATCH", 10)
+    monkeypatch.setattr(sqlite_writer, "BATCH", 10)
     await asyncio.gather(*(store.save("t", turn(f"{number}")) for number in range(40)))
     assert spoken.count("COMMIT") >= 4
 

@@ -8,7 +8,7 @@ import pytest
 from antiphon.protocol.hosted_items import (
     CodeInterpreterCall,
     FileSearchCall,
-    HostedReceipt,
+    HostedItem,
     ImageGenerationCall,
     McpApprovalRequest,
     McpCall,
@@ -18,7 +18,7 @@ from antiphon.protocol.hosted_items import (
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import new_response
-from antiphon.turn.chunks import Chunk, Finished, HostedWork, ItemBegun, TextDelta
+from antiphon.turn.chunks import Chunk, Finished, HostedItemDone, ItemBegun, TextDelta
 from antiphon.turn.machine import Machine
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
@@ -39,9 +39,9 @@ def run(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
     return [to_wire(event) for event in events]
 
 
-def told(item: HostedReceipt) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
+def told(item: HostedItem) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
     """The events between, and the item when it was added and when it was done."""
-    events = run(TextDelta("a"), HostedWork(item), TextDelta("b"), Finished("stop"))
+    events = run(TextDelta("a"), HostedItemDone(item), TextDelta("b"), Finished("stop"))
     check_order(events)
     inner = [event for event in events if event.get("output_index") == 1]
     assert inner[0]["type"] == "response.output_item.added"
@@ -128,7 +128,7 @@ def test_a_call_that_somebody_must_allow() -> None:
 
 
 def test_profiles_that_show_no_such_work_say_so() -> None:
-    hidden = run(HostedWork(WebSearchCall()), TextDelta("a"), Finished("stop"), profile=PROXY)
+    hidden = run(HostedItemDone(WebSearchCall()), TextDelta("a"), Finished("stop"), profile=PROXY)
     assert [item["type"] for item in hidden[-1]["response"]["output"]] == ["message"]
     assert "tools that the model's server ran" in hidden[-1]["response"]["downgrades"][0]
 
@@ -170,7 +170,7 @@ def test_an_item_without_a_word_is_not_begun() -> None:
 
 
 def test_a_phase_is_that_of_one_message() -> None:
-    work = HostedWork(WebSearchCall())
+    work = HostedItemDone(WebSearchCall())
     assert items(ItemBegun("commentary"), TextDelta("a"), work, TextDelta("b")) == [
         ("message", "a", "commentary"),
         ("message", "b", None),

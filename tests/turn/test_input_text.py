@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.turn.guises.input_text import REPLACEMENT, InputText
+from antiphon.turn.function_forms.input_text import REPLACEMENT, InputText
 
 words = st.text(alphabet='ab"\\/\n\t\u2028é😀\x01{}:, u', max_size=12)
 

@@ -137,7 +137,7 @@ def test_what_could_not_be_kept_has_failed(outcome: Any) -> None:
     machine = machines()()
     events = machine.start() + machine.feed([TextDelta("Hello"), Finished(outcome)])
     machine.end(2)
-    events += machine.end(2, unkept=StoreUnavailable())
+    events += machine.end(2, save_error=StoreUnavailable())
     check_order([to_wire(event) for event in events])
     assert to_wire(events[-1])["type"] == "response.failed"
     assert isinstance(machine.failure, StoreUnavailable)

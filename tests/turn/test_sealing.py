@@ -6,23 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.turn.provider_state import ProviderState
 from antiphon.turn.sealing import Sealer
-from antiphon.turn.thoughts import Mark
 
 SEALER = Sealer(b"one", lambda size: b"n" * size)
 
 
-MARKS = st.builds(Mark, st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers(-5, 5)))
+MARKS = st.builds(
+    ProviderState, st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers(-5, 5))
+)
 
 
-def sealed(reasoning: str, *marks: Mark) -> str:
+def sealed(reasoning: str, *marks: ProviderState) -> str:
     envelope = SEALER.seal(reasoning, marks)
     assert envelope is not None
     return envelope
 
 
 @given(st.text(min_size=1), st.lists(MARKS, max_size=3))
-def test_what_was_sealed_can_be_opened(text: str, marks: list[Mark]) -> None:
+def test_what_was_sealed_can_be_opened(text: str, marks: list[ProviderState]) -> None:
     opened = SEALER.open(sealed(text, *marks))
     assert opened is not None
     assert (opened.reasoning, list(opened.marks)) == (text, marks)
@@ -30,12 +32,12 @@ def test_what_was_sealed_can_be_opened(text: str, marks: list[Mark]) -> None:
 
 def test_there_is_no_envelope_around_nothing() -> None:
     assert SEALER.seal("") is None
-    assert SEALER.seal("", (Mark("maker", {}),)) is not None
+    assert SEALER.seal("", (ProviderState("maker", {}),)) is not None
 
 
 def test_where_nobody_asked_only_marks_are_sealed() -> None:
-    assert SEALER.seal_marked("a thought", ()) is None
-    assert SEALER.seal_marked("", (Mark("maker", {"signature": "s"}),)) is not None
+    assert SEALER.seal_states("a thought", ()) is None
+    assert SEALER.seal_states("", (ProviderState("maker", {"signature": "s"}),)) is not None
 
 
 def test_an_envelope_does_not_show_what_it_holds() -> None:

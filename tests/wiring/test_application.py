@@ -10,8 +10,8 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Unsupported
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.orchestrator.run_tree import response_of, tree_of
-from antiphon.service.inside import Inside
 from antiphon.service.router import Route
+from antiphon.service.tenant_service import TenantService
 from antiphon.settings import SealSettings, Settings, StoreSettings
 from antiphon.wiring import open_agents
 
@@ -31,7 +31,7 @@ async def test_one_engine_makes_responses_and_does_runs_of_agents() -> None:
     routes = [Route("m", ScriptedBackend.saying("Said."))]
     async with asyncio.timeout(30), open_agents(kept("memory:"), routes) as served:
         assert served.agents is not None
-        runs, inside = served.agents.runs, Inside(served.services, "t")
+        runs, inside = served.agents.runs, TenantService(served.services, "t")
         queued = await inside.create(model="m", input="x", background=True)
         run = await runs.submit("t", REQUEST)
         assert [event async for event in inside.follow(queued.id)]

@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.service.claim import TurnDeadlines
 from antiphon.service.limits import Limits
 from antiphon.service.router import Route
+from antiphon.service.turn_slot import TurnDeadlines
 from antiphon.settings import CodexSettings, LocalSettings, ModelRow, Settings, TextCalls, UpstreamSettings
-from antiphon.wiring.backends import Opening, make_endpoint
+from antiphon.wiring.backends import BackendSet, make_endpoint
 
 
 @asynccontextmanager
 async def routes_of(settings: Settings) -> AsyncGenerator[list[Route], None]:
     """The routes that the settings name, until their backends are closed."""
-    opening = Opening(settings)
+    opening = BackendSet(settings)
     yield opening.routes
     for made in opening.made:
         await made.backend.aclose()
@@ -49,7 +49,7 @@ async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_
     models = ("a", ModelRow("b", describe_tools=False), ModelRow("c", text_calls="off"))
     row = UpstreamSettings(base_url="http://localhost:1/v1", describe_tools=True, models=models)
     assert await text_calls_of(row) == {"a": "auto", "b": "auto", "c": "hermes"}
-    a, b, c = Opening(Settings(upstreams=(row,))).routes
+    a, b, c = BackendSet(Settings(upstreams=(row,))).routes
     assert a.backend is c.backend
     assert a.backend.features("m")["function_tools"].level == "emulated"
     assert b.backend.features("m")["function_tools"].level == "native"
@@ -58,7 +58,7 @@ async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_
     )
     levels = [
         route.backend.features("m")["function_tools"].level
-        for route in Opening(Settings(upstreams=(quiet,))).routes
+        for route in BackendSet(Settings(upstreams=(quiet,))).routes
     ]
     assert levels == ["native", "emulated"]
 
@@ -66,7 +66,7 @@ async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_
 def test_tools_are_described_in_chat_completions_only() -> None:
     row = UpstreamSettings(kind="anthropic", describe_tools=True, models=("a",))
     with pytest.raises(SettingsError, match="'describe_tools' is for chat completions"):
-        Opening(Settings(upstreams=(row,)))
+        BackendSet(Settings(upstreams=(row,)))
 
 
 async def test_codex_is_served_instead_of_the_embedded_model() -> None:
@@ -95,13 +95,13 @@ def test_a_row_brings_its_limits_and_its_deadlines() -> None:
         answer_timeout=6.0,
         total_timeout=7.0,
     )
-    (route,) = Opening(Settings(upstreams=(upstream(row),))).routes
+    (route,) = BackendSet(Settings(upstreams=(upstream(row),))).routes
     assert route.limits == Limits(max_concurrent=3, queue_timeout=1.0, requests_per_minute=60)
     assert route.deadlines == TurnDeadlines(first_byte=5.0, answer=6.0, total=7.0)
 
 
 def test_a_plain_row_has_neither() -> None:
-    (route,) = Opening(Settings(upstreams=(upstream("m"),))).routes
+    (route,) = BackendSet(Settings(upstreams=(upstream("m"),))).routes
     assert not route.limits.any
     assert route.deadlines is None
 
@@ -112,7 +112,7 @@ def test_the_connections_wait_as_long_as_the_most_patient_model_and_the_others_a
     )
     assert make_endpoint(row, 10.0).deadlines.first_byte == 900.0
     assert make_endpoint(row, 10.0).deadlines.total == 3600.0
-    routes = Opening(Settings(upstreams=(row,))).routes
+    routes = BackendSet(Settings(upstreams=(row,))).routes
     assert [route.deadlines for route in routes] == [
         TurnDeadlines(first_byte=300.0),
         TurnDeadlines(first_byte=900.0),
@@ -121,10 +121,10 @@ def test_the_connections_wait_as_long_as_the_most_patient_model_and_the_others_a
 
 
 def test_what_was_made_from_the_same_is_taken_over_and_the_rest_is_left() -> None:
-    first = Opening(
+    first = BackendSet(
         Settings(upstreams=(upstream("a"), upstream("b", api_key="old"), upstream("c", name="c")))
     )
-    again = Opening(
+    again = BackendSet(
         Settings(upstreams=(upstream("a", "z"), upstream("b", api_key="new"), upstream("c", name="c"))),
         first.made,
     )
@@ -137,17 +137,17 @@ def test_what_was_made_from_the_same_is_taken_over_and_the_rest_is_left() -> Non
 
 def test_two_rows_that_are_the_same_are_two_backends() -> None:
     settings = Settings(upstreams=(upstream("a"), upstream("a")))
-    first = Opening(settings)
-    again = Opening(settings, first.made)
+    first = BackendSet(settings)
+    again = BackendSet(settings, first.made)
     assert len({id(route.backend) for route in first.routes}) == 2
     assert [made.backend for made in again.made] == [made.backend for made in first.made]
 
 
 def test_the_embedded_model_and_codex_live_on_when_upstreams_change() -> None:
     local, codex = LocalSettings(enabled=True), CodexSettings(enabled=True)
-    first = Opening(Settings(local=local, codex=codex))
-    again = Opening(Settings(local=local, codex=codex, upstreams=(upstream("m"),)), first.made)
+    first = BackendSet(Settings(local=local, codex=codex))
+    again = BackendSet(Settings(local=local, codex=codex, upstreams=(upstream("m"),)), first.made)
     assert not again.left
     assert {id(made.backend) for made in first.made} < {id(made.backend) for made in again.made}
     other = CodexSettings(enabled=True, turns=9)
-    assert len(Opening(Settings(local=local, codex=other), first.made).left) == 1
+    assert len(BackendSet(Settings(local=local, codex=other), first.made).left) == 1

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from antiphon.backends.features import Features
 from antiphon.turn.chunks import Chunk
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 
 
 class ModelInfo(Struct, frozen=True):
@@ -23,7 +23,7 @@ class PreparedTurn(Protocol):
     """A turn translated into a backend's own terms, before anything was sent."""
 
     @property
-    def unenforced(self) -> frozenset[Demand]:
+    def unenforced(self) -> frozenset[Constraint]:
         """What the model is only asked for: nothing holds it to it, so its answer must be checked."""
         ...
 
@@ -53,8 +53,8 @@ class Backend(Protocol):
 
     @property
     def natives(self) -> frozenset[str]:
-        """The tool types that it takes as they are declared. All others become functions (`turn/guises/`)
-        before it sees them, and so do their calls and outputs in the history."""
+        """The tool types that it takes as they are declared. All others become functions
+        (`turn/function_forms/`) before the backend sees them, and so do their calls and outputs."""
         ...
 
     def features(self, model: str) -> Features:

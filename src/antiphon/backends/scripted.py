@@ -8,8 +8,8 @@ from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import FEATURES, FUNCTIONS, NATIVE, Features
 from antiphon.errors import BackendError
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 
 Step = Sequence[Chunk] | BackendError
 """A batch of chunks (an empty one is a heartbeat), or an error to raise at this point."""
@@ -31,7 +31,7 @@ class ScriptedTurn:
     """One turn that will be played."""
 
     def __init__(
-        self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]], unenforced: frozenset[Demand]
+        self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]], unenforced: frozenset[Constraint]
     ) -> None:
         self.downgrades: tuple[str, ...] = ()
         self.unenforced = unenforced
@@ -49,7 +49,7 @@ class ScriptedBackend:
         *scripts: Script,
         name: str = "scripted",
         models: Sequence[str] = ("scripted",),
-        unenforced: frozenset[Demand] = frozenset(),
+        unenforced: frozenset[Constraint] = frozenset(),
         features: Features = _EVERYTHING,
     ) -> None:
         if not scripts:

@@ -12,7 +12,7 @@ from antiphon.backends.http import EVENT_STREAM
 from antiphon.errors import BackendBroken, BackendError
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
-from antiphon.turn.demands import Demand
+from antiphon.turn.constraints import Constraint
 
 LAST_WORDS = 2.0
 """Seconds to wait for usage and the end mark once the answer is complete."""
@@ -63,7 +63,7 @@ class StreamedTurn:
         *,
         max_event_bytes: int,
         downgrades: tuple[str, ...] = (),
-        unenforced: frozenset[Demand] = frozenset(),
+        unenforced: frozenset[Constraint] = frozenset(),
     ) -> None:
         self.downgrades = downgrades
         self.unenforced = unenforced

@@ -20,7 +20,7 @@ from antiphon.cli.weights import ensure_weights, require_engine
 from antiphon.errors import AntiphonError, ResponsesCallFailed, SettingsError
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.protocol.codex_catalogue import CodexCatalogue
-from antiphon.server.beside import serve_beside
+from antiphon.server.embedded_server import serve_embedded
 from antiphon.server.process import bind
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
@@ -107,7 +107,7 @@ async def fresh_server(settings: Settings, log: Path) -> AsyncGenerator[str, Non
     with logged_to(log, settings.server.log_level), bind(settings.server.host, 0) as listener:
         listener.listen(BACKLOG)
         port = listener.getsockname()[1]
-        async with serve_beside(
+        async with serve_embedded(
             lambda started: build_app(settings, on_started=started),
             listener,
             max_message=settings.server.max_body,

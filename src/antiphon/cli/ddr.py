@@ -92,7 +92,7 @@ class DocumentOptions(AuthorOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class DocumentTools:
     """A library, and a model that may write for it."""
 
     options: DocumentOptions
@@ -272,9 +272,9 @@ def _options(values: dict[str, Any]) -> DocumentOptions:
     return options
 
 
-def _desk(options: DocumentOptions) -> Desk:
+def _desk(options: DocumentOptions) -> DocumentTools:
     settings = options.load()
-    return Desk(options, settings, _library(options.folder, settings))
+    return DocumentTools(options, settings, _library(options.folder, settings))
 
 
 def _library(folder: Path | None, settings: Settings) -> Library:

@@ -21,7 +21,7 @@ from antiphon.cli.options import (
 from antiphon.cli.remote import open_remote
 from antiphon.cli.terminal import harmless, output
 from antiphon.protocol.content import JsonObject
-from antiphon.service.capabilities import Surroundings, describe
+from antiphon.service.capabilities import ServerFeatures, describe
 from antiphon.settings import Settings
 from antiphon.wiring import open_services
 
@@ -65,7 +65,7 @@ async def _ask(options: CapabilitiesOptions, name: str) -> JsonObject:
 
 
 async def _look(settings: Settings, name: str) -> JsonObject:
-    around = Surroundings(
+    around = ServerFeatures(
         keeps=settings.store.url != "none",
         websocket=settings.server.websocket,
         ignored_tools=frozenset(settings.tools.ignore),

@@ -19,7 +19,7 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.stored_items import item_to_text, item_type
 from antiphon.protocol.tool_items import AdditionalTools
-from antiphon.turn.guises.outputs import call_output, tool_names
+from antiphon.turn.function_forms.outputs import call_output, tool_names
 from antiphon.turn.transcript import call_text, kind_of_call, words
 
 SEALED = "(sealed)"

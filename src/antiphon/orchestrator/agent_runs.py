@@ -27,7 +27,7 @@ from antiphon.orchestrator.progress import Tell
 from antiphon.orchestrator.run_journal import Journal, journal_row, read_journal
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.runs.base import Engine
-from antiphon.store import insisting
+from antiphon.store import retry
 from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, AgentRunStore, RunClaim, RunEvent
 from antiphon.store.base import LOG_GAP, Fenced
 from antiphon.store.signals import Signals
@@ -108,7 +108,7 @@ class AgentRuns:
                 return await self._try(tenant, claim)
             except (StoreUnavailable, StoreFull) as error:
                 logger.warning("the agent run %s waits for the database: %s", claim.run.id, error.message)
-            await asyncio.sleep(insisting.PAUSE)
+            await asyncio.sleep(retry.PAUSE)
             claim = replace(claim, events=await self._reread(tenant, claim))
 
     async def _try(self, tenant: str, claim: RunClaim) -> None:

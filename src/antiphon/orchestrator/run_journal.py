@@ -9,7 +9,7 @@ from antiphon.orchestrator.events import END, AgentCancelled, AgentCompleted, Ag
 from antiphon.orchestrator.models import AgentExecuteResponse
 from antiphon.orchestrator.run_state import RunState
 from antiphon.store.agent_runs import AgentRunStore, RunClaim, RunEvent, RunStatus
-from antiphon.store.insisting import insist
+from antiphon.store.retry import retry_while_unavailable
 from antiphon.store.signals import Signals
 
 _PASSING = frozenset({StoreUnavailable.code, StoreFull.code})
@@ -55,13 +55,13 @@ class Journal:
         rows = [journal_row(event)]
         if isinstance(event, END):
             status = _status(event)
-            await insist(
+            await retry_while_unavailable(
                 f"the agent run {self._id}",
                 lambda: self._store.finish(self._tenant, self._id, self._token, status, rows),
             )
             self._ended = True
         else:
-            await insist(
+            await retry_while_unavailable(
                 f"the agent run {self._id}",
                 lambda: self._store.append(self._tenant, self._id, self._token, rows),
             )

@@ -54,11 +54,11 @@ def is_output(item: Item) -> TypeGuard[OutputOfCall]:
     return type(item) in _OUTPUTS
 
 
-def tie_of(item: CallItem | OutputOfCall) -> str | None:
+def call_id_of(item: CallItem | OutputOfCall) -> str | None:
     """What a call and its output have in common; None where the server did the work itself."""
     return None if isinstance(item.call_id, UnsetType) else item.call_id
 
 
 def is_for_client(item: Item) -> bool:
     """Whether the model waits for the client: it calls a tool that the server does not run itself."""
-    return is_call(item) and tie_of(item) is not None
+    return is_call(item) and call_id_of(item) is not None

@@ -88,7 +88,7 @@ class McpApprovalRequest(
     arguments: str
 
 
-HostedReceipt = (
+HostedItem = (
     WebSearchCall
     | FileSearchCall
     | CodeInterpreterCall

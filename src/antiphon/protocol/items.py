@@ -203,7 +203,7 @@ ITEM_TYPES: dict[str, type[TypedItem]] = {
     str(kind.__struct_config__.tag): kind for kind in TypedItem.__args__
 }
 
-RECEIPTS = (
+HOSTED_ITEMS = (
     WebSearchCall,
     FileSearchCall,
     CodeInterpreterCall,

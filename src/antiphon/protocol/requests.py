@@ -30,7 +30,7 @@ Metadata = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_len
 
 
 class ReasoningOptions(Struct, frozen=True):
-    """How hard to think, and what to show of it; effort and summary are always echoed."""
+    """How hard to think, and what to show of it; effort and summary are always normal_arguments."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None

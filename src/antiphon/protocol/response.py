@@ -61,7 +61,7 @@ class IncompleteDetails(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """One response: what was asked (echoed), what came of it, what it cost."""
+    """One response: what was asked (normal_arguments), what came of it, what it cost."""
 
     id: str
     object: Literal["response"] = "response"
@@ -116,7 +116,7 @@ _ECHOED = tuple(
 
 
 def new_response(request: CreateResponse, *, id: str, created_at: int) -> Response:
-    """The response at its start: the request echoed, no output yet."""
+    """The response at its start: the request normal_arguments, no output yet."""
     given = request.params
     echo: dict[str, Any] = {"id": id, "created_at": created_at, "store": request.stored}
     for name in _ECHOED:

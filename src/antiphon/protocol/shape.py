@@ -1,4 +1,4 @@
-"""How a response looks on the wire. Inside it is always the same object; a profile changes its outside."""
+"""How a response looks on the wire: the object inside is always the same, a profile changes its form."""
 
 from typing import Literal
 

@@ -1,6 +1,6 @@
 """Calls of the tools that a client runs itself, and their outputs; and tools that come as items.
 
-Each has its own item on the wire; to a model they are functions (`turn/guises/`).
+Each has its own item on the wire; to a model they are functions (`turn/function_forms/`).
 """
 
 from typing import Literal

@@ -10,7 +10,7 @@ ToolName = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,128}$")]
 
 
 class FunctionTool(Struct, tag_field="type", tag="function", frozen=True, omit_defaults=False, kw_only=True):
-    """A function with a JSON Schema; description, parameters and strict are always echoed."""
+    """A function with a JSON Schema; description, parameters and strict are always normal_arguments."""
 
     name: ToolName
     description: str | None = None

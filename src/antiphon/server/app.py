@@ -13,12 +13,12 @@ from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
 from antiphon.protocol.shape import error_wire
 from antiphon.server.auth import Keys
-from antiphon.server.doors.chat_completions.stream import ChatDoor
-from antiphon.server.doors.messages.count import CountRoute
-from antiphon.server.doors.messages.models import AnthropicModels
-from antiphon.server.doors.messages.stream import MessagesDoor
-from antiphon.server.doors.question import Door
-from antiphon.server.doors.route import DoorRoute
+from antiphon.server.compat.api import CompatApi
+from antiphon.server.compat.chat_completions.stream import ChatCompletionsApi
+from antiphon.server.compat.messages.count import CountRoute
+from antiphon.server.compat.messages.models import AnthropicModels
+from antiphon.server.compat.messages.stream import MessagesApi
+from antiphon.server.compat.route import CompatRoute
 from antiphon.server.error_shapes import error_shape
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.guard import Head, HostGuard, check_origin, read_head
@@ -36,8 +36,8 @@ from antiphon.server.routing import Endpoint, RouteTable
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
-from antiphon.server.websocket.door import Guest, WebSocketDoor
-from antiphon.service.capabilities import Surroundings
+from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
+from antiphon.service.capabilities import ServerFeatures
 from antiphon.service.keys import DELETE, READ, WRITE
 from antiphon.service.services import Services
 
@@ -122,7 +122,7 @@ class App:
         self._on_started = on_started or _nothing
         self.lifetimes = Lifetimes()
         self.routes = RouteTable({})
-        self._door: WebSocketDoor | None = None
+        self._door: WebSocketEndpoint | None = None
 
     @property
     def guarded(self) -> bool:
@@ -141,7 +141,7 @@ class App:
     def mount(self, services: Services, agents: AgentServices | None = None) -> None:
         """Serve these services."""
         if self._options.websocket:
-            self._door = WebSocketDoor(services.creator, self.lifetimes, limits=WebSocketLimits())
+            self._door = WebSocketEndpoint(services.creator, self.lifetimes, limits=WebSocketLimits())
         self.routes = RouteTable(
             {
                 **self._response_routes(services),
@@ -183,13 +183,15 @@ class App:
         opened = services.creator.sealer.open
         count = CountRoute(services.tokens, self._bodies(), opened)
         return {
-            "POST /v1/chat/completions": Endpoint(self._door_route(ChatDoor(), services).create, WRITE),
-            "POST /v1/messages": Endpoint(self._door_route(MessagesDoor(opened), services).create, WRITE),
+            "POST /v1/chat/completions": Endpoint(
+                self._door_route(ChatCompletionsApi(), services).create, WRITE
+            ),
+            "POST /v1/messages": Endpoint(self._door_route(MessagesApi(opened), services).create, WRITE),
             "POST /v1/messages/count_tokens": Endpoint(count.count, READ),
         }
 
-    def _door_route(self, door: Door, services: Services) -> DoorRoute:
-        return DoorRoute(
+    def _door_route(self, door: CompatApi, services: Services) -> CompatRoute:
+        return CompatRoute(
             door,
             services.creator,
             self.lifetimes,
@@ -237,7 +239,7 @@ class App:
         }
 
     def _models(self, services: Services) -> ModelsRoutes:
-        around = Surroundings(
+        around = ServerFeatures(
             keeps=self._options.keeps,
             websocket=self._options.websocket,
             ignored_tools=services.creator.ignored_tools,
@@ -305,9 +307,9 @@ class App:
             await refuse(scope, send, error, request_id)
             return
         admit = partial(self._socket_tenant, head)
-        await door.serve(scope, receive, send, Guest(admit, profile, request_id))
+        await door.serve(scope, receive, send, SocketClient(admit, profile, request_id))
 
-    def _door_at(self, path: str, head: Head) -> WebSocketDoor:
+    def _door_at(self, path: str, head: Head) -> WebSocketEndpoint:
         self._options.hosts.check(head.host)
         check_origin(head)
         caller = self._options.keys.check(head.authorization)

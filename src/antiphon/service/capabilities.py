@@ -59,7 +59,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ServerFeatures:
     """What the server itself brings, whichever model answers."""
 
     keeps: bool = True
@@ -68,7 +68,7 @@ class Surroundings:
     ignored_tools: frozenset[str] = frozenset()
 
 
-async def describe(model: str, routes: Sequence[Route], around: Surroundings) -> Capabilities:
+async def describe(model: str, routes: Sequence[Route], around: ServerFeatures) -> Capabilities:
     """The capabilities of a model with these routes; the first of them is its own."""
     ordered = sorted(routes, key=lambda route: (bool(route.instead_of), route.priority, -route.weight))
     own = [await _describe_route(route, around) for route in ordered if not route.instead_of]
@@ -94,7 +94,7 @@ def weakest(described: Sequence[Mapping[Key, Support]]) -> dict[Key, Support]:
     }
 
 
-async def _describe_route(route: Route, around: Surroundings) -> RouteCapabilities:
+async def _describe_route(route: Route, around: ServerFeatures) -> RouteCapabilities:
     backend = route.backend
     served = backend.features(route.upstream)
     features: dict[str, Support] = {name: served[name] for name in FEATURES}
@@ -136,7 +136,7 @@ def _tool(kind: str, backend: Backend, served: Features, ignored: frozenset[str]
     return Support("unsupported", f"nothing here runs it: a request that declares it has it {refusal}")
 
 
-def _service(backends: Iterable[Backend], around: Surroundings) -> dict[str, Support]:
+def _service(backends: Iterable[Backend], around: ServerFeatures) -> dict[str, Support]:
     """What the server does for every model."""
     nothing = Support("unsupported", "this server keeps no responses")
     kept = NATIVE if around.keeps else nothing

@@ -32,7 +32,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
-from antiphon.service.keeping import Keeper, StoreKeeper
+from antiphon.service.persist import ResponseWriter, StoreWriter
 from antiphon.service.resolve import (
     CONVERSATION_LEASE,
     Resolved,
@@ -41,14 +41,14 @@ from antiphon.service.resolve import (
     kept_items,
     model_view,
 )
-from antiphon.service.rounds import Question, Round
+from antiphon.service.rounds import Round, RoundPlan
 from antiphon.service.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
 from antiphon.turn.machine import Machine
+from antiphon.turn.provider_state import count_unopened
 from antiphon.turn.sealing import Sealer
-from antiphon.turn.thoughts import sealed_shut
 from antiphon.turn.token_estimate import estimate_tokens
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Creator:
 
     def start(self, request: CreateResponse, tenant: str, session: Session | None = None) -> "Run":
         """A run of this request; nothing happens until its events are read."""
-        keeper = StoreKeeper(self.store, tenant, self.patience) if request.stored else None
+        keeper = StoreWriter(self.store, tenant, self.patience) if request.stored else None
         return Run(self, request, Place(tenant, session), keeper)
 
     async def prepare(
@@ -123,7 +123,7 @@ class Run:
         creator: Creator,
         request: CreateResponse,
         place: Place,
-        keeper: Keeper | None,
+        keeper: ResponseWriter | None,
         prior: Prior | None = None,
     ) -> None:
         _refuse_unserved(request)
@@ -180,7 +180,7 @@ class Run:
             return []
         begun = self._begin(None) if self._machine is None else []
         assert self._machine is not None
-        if isinstance(error, Unavailable) and isinstance(self._keeper, StoreKeeper):
+        if isinstance(error, Unavailable) and isinstance(self._keeper, StoreWriter):
             # The server is going away: who waits longer for the database is cut off without a last word.
             self._keeper = dataclasses.replace(self._keeper, patience=min(self._keeper.patience, HASTE))
         return await self._finish(self._machine, begun + self._machine.feed([Failed(error)]))
@@ -206,7 +206,7 @@ class Run:
         try:
             view, request = await self.resolve(), self._resolved.request
             view = self._creator.compactor.view(view, request.params, history=len(view) - len(request.items))
-            question = Question(Attempt(self._routes, view))
+            question = RoundPlan(Attempt(self._routes, view))
             question.attempt.route.backend.prepare(self._build(question))
         except BaseException:
             await self.leave()
@@ -240,7 +240,7 @@ class Run:
             )
             resolved = self._resolved = await resolver.resolve(self._resolved.request, self.id)
         view = model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
-        shut = sealed_shut(view)
+        shut = count_unopened(view)
         if shut:
             self._notes = (f"reasoning was left out that was not sealed here, or is damaged: {shut} item(s)",)
             logger.warning("response %s: %s", self.id, self._notes[0])
@@ -285,9 +285,9 @@ class Run:
     async def _rounds(self, plan: Plan) -> AsyncGenerator[list[Event], None]:
         """Ask until there is nothing more to ask. Until a backend has said something, another one may take
         its place."""
-        question: Question | None = Question(Attempt(self._routes, plan.items))
+        question: RoundPlan | None = RoundPlan(Attempt(self._routes, plan.items))
         while question is not None:
-            following: Question | None = None
+            following: RoundPlan | None = None
             try:
                 asked = self._round(question)
                 if self._machine is None and self._prior is not None:
@@ -310,7 +310,7 @@ class Run:
                     yield self._failed(final)
             question = following
 
-    def _between(self, question: Question) -> tuple[Question, list[Event]]:
+    def _between(self, question: RoundPlan) -> tuple[RoundPlan, list[Event]]:
         """Before another round: what was told so far is closed, and the model is shown it."""
         machine = self._machine
         assert machine is not None
@@ -319,7 +319,7 @@ class Run:
         self._shown += len(told)
         return question.behind(model_view(told, self._creator.sealer)), events
 
-    def _round(self, question: Question) -> Round:
+    def _round(self, question: RoundPlan) -> Round:
         """The next turn, in the terms of the backend that is asked."""
         creator, turn = self._creator, question.fitted(self._build(question))
         for note in turn.left_out:
@@ -332,7 +332,7 @@ class Run:
             self._machine.offer({tool.name: tool for tool in turn.tools}, turn.forbidden)
         return asked
 
-    def _build(self, question: Question) -> TurnRequest:
+    def _build(self, question: RoundPlan) -> TurnRequest:
         request, attempt = self._resolved.request, question.attempt
         return build_turn(
             request,
@@ -397,7 +397,7 @@ class Run:
             new_id=self._new_id,
             tools={tool.name: tool for tool in turn.tools} if turn else None,
             forbidden=turn.forbidden if turn else frozenset(),
-            seal=creator.sealer.seal if _wants_seal(request) else creator.sealer.seal_marked,
+            seal=creator.sealer.seal if _wants_seal(request) else creator.sealer.seal_states,
             profile=request.profile,
             told=request.streamed or self._prior is not None,
         )
@@ -432,7 +432,7 @@ class Run:
             await self._keep(machine.response, events)
         except AntiphonError as error:
             logger.error("response %s could not be kept: %s", self.id, error.message)
-            events = [*untold, *machine.end(now, unkept=error)]
+            events = [*untold, *machine.end(now, save_error=error)]
             await self._keep_failure(machine.response, events, error)
         else:
             self._remember(machine.response)

@@ -14,7 +14,7 @@ from antiphon.errors import AntiphonError
 from antiphon.protocol.events import EVENT_TYPES, Event
 from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, Store, StoredResponse
-from antiphon.store.insisting import insist
+from antiphon.store.retry import retry_while_unavailable
 
 FLUSH = 0.02
 """Seconds that events are gathered before they are stored together."""
@@ -100,7 +100,7 @@ class EventLog:
             if self._held or not taken:
                 return
             events = render(self._waiting[:taken], self._renderer)
-            await insist(
+            await retry_while_unavailable(
                 f"the background response {self._id}",
                 lambda: self._store.append(self._tenant, self._id, self._token, events),
             )
@@ -112,7 +112,7 @@ class EventLog:
         async with self._writing:
             last = render([*self._waiting, *events], self._renderer)
             try:
-                await insist(
+                await retry_while_unavailable(
                     f"the background response {self._id}",
                     lambda: self._store.finish(self._tenant, self._token, stored, last),
                 )

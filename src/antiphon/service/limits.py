@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True):
         return self.max_concurrent is not None or self.requests_per_minute is not None
 
 
-class Lane:
+class ConcurrencyLimit:
     """The turns of one row. Who enters must leave."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:

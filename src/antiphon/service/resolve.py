@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.call_items import ANSWERED_BY, CallItem, OutputOfCall, is_call, is_output, tie_of
+from antiphon.protocol.call_items import ANSWERED_BY, CallItem, OutputOfCall, call_id_of, is_call, is_output
 from antiphon.protocol.content import ReasoningText
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference, OpaqueItem, Reasoning
 from antiphon.protocol.requests import CreateResponse
@@ -19,8 +19,8 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tools import Tool
 from antiphon.store.base import Continuation, Store
+from antiphon.turn.provider_state import OpenedReasoning
 from antiphon.turn.sealing import Sealer
-from antiphon.turn.thoughts import Thought
 
 ID_PREFIXES = {
     "message": "msg",
@@ -120,21 +120,21 @@ def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
     if not any(is_output(item) for item in items):
         return
     calls = {
-        tie: item for part in (history, items) for item in part if is_call(item) and (tie := tie_of(item))
+        tie: item for part in (history, items) for item in part if is_call(item) and (tie := call_id_of(item))
     }
     for index, item in enumerate(items):
-        if is_output(item) and (tie := tie_of(item)) is not None:
+        if is_output(item) and (tie := call_id_of(item)) is not None:
             _check_output(item, calls.get(tie), f"input[{index}].call_id")
 
 
 def _check_output(output: OutputOfCall, call: CallItem | None, param: str) -> None:
     if call is None:
-        message = f"No tool call found for the output with call_id '{tie_of(output)}'."
+        message = f"No tool call found for the output with call_id '{call_id_of(output)}'."
         raise InvalidRequest(message, param=param, code="invalid_value")
     wanted = ANSWERED_BY[type(call)]
     if not isinstance(output, wanted):
         message = (
-            f"'{tie_of(output)}' is a '{item_type(call)}', which is answered with an item of type "
+            f"'{call_id_of(output)}' is a '{item_type(call)}', which is answered with an item of type "
             f"'{wanted.__struct_config__.tag}', not '{item_type(output)}'."
         )
         raise InvalidRequest(message, param=param, code="invalid_value")
@@ -179,12 +179,12 @@ def model_view(items: Sequence[Item], sealer: Sealer) -> list[Item]:
     no output whose call was taken out of the conversation."""
     if not any(isinstance(item, Reasoning) or is_call(item) or is_output(item) for item in items):
         return list(items)
-    answered = {tie_of(item) for item in items if is_output(item)}
-    called = {None, *(tie_of(item) for item in items if is_call(item))}
+    answered = {call_id_of(item) for item in items if is_output(item)}
+    called = {None, *(call_id_of(item) for item in items if is_call(item))}
     return [
         _opened(item, sealer)
         for item in items
-        if not _broken_off(item, answered) and not (is_output(item) and tie_of(item) not in called)
+        if not _broken_off(item, answered) and not (is_output(item) and call_id_of(item) not in called)
     ]
 
 
@@ -197,7 +197,7 @@ def _opened(item: Item, sealer: Sealer) -> Item:
         return item
     text = sealed.reasoning or ""
     content = item.content or ([ReasoningText(text)] if text else UNSET)
-    return Thought(
+    return OpenedReasoning(
         id=item.id,
         summary=item.summary,
         content=content,
@@ -208,4 +208,4 @@ def _opened(item: Item, sealer: Sealer) -> Item:
 
 
 def _broken_off(item: Item, answered: set[str | None]) -> bool:
-    return is_call(item) and item.status == "incomplete" and tie_of(item) not in answered
+    return is_call(item) and item.status == "incomplete" and call_id_of(item) not in answered

@@ -15,8 +15,10 @@ from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Usage
-from antiphon.service.asking_again import (
-    Detour,
+from antiphon.service.attempts import Attempt
+from antiphon.service.recovering import as_it_is, listener
+from antiphon.service.repair import (
+    RepairTurn,
     correction,
     detour,
     given_up,
@@ -24,9 +26,6 @@ from antiphon.service.asking_again import (
     pending,
     reason,
 )
-from antiphon.service.attempts import Attempt
-from antiphon.service.recovering import as_it_is, listener
-from antiphon.turn.checking import PATIENCE, Ending, checker
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -39,8 +38,9 @@ from antiphon.turn.chunks import (
     UsageReported,
     UsageSpent,
 )
+from antiphon.turn.constraint_check import PATIENCE, Ending, checker
+from antiphon.turn.constraints import Violation
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Unmet
 from antiphon.turn.machine import BROKEN_OFF
 from antiphon.turn.server_search import ServerSearch, searches_here, server_search
 
@@ -50,7 +50,7 @@ MAX_SEARCHES = 8
 """Rounds in which a model may look for tools before it has to answer with those it has."""
 
 
-class Question(Struct, frozen=True):
+class RoundPlan(Struct, frozen=True):
     """What is asked, and of whom; and what came up in the rounds before."""
 
     attempt: Attempt
@@ -61,11 +61,11 @@ class Question(Struct, frozen=True):
     tries: int = 0
     searches: int = 0
     notes: tuple[str, ...] = ()
-    detour: Detour | None = None
-    unmet: Unmet | None = None
+    detour: RepairTurn | None = None
+    unmet: Violation | None = None
     """Why there is a detour."""
 
-    def after(self, error: BackendError | RequestError, request: CreateResponse) -> "Question":
+    def after(self, error: BackendError | RequestError, request: CreateResponse) -> "RoundPlan":
         """The same, to the next backend, after one has failed before its first word or cannot serve it; if
         there is none, what went wrong is raised. A detour is one backend's own."""
         if isinstance(error, RequestError):
@@ -76,7 +76,7 @@ class Question(Struct, frozen=True):
             raise error
         return replace(self, attempt=following, detour=None)
 
-    def behind(self, told: Sequence[Item]) -> "Question":
+    def behind(self, told: Sequence[Item]) -> "RoundPlan":
         """The same, after this was told."""
         seen = (*self.added, *told, *pending(told), *self.news)
         return replace(self, added=seen, news=())
@@ -94,13 +94,13 @@ class Round:
     """One turn. `asked` is what is wanted, `prepared` how it is asked for, which a detour changes."""
 
     def __init__(
-        self, question: Question, asked: TurnRequest, prepared: PreparedTurn, *, clock: Clock, repairs: int
+        self, question: RoundPlan, asked: TurnRequest, prepared: PreparedTurn, *, clock: Clock, repairs: int
     ) -> None:
         self.asked = asked
         self.prepared = prepared
         self.late_notes: tuple[str, ...] = ()
         """What turned out at the end, and the response has to say."""
-        self.next: Question | None = None
+        self.next: RoundPlan | None = None
         """What to ask when this round is over; None: nothing."""
         self._question = question
         self._clock = clock
@@ -204,7 +204,7 @@ class Round:
             return ending.right
         return [*ending.right, *self._ask_again(ending.unmet, ending.rest, ending.spent)]
 
-    def _end_detour(self, way: Detour) -> Sequence[Chunk]:
+    def _end_detour(self, way: RepairTurn) -> Sequence[Chunk]:
         unmet = self._question.unmet
         assert unmet is not None
         if self._settled:
@@ -224,7 +224,7 @@ class Round:
         spent = [] if search.usage is None else [UsageSpent(search.usage)]
         return [*search.found, *spent]
 
-    def _ask_again(self, unmet: Unmet, rest: Sequence[Chunk], spent: Usage | None) -> Sequence[Chunk]:
+    def _ask_again(self, unmet: Violation, rest: Sequence[Chunk], spent: Usage | None) -> Sequence[Chunk]:
         """Plan another try; or, if there were enough, let the answer pass or fail the turn."""
         question = self._question
         tries = question.tries + 1
@@ -246,7 +246,7 @@ class Round:
         return [] if spent is None else [UsageSpent(spent)]
 
 
-def _as_written(unmet: Unmet) -> list[Chunk]:
+def _as_written(unmet: Violation) -> list[Chunk]:
     """The calls as the model wrote them in the first place."""
     chunks: list[Chunk] = []
     for index, call in enumerate(unmet.calls):

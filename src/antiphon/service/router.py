@@ -13,8 +13,7 @@ from antiphon.backends.base import Backend, ModelInfo
 from antiphon.errors import BackendError, ModelNotFound
 from antiphon.protocol.ids import Clock
 from antiphon.service.circuits import Circuit, Circuits, HealthPolicy, Key, Phase
-from antiphon.service.claim import Claim, Gate, TurnDeadlines, Use
-from antiphon.service.limits import Lane, Limits
+from antiphon.service.limits import ConcurrencyLimit, Limits
 from antiphon.service.names import (
     WILDCARD,
     Names,
@@ -25,6 +24,7 @@ from antiphon.service.names import (
     upstream_name,
 )
 from antiphon.service.similar_names import most_similar
+from antiphon.service.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
 from antiphon.settings import TextCalls
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Route:
     """Tokens that the model takes, where the settings know; else its server is asked: see `window`."""
     instead_of: str = ""
     """The model that was asked for and could not answer, if this one stands in for it."""
-    gate: Gate | None = None
+    gate: RouteGuards | None = None
     """What a turn passes; the router sets it."""
 
     def upstream_name(self, asked: str) -> str:
@@ -68,9 +68,9 @@ class Route:
         """Tokens that the model takes; None if nobody knows. Only of a route from the router."""
         return self.context_window or await self.backend.context_window(self.upstream)
 
-    def claim(self) -> Claim:
+    def claim(self) -> TurnSlot:
         """One turn: ``async with route.claim() as claim``."""
-        return Claim(self.gate)
+        return TurnSlot(self.gate)
 
 
 class RouteHealth(Struct, frozen=True):
@@ -102,14 +102,14 @@ class _Table:
         self.names = names
         self.circuits = circuits
         self.clock = clock
-        self.uses: dict[int, Use] = {}
-        self.lanes: dict[RowKey, Lane] = {}
+        self.uses: dict[int, TurnCount] = {}
+        self.lanes: dict[RowKey, ConcurrencyLimit] = {}
         self.rows: dict[str, list[Route]] = {}
         for route in sorted(routes, key=lambda route: route.priority):
             self.rows.setdefault(route.model, []).append(route)
-            self.uses.setdefault(id(route.backend), Use())
+            self.uses.setdefault(id(route.backend), TurnCount())
             if route.limits.any:
-                self.lanes[_key(route)] = Lane(route.limits, clock)
+                self.lanes[_key(route)] = ConcurrencyLimit(route.limits, clock)
         self.patterns = sorted((row for row in self.rows if is_pattern(row)), key=len, reverse=True)
         self._groups: dict[str, list[list[Route]]] = {}
 
@@ -151,7 +151,7 @@ class _Table:
 
     def _bind(self, row: Route, name: str, instead_of: str) -> Route:
         upstream = row.upstream_name(name)
-        gate = Gate(
+        gate = RouteGuards(
             key=Key(row.backend.name, upstream, id(row.backend)),
             circuits=self.circuits,
             use=self.uses[id(row.backend)],
@@ -184,9 +184,9 @@ class Router:
         table.inherit(self._table)
         self._table = table
 
-    def use_of(self, backend: Backend) -> Use:
+    def use_of(self, backend: Backend) -> TurnCount:
         """The turns that a backend has under way; ask before it is taken out of the routes."""
-        return self._table.uses.get(id(backend)) or Use()
+        return self._table.uses.get(id(backend)) or TurnCount()
 
     def routes(self, model: str, *, similar: bool = False) -> list[Route]:
         """The routes to try, best first: by priority, then at random by weight; then those of the models that
@@ -211,7 +211,7 @@ class Router:
     def health(self) -> list[RouteHealth]:
         """Every configured route, and every other name that failed lately."""
         table, now = self._table, self._clock()
-        known: dict[Key, tuple[Route, Lane | None]] = {}
+        known: dict[Key, tuple[Route, ConcurrencyLimit | None]] = {}
         for row in (row for rows in table.rows.values() for row in rows):
             key = Key(row.backend.name, row.upstream_name(row.model), id(row.backend))
             known[key] = row, table.lanes.get(_key(row))
@@ -235,7 +235,7 @@ class Router:
         return list(models.values())
 
 
-def _health(model: str, circuit: Circuit, now: float, lane: Lane | None = None) -> RouteHealth:
+def _health(model: str, circuit: Circuit, now: float, lane: ConcurrencyLimit | None = None) -> RouteHealth:
     return RouteHealth(
         model=model,
         backend=circuit.key.backend,

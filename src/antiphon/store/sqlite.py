@@ -12,7 +12,7 @@ from antiphon.errors import StoreFull, StoreUnavailable
 from antiphon.store import sqlite_file
 from antiphon.store.database import Script
 from antiphon.store.migrations import Migration, load_migrations
-from antiphon.store.sqlite_lane import Job, Lane
+from antiphon.store.sqlite_writer import Job, SqliteWriter
 from antiphon.store.statements import load_statements
 
 T = TypeVar("T")
@@ -38,9 +38,9 @@ class SqliteDatabase:
         self._closed = False
         self._loop = loop = asyncio.get_running_loop()
         statements = load_statements("sqlite")
-        self._writer = Lane(writer, statements, "BEGIN IMMEDIATE", self._written, loop)
+        self._writer = SqliteWriter(writer, statements, "BEGIN IMMEDIATE", self._written, loop)
         # A database in memory belongs to its one connection.
-        self._reader = Lane(reader, statements, "BEGIN", _tell, loop) if reader else self._writer
+        self._reader = SqliteWriter(reader, statements, "BEGIN", _tell, loop) if reader else self._writer
 
     @staticmethod
     async def open(path: Path | None, *, migrate: bool = True) -> "SqliteDatabase":
@@ -113,7 +113,7 @@ class SqliteDatabase:
 
     # How a script is run
 
-    async def _run(self, lane: Lane, script: Script[T], *, durable: bool) -> T:
+    async def _run(self, lane: SqliteWriter, script: Script[T], *, durable: bool) -> T:
         if self._closed:
             raise StoreUnavailable("The database is closed.")
         waiter: asyncio.Future[Any] = self._loop.create_future()

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject, Logprob
-from antiphon.protocol.hosted_items import HostedReceipt
+from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.response import Usage
 from antiphon.protocol.tools import Tool
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
 
@@ -50,10 +50,10 @@ class ReasoningSummaryDelta(Struct, frozen=True, gc=False):
     part: int = 0
 
 
-class ReasoningMarked(Struct, frozen=True):
-    """A mark of the reasoning so far, or of what comes next: see `turn/thoughts.py`."""
+class ProviderStateAdded(Struct, frozen=True):
+    """A mark of the reasoning so far, or of what comes next: see `turn/provider_state.py`."""
 
-    mark: Mark
+    mark: ProviderState
 
 
 class CallStarted(Struct, frozen=True, gc=False):
@@ -65,7 +65,7 @@ class CallStarted(Struct, frozen=True, gc=False):
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of the arguments of the call at `index`: JSON, whatever the tool's kind (`turn/guises/`)."""
+    """A piece of the arguments of the call at `index`: JSON, whatever the tool's kind."""
 
     index: int
     arguments: str
@@ -91,10 +91,10 @@ class Compacted(Struct, frozen=True):
     asked: bool = False
 
 
-class HostedWork(Struct, frozen=True):
+class HostedItemDone(Struct, frozen=True):
     """The backend has used a tool of its own; this is the finished item."""
 
-    item: HostedReceipt
+    item: HostedItem
 
 
 class ToolsFound(Struct, frozen=True):
@@ -134,13 +134,13 @@ Chunk = (
     | RefusalDelta
     | ReasoningDelta
     | ReasoningSummaryDelta
-    | ReasoningMarked
+    | ProviderStateAdded
     | CallStarted
     | CallDelta
     | CallFinished
     | AnnotationAdded
     | Compacted
-    | HostedWork
+    | HostedItemDone
     | ToolsFound
     | UsageSpent
     | UsageReported

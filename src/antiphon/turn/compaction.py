@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.call_items import is_call, is_output, tie_of
+from antiphon.protocol.call_items import call_id_of, is_call, is_output
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse
 from antiphon.protocol.tool_items import AdditionalTools
@@ -115,9 +115,9 @@ def _without_triggers(items: Sequence[Item]) -> Sequence[Item]:
 
 def _still_shown(before: Sequence[Item], after: Sequence[Item]) -> list[Item]:
     """The caller's messages and tools, and calls whose outputs come only after the summary."""
-    outputs = {tie_of(item) for item in after if is_output(item)}
-    outputs -= {None, *(tie_of(item) for item in after if is_call(item))}
-    return [item for item in before if _stays(item) or (is_call(item) and tie_of(item) in outputs)]
+    outputs = {call_id_of(item) for item in after if is_output(item)}
+    outputs -= {None, *(call_id_of(item) for item in after if is_call(item))}
+    return [item for item in before if _stays(item) or (is_call(item) and call_id_of(item) in outputs)]
 
 
 def _as_message(summary: str) -> Message:

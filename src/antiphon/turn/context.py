@@ -14,7 +14,7 @@ from antiphon.protocol.items import Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
 from antiphon.turn.choice import Offer, choose, narrowed
-from antiphon.turn.guises.history import disguise
+from antiphon.turn.function_forms.history import show_as_functions
 from antiphon.turn.toolbox import Toolbox
 from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
 from antiphon.turn.wording import worded
@@ -103,7 +103,7 @@ def build_turn(
     offer = Offer(shown, hidden, box)
     chosen = choose(narrowed(request.tool_choice, offer, profile, notes), offer)
     start = history
-    seen, places = disguise(
+    seen, places = show_as_functions(
         given, [*shown, *hidden], native, notes, lambda index: _param(index - start, params)
     )
     if places:

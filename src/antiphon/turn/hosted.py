@@ -35,7 +35,7 @@ from antiphon.protocol.hosted_events import (
 from antiphon.protocol.hosted_items import (
     CodeInterpreterCall,
     FileSearchCall,
-    HostedReceipt,
+    HostedItem,
     ImageGenerationCall,
     McpApprovalRequest,
     McpCall,
@@ -44,7 +44,7 @@ from antiphon.protocol.hosted_items import (
 )
 from antiphon.turn.emitting import Emit
 
-PREFIXES: Mapping[type[HostedReceipt], str] = {
+PREFIXES: Mapping[type[HostedItem], str] = {
     WebSearchCall: "ws",
     FileSearchCall: "fs",
     CodeInterpreterCall: "ci",
@@ -59,9 +59,7 @@ Step = tuple[type[HostedEvent], tuple[str, ...]]
 """An event, and what it says besides naming the item."""
 
 
-def say_hosted(
-    emit: Emit, new_id: Callable[[str], str], output_index: int, item: HostedReceipt
-) -> HostedReceipt:
+def emit_hosted(emit: Emit, new_id: Callable[[str], str], output_index: int, item: HostedItem) -> HostedItem:
     """The item, begun and ended. It gets an id of ours: the upstream's may be used twice, or not at all."""
     whole = replace(item, id=new_id(PREFIXES[type(item)]), status=item.status or _status(item))
     emit(OutputItemAdded, output_index, replace(whole, status="in_progress", **_emptied(whole)))
@@ -71,15 +69,15 @@ def say_hosted(
     return whole
 
 
-def _status(item: HostedReceipt) -> str:
+def _status(item: HostedItem) -> str:
     return "failed" if _failed(item) else "completed"
 
 
-def _failed(item: HostedReceipt) -> bool:
+def _failed(item: HostedItem) -> bool:
     return item.status == "failed" or (isinstance(item, McpCall | McpListTools) and bool(item.error))
 
 
-def _emptied(item: HostedReceipt) -> dict[str, Any]:
+def _emptied(item: HostedItem) -> dict[str, Any]:
     """What is not known yet when the work begins."""
     match item:
         case WebSearchCall():
@@ -99,7 +97,7 @@ def _emptied(item: HostedReceipt) -> dict[str, Any]:
             return {}
 
 
-def _steps(item: HostedReceipt) -> Iterator[Step]:
+def _steps(item: HostedItem) -> Iterator[Step]:
     """How the work went on."""
     match item:
         case WebSearchCall():

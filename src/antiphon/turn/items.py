@@ -33,7 +33,7 @@ from antiphon.protocol.tools import declaration
 from antiphon.turn.chunks import Compacted, ToolsFound
 from antiphon.turn.emitting import Emit, Status
 from antiphon.turn.open_calls.base import OpenCall
-from antiphon.turn.thoughts import Mark, Seal
+from antiphon.turn.provider_state import ProviderState, Seal
 
 __all__ = ["Emit", "OpenCall", "OpenItem", "OpenMessage", "OpenReasoning", "Status"]
 
@@ -143,7 +143,7 @@ class OpenReasoning:
         self._pieces: list[str] = []
         self._summary: list[SummaryText] = []
         self._content: list[ReasoningText] = []
-        self._marks: list[Mark] = []
+        self._marks: list[ProviderState] = []
         emit(OutputItemAdded, output_index, Reasoning(id=item_id, summary=[], status="in_progress"))
 
     def raw(self, delta: str) -> None:
@@ -166,7 +166,7 @@ class OpenReasoning:
         self._pieces.append(delta)
         self._emit(ReasoningSummaryTextDelta, self.id, self.output_index, len(self._summary), delta)
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: ProviderState) -> None:
         """What only its maker can read of it; it travels in the envelope."""
         self._marks.append(mark)
 

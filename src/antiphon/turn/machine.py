@@ -37,9 +37,9 @@ from antiphon.turn.chunks import (
     Failed,
     Finished,
     FinishReason,
-    HostedWork,
+    HostedItemDone,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
@@ -49,11 +49,11 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.context import TurnTool
 from antiphon.turn.items import Emit, OpenMessage
-from antiphon.turn.layout import Layout, Word
-from antiphon.turn.message_first import MessageFirst
-from antiphon.turn.one_after_another import OneAfterAnother
+from antiphon.turn.layouts.base import ItemChunk, Layout
+from antiphon.turn.layouts.message_first import MessageFirstLayout
+from antiphon.turn.layouts.sequential import SequentialLayout
 from antiphon.turn.opening import NewId, Opener
-from antiphon.turn.thoughts import Seal
+from antiphon.turn.provider_state import Seal
 from antiphon.turn.usage import together
 
 BROKEN_OFF = "The model's answer broke off before its end."
@@ -119,7 +119,7 @@ class Machine:
     def resume(self, said: Sequence[Event]) -> list[Event]:
         """Go on after what an earlier attempt has said. Nothing of it is said again; an item that it left
         open is closed as incomplete, because its backend cannot be asked for the rest."""
-        layout = OneAfterAnother(self._opener)  # what is made in the background has this one
+        layout = SequentialLayout(self._opener)  # what is made in the background has this one
         layout.resume(said)
         self._layout = layout
         self._events.clear()
@@ -187,7 +187,7 @@ class Machine:
         """The items that are whole."""
         return self._layout.output
 
-    def end(self, now: int, unkept: AntiphonError | None = None) -> list[Event]:
+    def end(self, now: int, save_error: AntiphonError | None = None) -> list[Event]:
         """The terminal event, and the error before it if the turn failed.
 
         What could not be kept must not be told: then `end` is called again, with the reason, and makes
@@ -196,8 +196,8 @@ class Machine:
         if self._unended is None:
             self._unended = self._number
         self._number = self._unended
-        if unkept is not None:
-            self._outcome = unkept
+        if save_error is not None:
+            self._outcome = save_error
         if self._outcome is None:
             self._fail(BackendBroken(BROKEN_OFF))
         outcome = self._outcome
@@ -261,16 +261,16 @@ class Machine:
         except BackendBroken as error:
             self._fail(error)
 
-    def _say(self, word: Word) -> None:
+    def _say(self, word: ItemChunk) -> None:
         """Pass on what the profile shows and what is not empty."""
         match word:
             case TextDelta() | RefusalDelta():
                 shown = bool(word.text)
             case ReasoningDelta() | ReasoningSummaryDelta():
                 shown = bool(word.text) and self._shows("the model's reasoning", self._profile.reasoning)
-            case ReasoningMarked():
+            case ProviderStateAdded():
                 shown = self._profile.reasoning
-            case HostedWork():
+            case HostedItemDone():
                 shown = self._shows("tools that the model's server ran", self._profile.reasoning)
             case ToolsFound():
                 shown = self._shows("searches for tools", self._profile.reasoning)
@@ -298,8 +298,8 @@ class Machine:
 
 
 _LAYOUTS: Mapping[str, Callable[[Opener], Layout]] = {
-    "natural": OneAfterAnother,
-    "message_first": MessageFirst,
+    "natural": SequentialLayout,
+    "message_first": MessageFirstLayout,
 }
 
 

@@ -12,7 +12,7 @@ from antiphon.turn.open_calls.function import OpenFunctionCall
 from antiphon.turn.open_calls.patch import OpenPatchCall
 from antiphon.turn.open_calls.shell import OpenShellCall
 from antiphon.turn.open_calls.whole import OpenComputerCall, OpenLocalShellCall, OpenToolSearch
-from antiphon.turn.thoughts import Seal
+from antiphon.turn.provider_state import Seal
 from antiphon.turn.tools import ToolKind, TurnTool
 
 NewId = Callable[[str], str]

@@ -26,7 +26,7 @@ from antiphon.turn.open_calls.custom import OpenCustomCall
 from antiphon.turn.open_calls.function import OpenFunctionCall
 from antiphon.turn.open_calls.shell import OpenShellCall
 from antiphon.turn.open_calls.whole import OpenToolSearch
-from antiphon.turn.thoughts import Seal
+from antiphon.turn.provider_state import Seal
 from antiphon.turn.tools import TurnTool
 
 

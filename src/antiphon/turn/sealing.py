@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
 from antiphon.protocol.ids import Entropy
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 
 _PREFIX = "antiphon1."
 _NONCE_BYTES = 12
@@ -26,7 +26,7 @@ class Sealed(Struct, frozen=True, omit_defaults=True):
 
     reasoning: str | None = None
     summary: str | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ProviderState, ...] = ()
 
 
 class Sealer:
@@ -36,11 +36,11 @@ class Sealer:
         self._cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
         self._entropy = entropy
 
-    def seal(self, reasoning: str, marks: tuple[Mark, ...] = ()) -> str | None:
+    def seal(self, reasoning: str, marks: tuple[ProviderState, ...] = ()) -> str | None:
         """An envelope with this reasoning; None if there is nothing in it."""
         return self._close(Sealed(reasoning=reasoning, marks=marks)) if reasoning or marks else None
 
-    def seal_marked(self, reasoning: str, marks: tuple[Mark, ...]) -> str | None:
+    def seal_states(self, reasoning: str, marks: tuple[ProviderState, ...]) -> str | None:
         """An envelope where one is needed though nobody asked for it: only its maker can read a mark, and
         an item has no other place for it."""
         return self.seal(reasoning, marks) if marks else None

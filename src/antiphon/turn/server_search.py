@@ -20,7 +20,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest, TurnTool
-from antiphon.turn.guises.reading import read_search
+from antiphon.turn.function_forms.reading import read_search
 from antiphon.turn.tool_search import search_limit, search_tools
 
 

@@ -32,8 +32,8 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.stored_items import item_to_text
 from antiphon.protocol.tools import HostedTool, Tool
-from antiphon.turn.guises.calls import call_arguments
-from antiphon.turn.guises.outputs import call_output
+from antiphon.turn.function_forms.calls import call_arguments
+from antiphon.turn.function_forms.outputs import call_output
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_ITEM = 4

@@ -24,8 +24,8 @@ from antiphon.protocol.tools import (
     ToolSearchTool,
     tool_type,
 )
-from antiphon.turn.guises.declared import guised_callable, guised_client_tool
-from antiphon.turn.guises.teaching import deferred_names
+from antiphon.turn.function_forms.declared import client_tool_as_function, function_tool
+from antiphon.turn.function_forms.descriptions import deferred_names
 from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
 
 EVERYTHING = "*"
@@ -176,10 +176,10 @@ def _turn_tool(entry: _Entry, taken: set[str], deferred: Sequence[str]) -> TurnT
     tool = entry.tool
     if isinstance(tool, FunctionTool | CustomTool):
         name = tool.name if entry.within is None else _free(flat_name(entry.within.name, tool.name), taken)
-        guised = guised_callable(tool, name, entry.within)
+        guised = function_tool(tool, name, entry.within)
     else:
         name = _free(tool_type(tool), taken)
-        guised = guised_client_tool(tool, name, deferred)
+        guised = client_tool_as_function(tool, name, deferred)
     taken.add(name)
     return guised
 

@@ -19,8 +19,8 @@ LONGEST_NAME = 64
 class TurnTool(Struct, frozen=True, kw_only=True):
     """A tool as the model sees it: one flat name. `origin` and `namespace` restore the caller's names.
 
-    `description` and `parameters` show any kind of tool as a function (`turn/guises/`). `declared` is the
-    tool as it was declared, for backends that take it natively, and `within` the namespace that it is in.
+    `description` and `parameters` show any kind of tool as a function (`turn/function_forms/`). `declared` is
+    the tool as it was declared, for backends that take it natively, and `within` the namespace that it is in.
     """
 
     name: str

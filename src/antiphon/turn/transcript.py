@@ -7,7 +7,7 @@ what was said and done, and that is there.
 from collections.abc import Sequence
 from typing import assert_never
 
-from antiphon.protocol.call_items import CallItem, OutputOfCall, is_call, is_output, tie_of
+from antiphon.protocol.call_items import CallItem, OutputOfCall, call_id_of, is_call, is_output
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -29,8 +29,8 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.stored_items import item_to_text, item_type
 from antiphon.protocol.tool_items import AdditionalTools
-from antiphon.turn.guises.calls import call_arguments
-from antiphon.turn.guises.outputs import call_output, tool_names
+from antiphon.turn.function_forms.calls import call_arguments
+from antiphon.turn.function_forms.outputs import call_output, tool_names
 
 OPAQUE_CHARACTERS = 4_000
 """As much of an item that we do not understand: some of them hold whole images."""
@@ -75,7 +75,7 @@ def _called(call: CallItem) -> str:
 
 
 def _answered(output: OutputOfCall) -> str:
-    return f"output of {tie_of(output) or item_type(output)}:\n{words(call_output(output))}"
+    return f"output of {call_id_of(output) or item_type(output)}:\n{words(call_output(output))}"
 
 
 def kind_of_call(call: CallItem) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.protocol.call_items import is_call, is_output, tie_of
+from antiphon.protocol.call_items import call_id_of, is_call, is_output
 from antiphon.protocol.items import Item, Message, OpaqueItem, Reasoning
 from antiphon.protocol.stored_items import item_to_text
 from antiphon.protocol.tool_items import AdditionalTools
@@ -77,7 +77,7 @@ def _call_id(item: Item) -> str:
     if isinstance(item, OpaqueItem):
         found: object = item.body.get("call_id")
         return found if isinstance(found, str) else ""
-    return (tie_of(item) or "") if is_call(item) or is_output(item) else ""
+    return (call_id_of(item) or "") if is_call(item) or is_output(item) else ""
 
 
 def _is_output(item: Item) -> bool:

@@ -24,9 +24,9 @@ from antiphon.orchestrator.resolution import offered_tools
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.retrieval.folders import FolderRetriever
 from antiphon.retrieval.scope import parse_scope
-from antiphon.service.inside import Inside
 from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.services import Services
+from antiphon.service.tenant_service import TenantService
 from antiphon.settings import AgentSettings
 from antiphon.store.none import NoStore
 
@@ -67,7 +67,7 @@ def serve_agent(agent: Agent, services: Services) -> ServedAgent:
     """The agent on the models of these services, without a port between."""
 
     def connect(tenant: str) -> ResponsesClient:
-        client = InProcessResponsesClient(Inside(services, tenant))
+        client = InProcessResponsesClient(TenantService(services, tenant))
         # Without a store the turns of a request are remembered for as long as it takes.
         return RememberingClient(client) if isinstance(services.store, NoStore) else client
 

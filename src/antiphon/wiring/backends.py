@@ -20,10 +20,10 @@ from antiphon.backends.registry import (
     describing,
     endpoint_kind,
 )
-from antiphon.service.claim import TurnDeadlines
 from antiphon.service.limits import Limits
 from antiphon.service.names import LOCAL_ALIAS
 from antiphon.service.router import Route
+from antiphon.service.turn_slot import TurnDeadlines
 from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder
@@ -58,19 +58,19 @@ DIALECTS: Mapping[Dialect, Callable[[Endpoint], Backend]] = {
 NO_DEADLINES = TurnDeadlines()
 
 
-class Made(NamedTuple):
+class BuiltBackend(NamedTuple):
     """A backend, and what it was made from."""
 
     source: object
     backend: Backend
 
 
-class Opening:
+class BackendSet:
     """The routes of some settings. A backend that `earlier` settings made from the same is taken over."""
 
-    def __init__(self, settings: Settings, earlier: Sequence[Made] = ()) -> None:
+    def __init__(self, settings: Settings, earlier: Sequence[BuiltBackend] = ()) -> None:
         self.routes: list[Route] = []
-        self.made: list[Made] = []
+        self.made: list[BuiltBackend] = []
         self.left = list(earlier)
         """The earlier ones that are not needed any more."""
         heartbeat = settings.server.heartbeat
@@ -99,13 +99,13 @@ class Opening:
             text_calls = row.text_calls or kind.text_calls
             route = _route(model, backends[described], text_calls, _narrowed(row, endpoint))
             if described and route.text_calls == "off":
-                route = replace(route, text_calls="hermes")  # what is taught must be read, too
+                route = replace(route, text_calls="hermes")  # what is described_client_tool must be read, too
             self.routes.append(replace(route, dialect=kind.dialect))
 
     def _take(self, source: object, make: Callable[[], Backend]) -> Backend:
         same = next((made for made in self.left if made.source == source), None)
         if same is None:
-            same = Made(source, make())
+            same = BuiltBackend(source, make())
         else:
             self.left.remove(same)
         self.made.append(same)

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from antiphon.backends.base import Backend
 from antiphon.errors import SettingsError
 from antiphon.service.circuits import HealthPolicy
-from antiphon.service.claim import Use
 from antiphon.service.names import Names
 from antiphon.service.router import Route, Router
+from antiphon.service.turn_slot import TurnCount
 from antiphon.settings import Settings
-from antiphon.wiring.backends import Opening
+from antiphon.wiring.backends import BackendSet
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +31,13 @@ class LiveRoutes:
     def __init__(self, settings: Settings, *, grace: float = GRACE) -> None:
         self._settings = settings
         self._grace = grace
-        self._opening: Opening | None = None
+        self._opening: BackendSet | None = None
         self._router: Router | None = None
         self._closing: dict[asyncio.Task[None], Backend] = {}
 
     def open(self) -> Sequence[Route]:
         """The routes to begin with."""
-        self._opening = Opening(self._settings)
+        self._opening = BackendSet(self._settings)
         return self._opening.routes
 
     def attach(self, router: Router) -> None:
@@ -61,7 +61,7 @@ class LiveRoutes:
         if self._opening is None or self._router is None:
             raise SettingsError("Only routes that were made from settings can be changed.")
         wanted = reloaded(self._settings, settings)
-        opening = Opening(wanted, self._opening.made)
+        opening = BackendSet(wanted, self._opening.made)
         unneeded = [(made.backend, self._router.use_of(made.backend)) for made in opening.left]
         self._router.change(opening.routes, routed_names(wanted), health_policy(wanted))
         self._settings, self._opening = wanted, opening
@@ -81,7 +81,7 @@ class LiveRoutes:
             for backend in (*late.values(), *(one.backend for one in made)):
                 stack.push_async_callback(backend.aclose)
 
-    async def _close(self, backend: Backend, use: Use) -> None:
+    async def _close(self, backend: Backend, use: TurnCount) -> None:
         await asyncio.sleep(self._grace)
         await use.ended()
         logger.info("backend %s is closed: no model needs it any more", backend.name)

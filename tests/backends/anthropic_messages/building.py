@@ -13,7 +13,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.requests import Thinking
 from antiphon.turn.context import build_turn
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 ENDPOINT = default_endpoint("anthropic")
 ORIGIN = "anthropic_messages@api.anthropic.com"
@@ -40,7 +40,7 @@ SCHEMA: dict[str, Any] = {
 def build(
     model: str = OLD,
     *,
-    thoughts: dict[int, Thought] | None = None,
+    thoughts: dict[int, OpenedReasoning] | None = None,
     thinking: Thinking | None = None,
     **params: Any,
 ) -> Payload:
@@ -71,10 +71,12 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def thought(words: str, *marks: dict[str, Any], origin: str = ORIGIN) -> Thought:
+def thought(words: str, *marks: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
     """Reasoning with marks, as the model's view has it."""
     content = [ReasoningText(words)] if words else []
-    return Thought(summary=[], content=content, marks=tuple(Mark(origin, mark) for mark in marks))
+    return OpenedReasoning(
+        summary=[], content=content, marks=tuple(ProviderState(origin, mark) for mark in marks)
+    )
 
 
 def refused(model: str = OLD, **params: Any) -> InvalidRequest:

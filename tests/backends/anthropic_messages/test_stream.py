@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.backends.anthropic_messages.stream import EventReader
+from antiphon.backends.anthropic_messages.stream import StreamReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.parse_create import create_from
@@ -20,15 +20,15 @@ from antiphon.turn.chunks import (
     Chunk,
     Failed,
     Finished,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
     UsageReported,
 )
 from antiphon.turn.machine import Machine
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
 
@@ -62,13 +62,13 @@ def say(words: str) -> bytes:
 
 
 def read(*payloads: bytes, summarised: bool = False) -> list[Chunk]:
-    reader = EventReader(ENDPOINT, summarised=summarised)
+    reader = StreamReader(ENDPOINT, summarised=summarised)
     return reader.feed(payloads) + reader.end()
 
 
 def whole(*content: dict[str, Any], **members: Any) -> list[Chunk]:
     body = {"type": "message", "content": content, "stop_reason": "end_turn", **members}
-    return EventReader(ENDPOINT).whole(msgspec.json.encode(body))
+    return StreamReader(ENDPOINT).whole(msgspec.json.encode(body))
 
 
 def failure_of(chunks: list[Chunk]) -> Exception:
@@ -153,14 +153,14 @@ def test_a_stream_that_just_ends_has_failed() -> None:
 
 
 def test_half_an_event_at_the_end_is_left_out() -> None:
-    reader = EventReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([reason("end_turn")])
     assert reader.end([b'{"type":"mess']) == [Finished("stop")]
-    assert EventReader(ENDPOINT).end([STOP]) == [Finished("stop")]
+    assert StreamReader(ENDPOINT).end([STOP]) == [Finished("stop")]
 
 
 def test_nothing_is_said_after_the_end() -> None:
-    reader = EventReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     assert reader.feed([STOP]) == [Finished("stop")]
     assert reader.feed([say("a"), begin("text", text="b"), STOP, b"?", event("error", error={})]) == []
     assert reader.end() == []
@@ -169,11 +169,11 @@ def test_nothing_is_said_after_the_end() -> None:
 
 
 def test_a_loss_after_the_reason_is_no_loss() -> None:
-    reader = EventReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([say("a"), reason("end_turn")])
     assert reader.finishing
     assert reader.lost(BackendTimeout()) == [Finished("stop")]
-    early = EventReader(ENDPOINT)
+    early = StreamReader(ENDPOINT)
     early.feed([say("a")])
     assert isinstance(failure_of(early.lost(BackendTimeout())), BackendTimeout)
     assert not early.complete
@@ -207,8 +207,8 @@ def thinking(*, summarised: bool = False) -> list[Chunk]:
     )
 
 
-def mark(**body: Any) -> ReasoningMarked:
-    return ReasoningMarked(Mark(ORIGIN, body))
+def mark(**body: Any) -> ProviderStateAdded:
+    return ProviderStateAdded(ProviderState(ORIGIN, body))
 
 
 def test_thoughts_are_marked_with_their_signatures() -> None:
@@ -273,12 +273,12 @@ def test_a_whole_message_gives_the_same_chunks() -> None:
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"x", b'{"choices":[]}', b'{"type":"message"}'])
 def test_a_body_that_is_no_message_is_a_failure(body: bytes) -> None:
-    assert isinstance(failure_of(EventReader(ENDPOINT).whole(body)), BackendBroken)
+    assert isinstance(failure_of(StreamReader(ENDPOINT).whole(body)), BackendBroken)
 
 
 def test_a_body_that_is_an_error() -> None:
     body = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}'
-    error = failure_of(EventReader(ENDPOINT).whole(body))
+    error = failure_of(StreamReader(ENDPOINT).whole(body))
     assert isinstance(error, BackendRefused)
     assert (error.status, error.code) == (429, "rate_limit_exceeded")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from antiphon.backends.chat_completions.request import build_payload
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.protocol.parse_create import parse_create
 from antiphon.turn.context import build_turn
@@ -29,7 +29,7 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     request = parse_create((case / "request.json").read_bytes())
     turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, endpoint.quirks)
-    batches = read_upstream(case, ChunkReader(endpoint))
+    batches = read_upstream(case, StreamReader(endpoint))
     return payload.body, tell(request, turn, [*turn.downgrades, *payload.downgrades], batches, seal=None)
 
 

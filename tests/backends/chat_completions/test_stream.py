@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.registry import Quirks, default_endpoint
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
@@ -39,7 +39,7 @@ def call(**members: Any) -> bytes:
 
 
 def read(*payloads: bytes, quirks: Quirks | None = None) -> list[Chunk]:
-    reader = ChunkReader(replace(ENDPOINT, quirks=quirks) if quirks else ENDPOINT)
+    reader = StreamReader(replace(ENDPOINT, quirks=quirks) if quirks else ENDPOINT)
     return reader.feed(payloads) + reader.end()
 
 
@@ -127,7 +127,7 @@ def test_an_empty_reason_is_none() -> None:
 
 
 def test_nothing_is_said_after_the_end() -> None:
-    reader = ChunkReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     assert reader.feed([b"[DONE]"]) == [Finished("stop")]
     assert reader.feed([delta({"content": "a"}), b"[DONE]", b"?"]) == []
     assert reader.end() == []
@@ -136,14 +136,14 @@ def test_nothing_is_said_after_the_end() -> None:
 
 
 def test_a_loss_after_the_reason_is_no_loss() -> None:
-    reader = ChunkReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([delta({"content": "a"}, finish_reason="stop")])
     assert reader.finishing
     assert reader.lost(BackendTimeout()) == [Finished("stop")]
 
 
 def test_a_loss_before_the_reason_is_a_failure() -> None:
-    reader = ChunkReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([delta({"content": "a"})])
     assert isinstance(failure_of(reader.lost(BackendTimeout())), BackendTimeout)
     assert (reader.over, reader.complete) == (True, False)
@@ -240,12 +240,12 @@ def test_thinking_may_be_a_string_inside_a_list() -> None:
     "body", [b"", b"{", b"{}", b'{"choices":[]}', b'{"choices":[{"index":0}]}', b"<html>"]
 )
 def test_a_body_that_is_no_completion_is_a_failure(body: bytes) -> None:
-    reader = ChunkReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     assert isinstance(failure_of(reader.whole(body)), BackendBroken)
 
 
 def test_an_error_may_come_with_a_good_status() -> None:
-    error = failure_of(ChunkReader(ENDPOINT).whole(b'{"error":{"message":"no credit","code":402}}'))
+    error = failure_of(StreamReader(ENDPOINT).whole(b'{"error":{"message":"no credit","code":402}}'))
     assert isinstance(error, BackendRefused)
     assert error.code == "upstream_auth_error"
 
@@ -275,7 +275,7 @@ def test_how_the_bytes_are_cut_changes_nothing(stream: bytes, data: st.DataObjec
     pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
 
     def run(parts: list[bytes]) -> list[Any]:
-        sse, reader = SseReader(), ChunkReader(ENDPOINT)
+        sse, reader = SseReader(), StreamReader(ENDPOINT)
         chunks = [chunk for part in parts for chunk in reader.feed(sse.feed(part))]
         return shape(chunks + reader.end(sse.finish()))
 

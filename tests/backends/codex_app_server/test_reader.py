@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from antiphon.backends.codex_app_server.reader import Call, TurnReader
+from antiphon.backends.codex_app_server.stream import Call, StreamReader
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
@@ -35,11 +35,11 @@ def raw(**params: Any) -> Raw:
     return Raw(msgspec.json.encode({"threadId": "t", "turnId": "turn", **params}))
 
 
-def reader() -> TurnReader:
-    return TurnReader("turn", {"look": TurnTool(name="look", origin="look")})
+def reader() -> StreamReader:
+    return StreamReader("turn", {"look": TurnTool(name="look", origin="look")})
 
 
-def hear(reader: TurnReader, *messages: tuple[str, dict[str, Any]]) -> list[Chunk]:
+def hear(reader: StreamReader, *messages: tuple[str, dict[str, Any]]) -> list[Chunk]:
     return [chunk for method, params in messages for chunk in reader.notified(method, raw(**params))]
 
 
@@ -180,7 +180,7 @@ def test_a_call_in_a_namespace_of_codex_is_not_the_clients() -> None:
 
 def test_a_tool_is_told_by_the_clients_name_for_it() -> None:
     tool = TurnTool(name="exec_command", origin="exec_command")
-    turn = TurnReader("turn", {"client_exec_command": tool})
+    turn = StreamReader("turn", {"client_exec_command": tool})
     hear(turn, call("c1", name="client_exec_command"), model_done(None))
     assert turn.asked(raw(callId="c1"))[0] == CallStarted(0, "c1", "exec_command")
     assert turn.calls == [Call("c1", "client_exec_command", "{}")]

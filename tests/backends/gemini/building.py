@@ -10,7 +10,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 ENDPOINT = default_endpoint("gemini")
 ORIGIN = "gemini@generativelanguage.googleapis.com"
@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def build(model: str = OLD, *, thoughts: dict[int, Thought] | None = None, **params: Any) -> Payload:
+def build(model: str = OLD, *, thoughts: dict[int, OpenedReasoning] | None = None, **params: Any) -> Payload:
     """The payload of a create body; `thoughts` are put among the items, each at its place."""
     request = create_from(**{"model": "m", "input": "hi", **params})
     items: list[Item] = list(request.items)
@@ -45,7 +45,7 @@ def build(model: str = OLD, *, thoughts: dict[int, Thought] | None = None, **par
 
 
 def contents(
-    *items: Any, model: str = OLD, thoughts: dict[int, Thought] | None = None
+    *items: Any, model: str = OLD, thoughts: dict[int, OpenedReasoning] | None = None
 ) -> list[tuple[str, list[dict[str, Any]]]]:
     """Role and parts of every content."""
     payload = build(model, input=list(items), thoughts=thoughts)
@@ -60,9 +60,9 @@ def text(words: str) -> dict[str, Any]:
     return {"text": words}
 
 
-def thought(*marks: dict[str, Any], origin: str = ORIGIN) -> Thought:
+def thought(*marks: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
     """Reasoning with marks, as the model's view has it."""
-    return Thought(summary=[], marks=tuple(Mark(origin, mark) for mark in marks))
+    return OpenedReasoning(summary=[], marks=tuple(ProviderState(origin, mark) for mark in marks))
 
 
 def refused(model: str = OLD, **params: Any) -> InvalidRequest:

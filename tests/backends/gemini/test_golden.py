@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.backends.gemini.request import build_payload
-from antiphon.backends.gemini.stream import AnswerReader
+from antiphon.backends.gemini.stream import StreamReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.sse import SseReader
@@ -35,7 +35,7 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     request = parse_create((case / "request.json").read_bytes())
     turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, ENDPOINT)
-    batches = read_upstream(case, AnswerReader(ENDPOINT))
+    batches = read_upstream(case, StreamReader(ENDPOINT))
     sent = {"body": payload.body, "unenforced": sorted(payload.unenforced)}
     return sent, tell(request, turn, payload.downgrades, batches)
 
@@ -58,7 +58,7 @@ def test_line_ends_and_comments_change_nothing(name: str, tmp_path: Path) -> Non
 
 
 def read_cut(data: bytes, cuts: list[int]) -> list[Chunk]:
-    reader, sse = AnswerReader(ENDPOINT), SseReader()
+    reader, sse = StreamReader(ENDPOINT), SseReader()
     edges = [0, *sorted(cuts), len(data)]
     chunks: list[Chunk] = []
     for start, end in pairwise(edges):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.backends.gemini.stream import AnswerReader
+from antiphon.backends.gemini.stream import StreamReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
@@ -24,15 +24,15 @@ from antiphon.turn.chunks import (
     Chunk,
     Failed,
     Finished,
-    HostedWork,
-    ReasoningMarked,
+    HostedItemDone,
+    ProviderStateAdded,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
     UsageReported,
 )
 from antiphon.turn.machine import Machine
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 from tests.backends.gemini.building import ORIGIN
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
@@ -59,12 +59,12 @@ STOP = event(finish="STOP")
 
 
 def read(*payloads: bytes, names: dict[str, str] | None = None) -> list[Chunk]:
-    reader = AnswerReader(ENDPOINT, names)
+    reader = StreamReader(ENDPOINT, names)
     return reader.feed(payloads) + reader.end()
 
 
 def whole(body: bytes) -> list[Chunk]:
-    return AnswerReader(ENDPOINT).whole(body)
+    return StreamReader(ENDPOINT).whole(body)
 
 
 def respond(*payloads: bytes) -> tuple[list[Event], Response]:
@@ -82,8 +82,8 @@ def failure_of(chunks: list[Chunk]) -> Exception:
     return last.error
 
 
-def mark(**body: Any) -> ReasoningMarked:
-    return ReasoningMarked(Mark(ORIGIN, body))
+def mark(**body: Any) -> ProviderStateAdded:
+    return ProviderStateAdded(ProviderState(ORIGIN, body))
 
 
 def test_text_is_passed_on_as_it_is() -> None:
@@ -169,14 +169,14 @@ def test_a_stream_that_just_ends_has_failed() -> None:
 
 
 def test_half_an_event_at_the_end_is_left_out() -> None:
-    reader = AnswerReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([STOP])
     assert reader.end([b'{"candid']) == [Finished("stop")]
-    assert AnswerReader(ENDPOINT).end([STOP]) == [Finished("stop")]
+    assert StreamReader(ENDPOINT).end([STOP]) == [Finished("stop")]
 
 
 def test_nothing_is_said_after_the_end() -> None:
-    reader = AnswerReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     assert reader.feed([STOP, b"[DONE]"]) == [Finished("stop")]
     assert reader.feed([say("a"), event(call()), STOP, b"?", b'{"error":{}}']) == []
     assert reader.end() == []
@@ -185,11 +185,11 @@ def test_nothing_is_said_after_the_end() -> None:
 
 
 def test_a_loss_after_the_reason_is_no_loss() -> None:
-    reader = AnswerReader(ENDPOINT)
+    reader = StreamReader(ENDPOINT)
     reader.feed([say("a"), STOP])
     assert reader.finishing
     assert reader.lost(BackendTimeout()) == [Finished("stop")]
-    early = AnswerReader(ENDPOINT)
+    early = StreamReader(ENDPOINT)
     early.feed([say("a")])
     assert isinstance(failure_of(early.lost(BackendTimeout())), BackendTimeout)
     assert not early.complete
@@ -254,7 +254,7 @@ def test_thoughts_are_summaries() -> None:
 def test_the_signature_of_a_call_is_told_before_it() -> None:
     found = read(say("Let me see."), event({**call(), "thoughtSignature": "s"}, call()), STOP)
     assert found[:3] == [TextDelta("Let me see."), mark(on="call", signature="s"), CallStarted(0, "", "f")]
-    assert sum(isinstance(chunk, ReasoningMarked) for chunk in found) == 1
+    assert sum(isinstance(chunk, ProviderStateAdded) for chunk in found) == 1
 
 
 def test_the_signature_of_the_first_words_is_told_before_them() -> None:
@@ -279,17 +279,17 @@ def test_the_words_are_counted_anew_for_every_message() -> None:
     again = {"text": "", "thoughtSignature": "s"}
     for between in (event(call()), event({"text": "hm", "thought": True})):
         found = read(say("one"), event(again), between, say("four"), event(again), STOP)
-        marks = [chunk.mark.body["start"] for chunk in found if isinstance(chunk, ReasoningMarked)]
+        marks = [chunk.mark.body["start"] for chunk in found if isinstance(chunk, ProviderStateAdded)]
         assert marks == [3, 4]
-        assert isinstance(found[1], ReasoningMarked)
+        assert isinstance(found[1], ProviderStateAdded)
 
 
 def test_an_answer_that_was_cut_off_ends_with_its_words() -> None:
     for why in ("MAX_TOKENS", "SAFETY"):
         found = read(say("So"), event({"text": "", "thoughtSignature": "s"}, finish=why))
-        assert not any(isinstance(chunk, ReasoningMarked) for chunk in found)
+        assert not any(isinstance(chunk, ProviderStateAdded) for chunk in found)
     assert not any(
-        isinstance(chunk, ReasoningMarked) for chunk in read(say("a"), say("b", thoughtSignature="s"))
+        isinstance(chunk, ProviderStateAdded) for chunk in read(say("a"), say("b", thoughtSignature="s"))
     )
 
 
@@ -368,7 +368,9 @@ def test_an_image_is_an_item_of_its_own() -> None:
     check_order([to_wire(event) for event in events])
     assert [type(item).__name__ for item in response.output] == ["Message", "ImageGenerationCall"]
     found = read(*payloads)
-    assert found[1] == HostedWork(ImageGenerationCall(status="completed", result="iVBO", output_format="png"))
+    assert found[1] == HostedItemDone(
+        ImageGenerationCall(status="completed", result="iVBO", output_format="png")
+    )
 
 
 GROUNDING: dict[str, Any] = {

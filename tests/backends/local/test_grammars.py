@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from antiphon.backends.local import prompt
+from antiphon.backends.local import messages
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.tools import TextFormatGrammar
@@ -136,7 +136,7 @@ class TestTheRealModel:
     async def test_a_whole_answer_follows_its_grammar_in_either_notation(
         self, model: LocalBackend, name: str, form: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(prompt, "QUIRKS", replace(prompt.QUIRKS, grammars=form))
+        monkeypatch.setattr(messages, "QUIRKS", replace(messages.QUIRKS, grammars=form))
         chunks = await answer(model, REAL[name], temperature=1, max_output_tokens=60)
         if finish_of(chunks) == "stop":
             assert compile_grammar(REAL[name]).check(text_of(chunks)) is None

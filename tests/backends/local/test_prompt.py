@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.backends.local.prompt import (
+from antiphon.backends.local.messages import (
     EMULATED,
     GO_ON,
     MOST_ARGUMENT_TOKENS,

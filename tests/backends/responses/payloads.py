@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from antiphon.backends.registry import default_endpoint
-from antiphon.backends.responses.stream import EventReader
+from antiphon.backends.responses.stream import StreamReader
 from antiphon.backends.responses.tools import Names
 from antiphon.errors import BackendError
 from antiphon.turn.chunks import (
@@ -47,12 +47,12 @@ def message(words: str, **members: Any) -> dict[str, Any]:
 
 
 def read(*payloads: bytes) -> list[Chunk]:
-    reader = EventReader(ENDPOINT, NAMES)
+    reader = StreamReader(ENDPOINT, NAMES)
     return reader.feed(payloads) + reader.end()
 
 
 def whole(**members: Any) -> list[Chunk]:
-    return EventReader(ENDPOINT, NAMES).whole(msgspec.json.encode(members))
+    return StreamReader(ENDPOINT, NAMES).whole(msgspec.json.encode(members))
 
 
 def failure_of(chunks: list[Chunk]) -> BackendError:

@@ -21,15 +21,15 @@ from antiphon.turn.chunks import (
     Failed,
     Finished,
     ItemBegun,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 from antiphon.wiring import build_app
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
@@ -55,7 +55,11 @@ def play(turn: TurnRequest) -> Iterable[Step]:
                 yield [CallFinished(index)]
             yield [Finished("tool_calls")]
         case "thinks":
-            yield [ReasoningDelta("Hm"), ReasoningDelta("m."), ReasoningMarked(Mark("deep", {"sig": "s1"}))]
+            yield [
+                ReasoningDelta("Hm"),
+                ReasoningDelta("m."),
+                ProviderStateAdded(ProviderState("deep", {"sig": "s1"})),
+            ]
             yield [TextDelta(seen(turn)), Finished("stop")]
         case "summarises":
             yield [ReasoningSummaryDelta("One.", 0), ReasoningSummaryDelta("Two.", 1)]
@@ -104,9 +108,9 @@ def _seen(item: Item) -> str:
             return f"{item.name}({item.arguments})"
         case FunctionCallOutput():
             return f"={item.output}"
-        case Thought():
+        case OpenedReasoning():
             text = "".join(part.text for part in item.content or ())
-            return f"thought {text} {item.marked_by('deep')}"
+            return f"thought {text} {item.states_from('deep')}"
         case _:
             return type(item).__name__
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.backends.responses.stream import EventReader
+from antiphon.backends.responses.stream import StreamReader
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
@@ -108,7 +108,7 @@ def test_a_flat_error_and_one_without_a_type() -> None:
 
 def test_the_cost_of_a_failure_is_told() -> None:
     usage = {"input_tokens": 3, "output_tokens": 0}
-    reader = EventReader(ENDPOINT, NAMES)
+    reader = StreamReader(ENDPOINT, NAMES)
     assert reader.feed([event("error", error={"message": "no"})]) == []
     assert reader.finishing
     chunks = reader.feed([ended(status="failed", usage=usage, error={"message": "no"})])
@@ -128,7 +128,7 @@ def test_a_stream_that_just_ends_has_failed() -> None:
     chunks = read(say("a"))
     assert chunks[0] == TextDelta("a")
     assert isinstance(failure_of(chunks), BackendBroken)
-    reader = EventReader(ENDPOINT, NAMES)
+    reader = StreamReader(ENDPOINT, NAMES)
     assert isinstance(failure_of(reader.lost(BackendTimeout())), BackendTimeout)
     assert reader.lost(BackendTimeout()) == []
 
@@ -137,7 +137,7 @@ def test_the_end_mark_is_an_end() -> None:
     assert read(say("a"), b"[DONE]") == [TextDelta("a"), STOP]
     assert read(say("a"), ended(), b"[DONE]", say("b"), b"nonsense") == [TextDelta("a"), STOP]
     assert isinstance(failure_of(read(event("error", error={"message": "x"}), b"[DONE]")), BackendRefused)
-    reader = EventReader(ENDPOINT, NAMES)
+    reader = StreamReader(ENDPOINT, NAMES)
     assert reader.end([ended()]) == [STOP]
     assert reader.complete
 
@@ -166,7 +166,7 @@ def test_events_that_are_not_known_say_nothing(kind: str) -> None:
 
 def test_a_body_that_is_no_response() -> None:
     for body in (b"{}", b"nothing", b"[]", b'{"object":"list"}'):
-        chunks = EventReader(ENDPOINT, NAMES).whole(body)
+        chunks = StreamReader(ENDPOINT, NAMES).whole(body)
         assert isinstance(failure_of(chunks), BackendBroken)
     assert isinstance(failure_of(whole(status="in_progress", output=[])), BackendRefused)
     assert failure_of(whole(error={"message": "m", "code": "invalid_prompt"})).code == "invalid_prompt"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from antiphon.backends.registry import Endpoint, default_endpoint
 from antiphon.backends.responses.request import build_payload
-from antiphon.backends.responses.stream import EventReader
+from antiphon.backends.responses.stream import StreamReader
 from antiphon.backends.responses.tools import Names, names_of
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.sse import SseReader
@@ -43,7 +43,7 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     request = parse_create((case / "request.json").read_bytes())
     turn = build_turn(request, model=request.params.model, native=endpoint.natives)
     payload = build_payload(turn, endpoint)
-    batches = read_upstream(case, EventReader(endpoint, names_of(turn, endpoint.natives)))
+    batches = read_upstream(case, StreamReader(endpoint, names_of(turn, endpoint.natives)))
     sent = {"body": payload.body, "unenforced": sorted(payload.unenforced)}
     return sent, tell(request, turn, payload.downgrades, batches)
 
@@ -66,7 +66,7 @@ def test_line_ends_and_comments_change_nothing(name: str, tmp_path: Path) -> Non
 
 
 def read_cut(name: str, data: bytes, cuts: list[int]) -> list[str]:
-    reader, sse = EventReader(endpoint_of(FOLDER / name), Names({}, {})), SseReader()
+    reader, sse = StreamReader(endpoint_of(FOLDER / name), Names({}, {})), SseReader()
     chunks: list[Chunk] = []
     for start, end in pairwise([0, *sorted(cuts), len(data)]):
         chunks += reader.feed(sse.feed(data[start:end]))

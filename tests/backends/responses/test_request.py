@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from antiphon.backends.registry import default_endpoint
-from antiphon.backends.responses.history import origin_of
+from antiphon.backends.responses.messages import origin_of
 from antiphon.backends.responses.request import Payload, build_payload
 from antiphon.errors import Unsupported
 from antiphon.protocol.content import ReasoningText, SummaryText
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 ORIGIN = "responses@api.openai.com"
 OPENAI, PLAIN, VLLM, ANTIPHON = "openai-responses", "responses", "vllm-responses", "antiphon"
@@ -393,8 +393,8 @@ def test_a_file_that_is_sent_along_has_a_name() -> None:
 # Reasoning
 
 
-def thought(*marks: Mark, text: str = "", summary: str = "") -> Thought:
-    return Thought(
+def thought(*marks: ProviderState, text: str = "", summary: str = "") -> OpenedReasoning:
+    return OpenedReasoning(
         id="rs_ours",
         summary=[SummaryText(summary)] if summary else [],
         content=[ReasoningText(text)] if text else [],
@@ -404,8 +404,8 @@ def thought(*marks: Mark, text: str = "", summary: str = "") -> Thought:
     )
 
 
-def mark(number: int, origin: str = ORIGIN) -> Mark:
-    return Mark(origin, {"id": f"rs_{number}", "encrypted_content": f"sealed {number}"})
+def mark(number: int, origin: str = ORIGIN) -> ProviderState:
+    return ProviderState(origin, {"id": f"rs_{number}", "encrypted_content": f"sealed {number}"})
 
 
 def test_what_the_server_has_sealed_comes_back_under_its_own_id() -> None:
@@ -422,7 +422,7 @@ def test_what_the_server_has_sealed_comes_back_under_its_own_id() -> None:
 
 
 def test_reasoning_that_was_sealed_without_an_id() -> None:
-    sealed = Mark(ORIGIN, {"id": "", "encrypted_content": "x"})
+    sealed = ProviderState(ORIGIN, {"id": "", "encrypted_content": "x"})
     body = sent(OPENAI, thoughts=(thought(sealed),))
     assert body["input"][0] == {"type": "reasoning", "encrypted_content": "x", "summary": []}
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from antiphon.backends.registry import default_endpoint
-from antiphon.backends.responses.stream import EventReader
+from antiphon.backends.responses.stream import StreamReader
 from antiphon.backends.responses.tools import names_of
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.events import Event
@@ -31,7 +31,7 @@ from antiphon.turn.chunks import (
     CallStarted,
     Chunk,
     Finished,
-    HostedWork,
+    HostedItemDone,
     ItemBegun,
     TextDelta,
     ToolsFound,
@@ -76,7 +76,7 @@ WORK = [
 ]
 more_chunks = st.one_of(
     st.builds(ItemBegun, st.sampled_from([None, "commentary", "final_answer"])),
-    st.builds(HostedWork, st.sampled_from(WORK)),
+    st.builds(HostedItemDone, st.sampled_from(WORK)),
     st.just(ToolsFound({"query": "x"}, create_from(model="m", input="hi", tools=TOOLS[:2]).tools)),
     st.builds(TextDelta, texts, st.just((Logprob("a", [97], -0.5, [TopLogprob("b", None, -1.0)]),))),
     st.builds(
@@ -110,8 +110,8 @@ def run(batches: Sequence[Sequence[Chunk]]) -> tuple[list[Event], Response]:
     return events + machine.end(2), machine.response
 
 
-def reader() -> EventReader:
-    return EventReader(ENDPOINT, names_of(TURN, ENDPOINT.natives))
+def reader() -> StreamReader:
+    return StreamReader(ENDPOINT, names_of(TURN, ENDPOINT.natives))
 
 
 def read(data: bytes) -> list[Chunk]:

@@ -17,16 +17,16 @@ from antiphon.turn.chunks import (
     CallFinished,
     CallStarted,
     Finished,
-    HostedWork,
+    HostedItemDone,
     ItemBegun,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
     ToolsFound,
 )
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 from tests.backends.responses.payloads import (
     CALLED,
     CITED,
@@ -173,8 +173,8 @@ def test_summaries_keep_their_parts() -> None:
 def test_only_the_last_form_of_what_is_sealed_counts() -> None:
     begun, item = reasoning(encrypted_content="half"), reasoning(encrypted_content="whole")
     again = reasoning(encrypted_content="sealed anew")
-    sealed = Mark("responses@api.openai.com", {"id": "rs_1", "encrypted_content": "whole"})
-    assert read(added(begun), done(item), ended(again)) == [ReasoningMarked(sealed), ItemBegun(), STOP]
+    sealed = ProviderState("responses@api.openai.com", {"id": "rs_1", "encrypted_content": "whole"})
+    assert read(added(begun), done(item), ended(again)) == [ProviderStateAdded(sealed), ItemBegun(), STOP]
 
 
 def test_reasoning_that_says_nothing_is_nothing() -> None:
@@ -301,7 +301,7 @@ def test_work_of_the_servers_own_tools() -> None:
         event(f"response.web_search_call.{step}", item_id="ws_1", output_index=0)
         for step in ("in_progress", "searching", "completed")
     ]
-    work = HostedWork(WebSearchCall(id="ws_1", status="completed", action={"type": "search"}))
+    work = HostedItemDone(WebSearchCall(id="ws_1", status="completed", action={"type": "search"}))
     assert read(added(item), *progress, done(item), ended(item)) == [work, STOP]
 
 

@@ -213,7 +213,7 @@ def test_a_link_that_leaves_the_folder_is_not_followed(
 ) -> None:
     outside = tmp_path / "secret.md"
     outside.write_text("**Status:** Proposed\nsecret")
-    inside = put(folder, "AGN-001 - Inside.md")
+    inside = put(folder, "AGN-001 - TenantService.md")
     (folder / "AGN-002 - Out.md").symlink_to(outside)
     (folder / "AGN-003 - In.md").symlink_to(inside)
     (folder / "AGN-004 - Loop.md").symlink_to("AGN-004 - Loop.md")

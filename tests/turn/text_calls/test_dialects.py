@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.registry import default_endpoint
 from antiphon.protocol.sse import SseReader
 from antiphon.settings import TextCalls
@@ -84,7 +84,7 @@ def test_a_cut_at_any_byte_of_the_stream_changes_nothing(
 ) -> None:
     data = _stream(text, size)
     for cut in range(1, len(data), 1 if size == 1000 else 17):
-        sse, reader, recovered = SseReader(), ChunkReader(default_endpoint("plain")), recovery(dialect)
+        sse, reader, recovered = SseReader(), StreamReader(default_endpoint("plain")), recovery(dialect)
         chunks: list[Chunk] = []
         for piece in (data[:cut], data[cut:]):
             chunks.extend(recovered.feed(reader.feed(sse.feed(piece))))

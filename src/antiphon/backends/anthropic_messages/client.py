@@ -16,7 +16,7 @@ from antiphon.backends.anthropic_messages.errors import refusal
 from antiphon.backends.anthropic_messages.features import message_features
 from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
-from antiphon.backends.anthropic_messages.stream import EventReader
+from antiphon.backends.anthropic_messages.stream import StreamReader
 from antiphon.backends.anthropic_messages.thinking import wants_summary
 from antiphon.backends.anthropic_messages.wire import DECODE_ERRORS, decode_models
 from antiphon.backends.base import ModelInfo
@@ -83,7 +83,7 @@ class AnthropicMessagesBackend:
 
         return StreamedTurn(
             send,
-            lambda: EventReader(self._endpoint, summarised=wants_summary(turn.params)),
+            lambda: StreamReader(self._endpoint, summarised=wants_summary(turn.params)),
             max_event_bytes=self._endpoint.max_event_bytes,
             downgrades=payload.downgrades,
             unenforced=payload.unenforced,

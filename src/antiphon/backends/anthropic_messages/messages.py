@@ -21,7 +21,7 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.thoughts import Thought
+from antiphon.turn.provider_state import OpenedReasoning
 
 NO_OUTPUT = "No output was given for this call."
 _GO_ON = "Go on."
@@ -158,7 +158,7 @@ class _Transcript:
             self.system += texts_of(item.content, path)
 
     def _thinks(self, item: Reasoning) -> None:
-        if not isinstance(item, Thought) or not item.marked_by(self._origin):
+        if not isinstance(item, OpenedReasoning) or not item.states_from(self._origin):
             self._notes.add("reasoning in the input is left out: this model's server did not make it")
         elif not self._thinking:
             self._notes.add("reasoning in the input is left out: thinking is off in this turn")

@@ -21,7 +21,7 @@ from antiphon.backends.anthropic_messages.thinking import (
     plan_thinking,
 )
 from antiphon.backends.anthropic_messages.tools import declared_tools, remembered_tools, tool_choice
-from antiphon.backends.base import Demand
+from antiphon.backends.base import Constraint
 from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
@@ -40,7 +40,7 @@ class Payload(NamedTuple):
 
     body: JsonObject
     downgrades: tuple[str, ...]
-    unenforced: frozenset[Demand] = frozenset()
+    unenforced: frozenset[Constraint] = frozenset()
     betas: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ class _Draft:
         self.endpoint = endpoint
         self.notes = Notes()
         self.asks: list[str] = []
-        self.unenforced: set[Demand] = set()
+        self.unenforced: set[Constraint] = set()
         self.betas: tuple[str, ...] = ()
         self.max_tokens = turn.params.max_output_tokens or self.traits.max_tokens
         self.body: JsonObject = {"model": turn.model, "max_tokens": self.max_tokens}

@@ -1,4 +1,4 @@
-"""`EventReader`: events of a stream, or a whole message, in; chunks out. Sans-IO.
+"""`StreamReader`: events of a stream, or a whole message, in; chunks out. Sans-IO.
 
 A message is a list of blocks, and so is a stream of one: a block begins, grows and ends before the next one
 begins. `Finished` is held until the message ends, so that it is the last chunk, after the usage.
@@ -34,8 +34,8 @@ from antiphon.turn.chunks import (
     Chunk,
     Finished,
     FinishReason,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
@@ -66,7 +66,7 @@ class _Block:
         self.citations: list[Any] = []
 
 
-class EventReader(AnswerEnds):
+class StreamReader(AnswerEnds):
     """Reads one answer. `summarised`: thoughts are told as summaries, which is what most models send."""
 
     def __init__(self, endpoint: Endpoint, *, summarised: bool = False) -> None:
@@ -190,7 +190,7 @@ class EventReader(AnswerEnds):
                 self._think(block, wire.thinking, chunks)
             case "redacted_thinking":
                 self._written = 0
-                chunks.append(ReasoningMarked(redacted_mark(self._origin, wire.data or "")))
+                chunks.append(ProviderStateAdded(redacted_mark(self._origin, wire.data or "")))
             case _:
                 pass  # work of the server's own tools: what came of it is said in the text
 
@@ -233,7 +233,7 @@ class EventReader(AnswerEnds):
             text, signature = "".join(block.pieces), "".join(block.signature)
             if text or signature:
                 mark = thinking_mark(self._origin, text, signature, said=not self._summarised)
-                chunks.append(ReasoningMarked(mark))
+                chunks.append(ProviderStateAdded(mark))
         else:
             for citation in block.citations:
                 found = read_citation(citation, block.start, self._written)

@@ -1,7 +1,7 @@
 """Thinking: how much of it is asked for, and how a thought is handed back.
 
-A thought has a signature that only its maker reads: it travels as a mark (`turn/thoughts.py`). The mark does
-not repeat the text where the item has it, only its length: an item may hold several thoughts.
+A thought has a signature that only Anthropic can read: it is provider state (`turn/provider_state.py`). The
+state does not repeat the text if the item has it, only its length: an item may hold several thoughts.
 """
 
 from typing import Literal, NamedTuple
@@ -16,7 +16,7 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort
 from antiphon.protocol.requests import Thinking as Asked
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.thoughts import Mark, Thought
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 BUDGETS: dict[Effort, int] = {
     "minimal": 1024,
@@ -146,21 +146,21 @@ def origin_of(endpoint: Endpoint) -> str:
     return f"anthropic_messages@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def thinking_mark(origin: str, text: str, signature: str, *, said: bool) -> Mark:
+def thinking_mark(origin: str, text: str, signature: str, *, said: bool) -> ProviderState:
     """The mark of a thought. `said`: its text was told as raw reasoning, so the item has it."""
     held: JsonObject = {"length": len(text)} if said else {"thinking": text}
-    return Mark(origin, {"type": "thinking", "signature": signature, **held})
+    return ProviderState(origin, {"type": "thinking", "signature": signature, **held})
 
 
-def redacted_mark(origin: str, data: str) -> Mark:
+def redacted_mark(origin: str, data: str) -> ProviderState:
     """The mark of a thought that nobody but its maker reads."""
-    return Mark(origin, {"type": "redacted_thinking", "data": data})
+    return ProviderState(origin, {"type": "redacted_thinking", "data": data})
 
 
-def thinking_blocks(thought: Thought, origin: str, *, signed: bool) -> list[JsonObject]:
+def thinking_blocks(thought: OpenedReasoning, origin: str, *, signed: bool) -> list[JsonObject]:
     """The blocks that a thought was made of, exactly; none if that cannot be told any more. With `signed`, a
     block without a signature is left out: the answer was cut off in it."""
-    marks = thought.marked_by(origin)
+    marks = thought.states_from(origin)
     content = [] if isinstance(thought.content, UnsetType) else thought.content
     text, at = "".join(part.text for part in content), 0
     blocks: list[JsonObject] = []

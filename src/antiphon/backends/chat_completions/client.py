@@ -15,7 +15,7 @@ from antiphon.backends.chat_completions.context_window import ask_for_window
 from antiphon.backends.chat_completions.errors import refusal
 from antiphon.backends.chat_completions.features import chat_features
 from antiphon.backends.chat_completions.request import build_payload
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.chat_completions.wire import DECODE_ERRORS, decode_models
 from antiphon.backends.context_window import WindowCache
 from antiphon.backends.exchange import Chance, Exchange, fetch
@@ -77,7 +77,7 @@ class ChatCompletionsBackend:
 
         return StreamedTurn(
             send,
-            lambda: ChunkReader(self._endpoint),
+            lambda: StreamReader(self._endpoint),
             max_event_bytes=self._endpoint.max_event_bytes,
             downgrades=payload.downgrades,
             unenforced=payload.unenforced,

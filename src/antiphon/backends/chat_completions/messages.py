@@ -92,7 +92,7 @@ class _Transcript:
             case FunctionCallOutput():
                 self._output(item, path)
             case _:
-                # Everything else is a function by now, or left out, or refused (turn/guises/).
+                # Everything else is a function by now, or left out, or refused (turn/function_forms/).
                 message = f"This model cannot read an item of type '{item_type(item)}'."
                 raise Unsupported(message, param=path, code="unsupported_item")
 

@@ -16,8 +16,8 @@ from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 from antiphon.turn.grammars.gbnf import gbnf
 from antiphon.turn.grammars.llguidance import with_llguidance
 
@@ -30,7 +30,7 @@ class Payload(NamedTuple):
 
     body: JsonObject
     downgrades: tuple[str, ...]
-    unenforced: frozenset[Demand] = frozenset()
+    unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
@@ -64,9 +64,9 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
     return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes), unenforced)
 
 
-def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Demand]:
+def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Constraint]:
     """What this endpoint does not hold the model to."""
-    demands: set[Demand] = set()
+    demands: set[Constraint] = set()
     asked = quirks.tool_choice == "asked" or quirks.tools == "prompt"
     if turn.tools and turn.choice not in ("auto", "none") and asked:
         demands.add("tool_choice")
@@ -127,7 +127,7 @@ def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: No
 
 def _put_grammar(
     options: JsonObject, form: TextFormatGrammar, quirks: Quirks, notes: Notes
-) -> frozenset[Demand]:
+) -> frozenset[Constraint]:
     """Hold the whole answer to a grammar; what cannot be held is unenforced."""
     text = with_llguidance(form) if quirks.grammars == "llguidance" else gbnf(form)
     if quirks.grammars is None or text is None:

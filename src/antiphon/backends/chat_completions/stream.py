@@ -1,4 +1,4 @@
-"""`ChunkReader`: upstream payloads in, chunks out. Sans-IO.
+"""`StreamReader`: upstream payloads in, chunks out. Sans-IO.
 
 Compound deltas are split into atoms: reasoning, then text, refusal, annotations, then calls. `Finished` is
 held until the stream ends, so that it is the last chunk, after the usage, whatever order they come in.
@@ -53,7 +53,7 @@ _FAULTS = frozenset({"error", "abort", "insufficient_system_resource"})
 _DONE = b"[DONE]"
 
 
-class ChunkReader(AnswerEnds):
+class StreamReader(AnswerEnds):
     """Reads one answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:

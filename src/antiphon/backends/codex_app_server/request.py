@@ -8,14 +8,14 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from antiphon.backends.codex_app_server.history import OUTPUT, call_item, thread_items
+from antiphon.backends.codex_app_server.messages import OUTPUT, call_item, thread_items
 from antiphon.backends.codex_app_server.names import ToolNames
 from antiphon.backends.codex_app_server.tools import tool_result, tool_spec
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, TextFormat
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest, TurnTool
-from antiphon.turn.demands import Demand
-from antiphon.turn.guises.echo import echoed
+from antiphon.turn.function_forms.normal_arguments import normal_arguments
 
 DEFAULT_MODEL = "codex"
 """The name that stands for the model that codex itself is configured with."""
@@ -84,7 +84,7 @@ class CodexRequest(Struct, frozen=True):
     turn: JsonObject
     tools: Mapping[str, TurnTool]
     downgrades: tuple[str, ...]
-    unenforced: frozenset[Demand] = frozenset()
+    unenforced: frozenset[Constraint] = frozenset()
 
     @property
     def outputs(self) -> Mapping[str, JsonObject]:
@@ -108,7 +108,7 @@ class CodexRequest(Struct, frozen=True):
 
     def sent_back(self, call_id: str, name: str, arguments: str) -> JsonObject:
         """The call as it stands in the history of a client that was told of it."""
-        return call_item(call_id, name, echoed(self.tools[name], arguments))
+        return call_item(call_id, name, normal_arguments(self.tools[name], arguments))
 
 
 def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
@@ -131,8 +131,8 @@ def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
     )
 
 
-def _unenforced(turn: TurnRequest) -> frozenset[Demand]:
-    demands: set[Demand] = set()
+def _unenforced(turn: TurnRequest) -> frozenset[Constraint]:
+    demands: set[Constraint] = set()
     if turn.choice not in ("auto", "none"):
         demands.add("tool_choice")
     form = turn.params.text.format if turn.params.text is not None else None

@@ -7,9 +7,9 @@ from contextlib import suppress
 from msgspec import Raw
 
 from antiphon.backends.codex_app_server.child import Asked, Child
-from antiphon.backends.codex_app_server.reader import Call, TurnReader
 from antiphon.backends.codex_app_server.request import CodexRequest
 from antiphon.backends.codex_app_server.rpc import decode
+from antiphon.backends.codex_app_server.stream import Call, StreamReader
 from antiphon.backends.codex_app_server.wire import Message, ThreadStarted, ToolCall, TurnStarted
 from antiphon.errors import BackendError, BackendTimeout
 from antiphon.protocol.content import JsonObject
@@ -30,7 +30,7 @@ class Thread:
         self._heard: asyncio.Queue[Message | BackendError] = asyncio.Queue()
         self._started = child.ask("thread/start", request.thread)
         self._turn: Asked | None = None
-        self._reader: TurnReader | None = None
+        self._reader: StreamReader | None = None
         self._asked: dict[str, int | str] = {}
 
     @classmethod
@@ -54,7 +54,7 @@ class Thread:
             items = {**about, "items": self._request.items}
             await self._answer_to(self._child.ask("thread/inject_items", items))
         self._turn = self._child.ask("turn/start", {**about, "input": [], **self._request.turn})
-        self._reader = TurnReader(await self._turn_id(self._turn), self._request.tools)
+        self._reader = StreamReader(await self._turn_id(self._turn), self._request.tools)
 
     async def _thread_id(self) -> str:
         return decode(await self._answer_to(self._started), ThreadStarted).thread.id
@@ -101,7 +101,7 @@ class Thread:
         if reader.error is not None:
             raise reader.error
 
-    def _fallen_silent(self, reader: TurnReader) -> list[Chunk]:
+    def _fallen_silent(self, reader: StreamReader) -> list[Chunk]:
         if not reader.was_asked:
             raise BackendTimeout(f"codex said nothing for {self._silence:g} s.")
         return reader.break_off()
@@ -140,7 +140,7 @@ class Thread:
             heard.append(self._heard.get_nowait())
         return heard
 
-    def _read(self, reader: TurnReader, heard: Message | BackendError) -> list[Chunk]:
+    def _read(self, reader: StreamReader, heard: Message | BackendError) -> list[Chunk]:
         if isinstance(heard, BackendError):
             reader.lost(heard)
             return []

@@ -20,7 +20,7 @@ from antiphon.backends.gemini.errors import refusal
 from antiphon.backends.gemini.features import gemini_features
 from antiphon.backends.gemini.models import traits_of
 from antiphon.backends.gemini.request import build_payload
-from antiphon.backends.gemini.stream import AnswerReader
+from antiphon.backends.gemini.stream import StreamReader
 from antiphon.backends.gemini.wire import DECODE_ERRORS, ModelWire, decode_models
 from antiphon.backends.http import Upstream
 from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
@@ -87,7 +87,7 @@ class GeminiBackend:
 
         return StreamedTurn(
             send,
-            lambda: AnswerReader(self._endpoint, names),
+            lambda: StreamReader(self._endpoint, names),
             max_event_bytes=self._endpoint.max_event_bytes,
             downgrades=payload.downgrades,
             unenforced=payload.unenforced,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.backends.gemini.content import text_part
-from antiphon.backends.gemini.conversation import read_conversation
+from antiphon.backends.gemini.messages import read_conversation
 from antiphon.backends.gemini.models import Traits, traits_of
 from antiphon.backends.gemini.schemas import enforceable
 from antiphon.backends.gemini.signatures import origin_of
@@ -20,8 +20,8 @@ from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, TextFormat
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 
 _LOGPROBS = "message.output_text.logprobs"
 _JSON = "application/json"
@@ -33,7 +33,7 @@ class Payload(NamedTuple):
 
     body: JsonObject
     downgrades: tuple[str, ...]
-    unenforced: frozenset[Demand]
+    unenforced: frozenset[Constraint]
     names: Names
 
 
@@ -46,7 +46,7 @@ class _Draft:
         self.traits: Traits = traits_of(turn.model)
         self.notes = Notes()
         self.asks: list[str] = []
-        self.unenforced: set[Demand] = set()
+        self.unenforced: set[Constraint] = set()
         self.config: JsonObject = {}
         self.body: JsonObject = {}
 

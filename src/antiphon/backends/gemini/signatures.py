@@ -1,7 +1,7 @@
 """Thought signatures: what of the model's thoughts comes with the parts of its answer.
 
-A signature belongs to one part and must come back with it. It travels as a mark (`turn/thoughts.py`), and
-reasoning is told in items of its own, so a mark says where its part is:
+A signature belongs to one part and must come back with it. It is provider state
+(`turn/provider_state.py`); reasoning has items of its own, so the state says where its part is:
 
 - `call`: the call behind the reasoning;
 - `next`: these characters of the message behind it;
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Documented: what a call is sent with whose thoughts the server does not have."""
@@ -26,21 +26,21 @@ def origin_of(endpoint: Endpoint) -> str:
     return f"gemini@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def call_mark(origin: str, signature: str) -> Mark:
+def call_mark(origin: str, signature: str) -> ProviderState:
     """The mark of the call that comes next."""
-    return Mark(origin, {"on": "call", "signature": signature})
+    return ProviderState(origin, {"on": "call", "signature": signature})
 
 
-def thought_mark(origin: str, signature: str, text: str) -> Mark:
+def thought_mark(origin: str, signature: str, text: str) -> ProviderState:
     """The mark of a thought."""
-    return Mark(origin, {"on": "thought", "signature": signature, "text": text})
+    return ProviderState(origin, {"on": "thought", "signature": signature, "text": text})
 
 
 def words_mark(
     origin: str, signature: str, on: Literal["next", "said"], start: int = 0, length: int = 0
-) -> Mark:
+) -> ProviderState:
     """The mark of a piece of a message."""
-    return Mark(origin, {"on": on, "signature": signature, "start": start, "length": length})
+    return ProviderState(origin, {"on": on, "signature": signature, "start": start, "length": length})
 
 
 def signed(part: JsonObject, signature: str | None) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`AnswerReader`: events of a stream, or a whole answer, in; chunks out. Sans-IO.
+"""`StreamReader`: events of a stream, or a whole answer, in; chunks out. Sans-IO.
 
 Both have the same form: parts of the answer, and at the end why it ended. Calls come whole. `Finished` is
 held until the stream ends, so that it is the last chunk, after the usage.
@@ -46,13 +46,13 @@ from antiphon.turn.chunks import (
     Chunk,
     Finished,
     FinishReason,
-    HostedWork,
-    ReasoningMarked,
+    HostedItemDone,
+    ProviderStateAdded,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
 )
-from antiphon.turn.thoughts import Mark
+from antiphon.turn.provider_state import ProviderState
 
 _FILTERS = frozenset(
     {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"}
@@ -67,7 +67,7 @@ _DONE = b"[DONE]"
 """Not of this dialect, but some servers that speak others too cannot do without it."""
 
 
-class AnswerReader(AnswerEnds):
+class StreamReader(AnswerEnds):
     """Reads one answer. `names` are the tools by what the API calls them."""
 
     def __init__(self, endpoint: Endpoint, names: Mapping[str, str] | None = None) -> None:
@@ -77,7 +77,7 @@ class AnswerReader(AnswerEnds):
         self._calls = 0
         self._pieces: list[str] = []
         """What was said of the message that is being told."""
-        self._held: list[Mark] = []
+        self._held: list[ProviderState] = []
         """Its signatures."""
         self._grounding: object = None
         self._usage: UsageWire | None = None
@@ -204,7 +204,7 @@ class AnswerReader(AnswerEnds):
                 chunks.append(ReasoningSummaryDelta(part.text))
             if part.thought_signature:
                 mark = thought_mark(self._origin, part.thought_signature, part.text or "")
-                chunks.append(ReasoningMarked(mark))
+                chunks.append(ProviderStateAdded(mark))
         elif part.inline_data is not None:
             self._image(part.inline_data, chunks)
         elif part.text is not None or part.thought_signature:
@@ -215,7 +215,7 @@ class AnswerReader(AnswerEnds):
     ) -> None:
         if signature and text and not self._pieces:
             mark = words_mark(self._origin, signature, "next", length=len(text))
-            chunks.append(ReasoningMarked(mark))
+            chunks.append(ProviderStateAdded(mark))
         elif signature:
             start = sum(map(len, self._pieces))
             self._held.append(words_mark(self._origin, signature, "said", start, len(text)))
@@ -225,7 +225,7 @@ class AnswerReader(AnswerEnds):
 
     def _end_words(self, chunks: list[Chunk]) -> None:
         """The message is whole."""
-        chunks.extend(map(ReasoningMarked, self._held))
+        chunks.extend(map(ProviderStateAdded, self._held))
         self._held.clear()
         self._pieces.clear()
 
@@ -236,7 +236,7 @@ class AnswerReader(AnswerEnds):
             return
         self._end_words(chunks)
         if signature:
-            chunks.append(ReasoningMarked(call_mark(self._origin, signature)))
+            chunks.append(ProviderStateAdded(call_mark(self._origin, signature)))
         index = self._calls
         self._calls += 1
         arguments = msgspec.json.encode({} if call.args is None else call.args).decode()
@@ -249,7 +249,7 @@ class AnswerReader(AnswerEnds):
         self._end_words(chunks)
         form = blob.mime_type.rpartition("/")[2]
         item = ImageGenerationCall(status="completed", result=blob.data, output_format=form)
-        chunks.append(HostedWork(item))
+        chunks.append(HostedItemDone(item))
 
     def finish(self, chunks: list[Chunk]) -> None:
         """Say the last chunks of an answer that is complete."""

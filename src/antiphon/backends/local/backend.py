@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.chat_completions.stream import ChunkReader
+from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.features import FUNCTIONS, Features
 from antiphon.backends.local.calls import read_choice, takes_nothing
 from antiphon.backends.local.engine import Engine, EngineOptions
 from antiphon.backends.local.features import FEATURES
-from antiphon.backends.local.prompt import QUIRKS, Prompt, build_prompt
+from antiphon.backends.local.messages import QUIRKS, Prompt, build_prompt
 from antiphon.backends.local.refusals import SCHEMA_REFUSED
 from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
 from antiphon.backends.registry import Endpoint
@@ -30,8 +30,8 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class LocalTurn:
     def __init__(self, prompt: Prompt, engine: Engine, heartbeat: float) -> None:
         self.downgrades = prompt.downgrades
         # A grammar that its engine cannot read is ignored without a word, so what comes of one is checked.
-        self.unenforced: frozenset[Demand] = frozenset({"grammar"}) if prompt.grammars else frozenset()
+        self.unenforced: frozenset[Constraint] = frozenset({"grammar"}) if prompt.grammars else frozenset()
         self._prompt = prompt
         self._engine = engine
         self._heartbeat = heartbeat
@@ -193,7 +193,7 @@ class LocalTurn:
 
     async def _read(self, body: bytes, schema: str) -> Batches:
         """One request to the engine. `schema`: the parameter that its schema comes from."""
-        reader = ChunkReader(_ENDPOINT)
+        reader = StreamReader(_ENDPOINT)
         try:
             async with aclosing(self._engine.stream(body)) as stream:
                 async for payloads in stream:

@@ -1,4 +1,4 @@
-"""Calls in an answer, as the machine takes them: JSON, whatever the tool's kind (`turn/guises/`)."""
+"""Calls in an answer, as the machine takes them: JSON, whatever the tool's kind (`turn/function_forms/`)."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ from antiphon.protocol.tool_items import (
     ToolSearchCall,
 )
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk
-from antiphon.turn.guises.calls import INPUT, call_arguments
+from antiphon.turn.function_forms.calls import INPUT, call_arguments
 from antiphon.turn.tools import ToolKind
 
 _OPENING, _CLOSING = f'{{"{INPUT}":"', '"}'

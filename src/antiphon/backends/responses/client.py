@@ -20,7 +20,7 @@ from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
 from antiphon.backends.responses.errors import refusal
 from antiphon.backends.responses.features import response_features
 from antiphon.backends.responses.request import build_payload
-from antiphon.backends.responses.stream import EventReader
+from antiphon.backends.responses.stream import StreamReader
 from antiphon.backends.responses.tools import names_of
 from antiphon.backends.responses.wire import DECODE_ERRORS, decode_models
 from antiphon.backends.streamed_turn import StreamedTurn
@@ -77,7 +77,7 @@ class ResponsesBackend:
 
         return StreamedTurn(
             send,
-            lambda: EventReader(self._endpoint, names),
+            lambda: StreamReader(self._endpoint, names),
             max_event_bytes=self._endpoint.max_event_bytes,
             downgrades=payload.downgrades,
             unenforced=payload.unenforced,

@@ -12,12 +12,12 @@ from msgspec import to_builtins
 from antiphon.backends.features import FUNCTIONS
 from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Endpoint, Hint
-from antiphon.backends.responses.history import input_items
+from antiphon.backends.responses.messages import input_items
 from antiphon.backends.responses.tools import declared_tools, tool_choice
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.requests import CreateBody, Effort
+from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.demands import Demand
 
 _SEALED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
@@ -38,7 +38,7 @@ class Payload(NamedTuple):
 
     body: JsonObject
     downgrades: tuple[str, ...]
-    unenforced: frozenset[Demand] = frozenset()
+    unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
@@ -60,7 +60,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     return Payload(body, tuple(notes), _unenforced(turn, endpoint))
 
 
-def _unenforced(turn: TurnRequest, endpoint: Endpoint) -> frozenset[Demand]:
+def _unenforced(turn: TurnRequest, endpoint: Endpoint) -> frozenset[Constraint]:
     """What the upstream does not hold the model to: the grammar of a tool that is shown as a function."""
     told = "custom" not in endpoint.natives and any(
         tool.grammar is not None and tool.grammar.type == "grammar" for tool in turn.tools

@@ -1,15 +1,15 @@
 """Words of an answer, as chunks: each is said once, and words of two items are kept apart."""
 
 from antiphon.backends.responses.heard import HeardItem, WordsKind
-from antiphon.backends.responses.history import reasoning_mark
+from antiphon.backends.responses.messages import reasoning_mark
 from antiphon.backends.responses.wire import ItemWire, PartWire, TokenWire
 from antiphon.protocol.content import JsonObject, Logprob, TopLogprob
 from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
     ItemBegun,
+    ProviderStateAdded,
     ReasoningDelta,
-    ReasoningMarked,
     ReasoningSummaryDelta,
     RefusalDelta,
     TextDelta,
@@ -93,7 +93,7 @@ class Speaker:
         if whole.encrypted_content:
             self._turn_to(item)
             mark = reasoning_mark(self._origin, whole.id, whole.encrypted_content)
-            self._chunks.append(ReasoningMarked(mark))
+            self._chunks.append(ProviderStateAdded(mark))
         if item.spoken or whole.encrypted_content:
             self._end(item, whole)
 

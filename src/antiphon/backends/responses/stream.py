@@ -1,4 +1,4 @@
-"""`EventReader`: an upstream's events in, chunks out. Sans-IO.
+"""`StreamReader`: an upstream's events in, chunks out. Sans-IO.
 
 Nothing about the order is trusted. An item need not be announced, a part need not be begun, and what was not
 said in deltas is taken from wherever it is said whole: from the end of the part, of the item, or of the
@@ -18,7 +18,7 @@ from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.calls import WHOLE_CALLS, WRITTEN_CALLS, Caller, search_arguments
 from antiphon.backends.responses.errors import failure
 from antiphon.backends.responses.heard import HeardItem, HeardItems, WordsKind
-from antiphon.backends.responses.history import origin_of
+from antiphon.backends.responses.messages import origin_of
 from antiphon.backends.responses.speech import Speaker
 from antiphon.backends.responses.tools import Names
 from antiphon.backends.responses.usage import read_usage
@@ -33,7 +33,7 @@ from antiphon.backends.responses.wire import (
 )
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.hosted_items import HostedReceipt
+from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
@@ -41,7 +41,7 @@ from antiphon.turn.chunks import (
     Failed,
     Finished,
     FinishReason,
-    HostedWork,
+    HostedItemDone,
     TextDelta,
     ToolsFound,
     UsageReported,
@@ -51,8 +51,8 @@ logger = logging.getLogger(__name__)
 
 _DONE = b"[DONE]"
 _TEXT_DELTA = "response.output_text.delta"
-_RECEIPTS: dict[str, type[HostedReceipt]] = {
-    str(kind.__struct_config__.tag): kind for kind in HostedReceipt.__args__
+_RECEIPTS: dict[str, type[HostedItem]] = {
+    str(kind.__struct_config__.tag): kind for kind in HostedItem.__args__
 }
 _WORDS: dict[str, tuple[str, WordsKind]] = {
     "output_text": ("message", "text"),
@@ -68,7 +68,7 @@ _WORDS: dict[str, tuple[str, WordsKind]] = {
 _IN_MESSAGES = ("output_text", "refusal")
 
 
-class EventReader:
+class StreamReader:
     """Reads one answer."""
 
     def __init__(self, endpoint: Endpoint, names: Names) -> None:
@@ -286,7 +286,7 @@ class EventReader:
             self._caller.say_whole(kind, msgspec.json.decode(raw, type=form))
         elif whole.type in _RECEIPTS:
             try:
-                self._chunks.append(HostedWork(msgspec.json.decode(raw, type=_RECEIPTS[whole.type])))
+                self._chunks.append(HostedItemDone(msgspec.json.decode(raw, type=_RECEIPTS[whole.type])))
             except msgspec.ValidationError:
                 self._leave_out(whole)  # the words after it say what came of it
         else:

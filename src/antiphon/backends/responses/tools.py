@@ -1,7 +1,7 @@
 """Tools and the choice among them, for the upstream; and what it calls them in its answer.
 
 A tool of a type that the upstream knows is declared as the caller declared it, in its namespace. All others
-are functions (`turn/guises/`).
+are functions (`turn/function_forms/`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.tool_items import ToolSearchOutput
 from antiphon.protocol.tools import HostedTool, NamespaceTool, declaration, tool_type
 from antiphon.turn.context import TurnRequest, TurnTool
-from antiphon.turn.guises.outputs import tool_names
+from antiphon.turn.function_forms.outputs import tool_names
 from antiphon.turn.tools import ToolKind
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}

@@ -36,7 +36,7 @@ async def members(probe: Probe) -> None:
     expect(not missing, f"the response lacks {', '.join(missing)}")
 
 
-@check("object.echo", "What was asked for is echoed", rule="object-echo")
+@check("object.echo", "What was asked for is normal_arguments", rule="object-echo")
 async def echo(probe: Probe) -> None:
     """Metadata, instructions and sampling."""
     asked = {

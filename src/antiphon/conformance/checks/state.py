@@ -56,7 +56,7 @@ async def continues(probe: Probe) -> None:
     await expect_remembered(probe, await continued(probe, first.get("id")), QUESTION)
 
 
-@check("state.echo", "previous_response_id is echoed", rule="state-previous-echo")
+@check("state.echo", "previous_response_id is normal_arguments", rule="state-previous-echo")
 async def echoes(probe: Probe) -> None:
     """In the response that continues."""
     first = await kept(probe)

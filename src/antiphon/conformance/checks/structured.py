@@ -34,7 +34,7 @@ async def streamed(probe: Probe) -> None:
 
 @check("structured.json", "A whole answer fits its JSON schema", rule="create-json-schema")
 async def whole(probe: Probe) -> None:
-    """And the format is echoed."""
+    """And the format is normal_arguments."""
     answer = await probe.ask(**SCENARIOS["structured"].body)
     expect_offered(answer, "a JSON schema")
     expect(answer.status == 200, f"the status is {answer.status}")

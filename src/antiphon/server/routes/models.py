@@ -9,7 +9,7 @@ from antiphon.backends.base import ModelInfo
 from antiphon.errors import ModelNotFound
 from antiphon.protocol.codex_catalogue import PARAMETER, encode_catalogue, parse_client_version
 from antiphon.server.exchange import Exchange
-from antiphon.service.capabilities import Surroundings, describe
+from antiphon.service.capabilities import ServerFeatures, describe
 from antiphon.service.catalogue import catalogue
 from antiphon.service.router import Router
 
@@ -17,7 +17,7 @@ from antiphon.service.router import Router
 class ModelsRoutes:
     """The routes of `/v1/models`."""
 
-    def __init__(self, router: Router, surroundings: Surroundings) -> None:
+    def __init__(self, router: Router, surroundings: ServerFeatures) -> None:
         self._router = router
         self._surroundings = surroundings
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from antiphon.errors import AntiphonError, InvalidRequest, TooManyRequests, Unavailable
 from antiphon.protocol.frames import CREATE, Frame, FrameWriter, read_frame, unsupported_event
-from antiphon.server.websocket.lane import Lane, Shared
+from antiphon.server.websocket.stream import Shared, SocketStream
 
 GOING_AWAY = 1001
 NORMAL = 1000
@@ -37,7 +37,7 @@ class Connection:
     def __init__(self, shared: Shared, limits: WebSocketLimits) -> None:
         self._shared = shared
         self._limits = limits
-        self._lanes: dict[str | None, Lane] = {None: Lane(shared, None)}
+        self._lanes: dict[str | None, SocketStream] = {None: SocketStream(shared, None)}
 
     async def serve(self) -> None:
         """Until the end."""
@@ -85,7 +85,7 @@ class Connection:
         except AntiphonError as error:
             await self._shared.channel.send(FrameWriter(stream_id).error(error))
 
-    def _lane(self, stream_id: str | None) -> Lane:
+    def _lane(self, stream_id: str | None) -> SocketStream:
         lane = self._lanes.get(stream_id)
         if lane is None:
             if len(self._lanes) > self._limits.lanes:
@@ -95,7 +95,7 @@ class Connection:
                     param="stream_id",
                     code="websocket_stream_limit_reached",
                 )
-            lane = self._lanes[stream_id] = Lane(self._shared, stream_id)
+            lane = self._lanes[stream_id] = SocketStream(self._shared, stream_id)
         return lane
 
     def _check_room(self, frame: Frame) -> None:

@@ -6,7 +6,7 @@ from antiphon.protocol.events import CustomToolCallInputDelta, CustomToolCallInp
 from antiphon.protocol.items import CustomToolCall
 from antiphon.protocol.tool_items import ItemStatus
 from antiphon.turn.emitting import Emit, Status
-from antiphon.turn.guises.input_text import InputText
+from antiphon.turn.function_forms.input_text import InputText
 from antiphon.turn.open_calls.base import CallPlace, OpenCall
 from antiphon.turn.tools import TurnTool
 

@@ -5,7 +5,7 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import ApplyPatchCallOperationDiffDelta, ApplyPatchCallOperationDiffDone
 from antiphon.protocol.tool_items import ApplyPatchCall, ItemStatus
 from antiphon.turn.emitting import Status
-from antiphon.turn.guises.reading import read_patch
+from antiphon.turn.function_forms.reading import read_patch
 from antiphon.turn.open_calls.base import OpenCall
 
 

@@ -7,7 +7,7 @@ from antiphon.protocol.events import ShellCallCommandAdded, ShellCallCommandDelt
 from antiphon.protocol.tool_items import ItemStatus, ShellCall
 from antiphon.protocol.tools import ShellTool
 from antiphon.turn.emitting import Emit, Status
-from antiphon.turn.guises.reading import read_shell
+from antiphon.turn.function_forms.reading import read_shell
 from antiphon.turn.open_calls.base import CallPlace, OpenCall
 from antiphon.turn.tools import TurnTool
 

@@ -8,8 +8,8 @@ from antiphon.protocol.tool_items import (
     ToolSearchCall,
 )
 from antiphon.turn.emitting import Emit, Status
-from antiphon.turn.guises.declared import runs_on_server
-from antiphon.turn.guises.reading import read_checks, read_computer, read_local_shell, read_search
+from antiphon.turn.function_forms.declared import runs_on_server
+from antiphon.turn.function_forms.reading import read_checks, read_computer, read_local_shell, read_search
 from antiphon.turn.open_calls.base import CallPlace, OpenCall
 from antiphon.turn.tools import TurnTool
 

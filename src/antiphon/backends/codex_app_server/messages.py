@@ -1,0 +1,137 @@
+"""From items to the history of a codex thread.
+
+Codex takes items of the Responses API (`thread/inject_items`): roles, calls and outputs stay what they are.
+What it cannot take is refused with the path of the part; nothing that the model should see is left out.
+"""
+
+from typing import Any
+
+from antiphon.backends.codex_app_server.names import ToolNames
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import (
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    JsonObject,
+    MessagePart,
+    OutputText,
+    Refusal,
+)
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.protocol.stored_items import item_type
+from antiphon.turn.context import TurnRequest
+
+OUTPUT = "function_call_output"
+_DETAILS = ("auto", "high", "original")
+"""What codex takes; in place of an image with another detail the model would be shown a complaint."""
+
+
+def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[JsonObject]:
+    """The whole conversation, as codex takes it. `notes` are told what is left out."""
+    history = _History(names, notes)
+    for index, item in enumerate(turn.items):
+        history.add(item, turn.param(index))
+    return history.items
+
+
+class _History:
+    """The conversation so far."""
+
+    def __init__(self, names: ToolNames, notes: list[str]) -> None:
+        self.items: list[JsonObject] = []
+        self._names = names
+        self._notes = notes
+        self._called: set[str] = set()
+
+    def add(self, item: Item, path: str) -> None:
+        """One more item."""
+        match item:
+            case Message():
+                self.items.append(self._message(item, f"{path}.content"))
+            case FunctionCall():
+                self._call(item)
+            case FunctionCallOutput():
+                self._output(item, path)
+            case Reasoning():
+                self._notes.append("reasoning in the input is left out: codex does not take it back")
+            case _:
+                # Everything else is a function by now, or left out, or refused (turn/function_forms/).
+                message = f"codex cannot read an item of type '{item_type(item)}'."
+                raise Unsupported(message, param=path, code="unsupported_item")
+
+    def _call(self, item: FunctionCall) -> None:
+        self._called.add(item.call_id)
+        self.items.append(call_item(item.call_id, self._names.alias(item.name), item.arguments or "{}"))
+
+    def _output(self, item: FunctionCallOutput, path: str) -> None:
+        if item.call_id not in self._called:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        output: Any = item.output
+        if isinstance(item.output, list):
+            output = [
+                self._output_part(part, f"{path}.output[{index}]") for index, part in enumerate(item.output)
+            ]
+        self.items.append({"type": OUTPUT, "call_id": item.call_id, "output": output})
+
+    def _output_part(self, part: MessagePart, path: str) -> JsonObject:
+        """Outputs that go on with a turn have no field for `detail`; the others are to say the same."""
+        said = _part(part, path)
+        if said.pop("detail", "auto") != "auto":
+            self._notes.append("'detail' of images in tool outputs is not sent: codex has no field for it")
+        return said
+
+    def _message(self, item: Message, path: str) -> JsonObject:
+        role = "developer" if item.role == "system" else item.role
+        kind = "output_text" if role == "assistant" else "input_text"
+        if isinstance(item.content, str):
+            return {"type": "message", "role": role, "content": [{"type": kind, "text": item.content}]}
+        parts = [self._message_part(part, f"{path}[{index}]") for index, part in enumerate(item.content)]
+        if kind == "output_text" and any(part["type"] == "input_image" for part in parts):
+            raise Unsupported("Only user messages and tool outputs may hold images.", param=path)
+        content = [{**part, "type": kind} if "text" in part else part for part in parts]
+        return {"type": "message", "role": role, "content": content}
+
+    def _message_part(self, part: MessagePart, path: str) -> JsonObject:
+        said = _part(part, path)
+        if said.get("detail", "auto") not in _DETAILS:
+            self._notes.append(
+                f"the image detail '{said['detail']}' is sent as 'auto': codex does not take it"
+            )
+            said["detail"] = "auto"
+        return said
+
+
+def call_item(call_id: str, name: str, arguments: str) -> JsonObject:
+    """A call, by the name that codex knows the tool by."""
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def _part(part: MessagePart, path: str) -> JsonObject:
+    match part:
+        case InputText() | OutputText():
+            return {"type": "input_text", "text": part.text}
+        case Refusal():
+            return {"type": "input_text", "text": part.refusal}
+        case InputImage():
+            return _image(part, path)
+        case InputFile():
+            message = "codex does not take files. Send the text of the file as 'input_text'."
+            raise Unsupported(message, param=path)
+        case InputAudio():
+            raise Unsupported("codex does not take sound here.", param=path)
+
+
+def _image(part: InputImage, path: str) -> JsonObject:
+    if part.image_url is None:
+        if part.file_id is None:
+            message = f"Missing required parameter: '{path}.image_url'."
+            raise InvalidRequest(message, param=f"{path}.image_url", code="missing_required_parameter")
+        message = "Uploaded files are not supported here. Send the image itself in 'image_url'."
+        raise Unsupported(message, param=f"{path}.file_id")
+    if not part.image_url.startswith("data:"):
+        message = "codex does not fetch images. Send the image itself, as a data: URL."
+        raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
+    image: JsonObject = {"type": "input_image", "image_url": part.image_url}
+    return image if part.detail is None else {**image, "detail": part.detail}

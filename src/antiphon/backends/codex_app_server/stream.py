@@ -1,0 +1,243 @@
+"""From the messages about one turn to chunks. Sans-IO.
+
+A turn is one or more calls of the model; tools run between them. Codex runs its own tools itself, and asks us
+for those of the client. When a call of the model has ended and codex has asked for all tools in it that are
+the client's, nothing more can come until their outputs do: the reader is `waiting`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Raw, Struct
+
+from antiphon.backends.codex_app_server.cost import added, usage_of
+from antiphon.backends.codex_app_server.errors import cut_off, turn_failure
+from antiphon.backends.codex_app_server.rpc import decode
+from antiphon.backends.codex_app_server.speech import Speech, answers_differ
+from antiphon.backends.codex_app_server.wire import (
+    Delta,
+    ItemCompleted,
+    ModelCallCompleted,
+    ModelItemCompleted,
+    Tokens,
+    ToolCall,
+    TurnCompleted,
+    TurnTrouble,
+)
+from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    ReasoningSummaryDelta,
+    TextDelta,
+    UsageReported,
+)
+from antiphon.turn.context import TurnTool
+
+_PLAIN = (None, "functions")
+"""The namespace of tools that have none, as codex tells it to its models; all others are codex's own."""
+
+
+class Call(Struct, frozen=True):
+    """A call of a client's tool as the model wrote it, by the name that codex knows the tool by."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class StreamReader:
+    """Reads what codex says about the turn `turn_id`. `tools` are the client's, by codex's names."""
+
+    def __init__(self, turn_id: str, tools: Mapping[str, TurnTool]) -> None:
+        self.ended = False
+        self.waiting = False
+        self.broken_off = False
+        self.error: BackendError | None = None
+        self._turn_id = turn_id
+        self._tools = tools
+        self._calls: dict[str, Call] = {}
+        self._asked: set[str] = set()
+        self._model_done = False
+        self._speech = Speech()
+        self._thoughts: set[str] = set()
+        self._parts: dict[tuple[str, int], int] = {}
+        self._cost: Tokens | None = None
+        self._readers: dict[str, Callable[[Raw], list[Chunk]]] = {
+            "error": self._trouble,
+            "item/agentMessage/delta": self._text,
+            "item/reasoning/summaryTextDelta": self._summary,
+            "item/reasoning/textDelta": self._thought,
+            "item/completed": self._item,
+            "rawResponseItem/completed": self._model_item,
+            "rawResponse/completed": self._model_call,
+            "turn/completed": self._completed,
+        }
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self.ended or self.broken_off or self.error is not None
+
+    @property
+    def text(self) -> str:
+        """What was told as text in this response."""
+        return self._speech.text
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls of this response whose outputs codex waits for, or will."""
+        return list(self._calls.values())
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether codex waits for the output of a call already."""
+        return bool(self._asked)
+
+    def notified(self, method: str, params: Raw) -> list[Chunk]:
+        """What a notification says; most say nothing."""
+        read = self._readers.get(method)
+        if read is None or self.over:
+            return []
+        try:
+            return read(params)
+        except BackendRefused as error:
+            self.error = error
+            return []
+
+    def asked(self, params: Raw) -> list[Chunk]:
+        """Codex asks for a tool."""
+        request = decode(params, ToolCall)
+        if request.call_id not in self._calls:
+            raise BackendBroken("codex asked for a tool without showing the call. Use codex 0.166 or newer.")
+        self._asked.add(request.call_id)
+        return self._all_asked()
+
+    def resume(self) -> None:
+        """The outputs of all calls were given; from here on it is another response, with its own cost."""
+        self.waiting = False
+        self._calls.clear()
+        self._asked.clear()
+        self._cost = None
+        self._speech = Speech()
+
+    def break_off(self) -> list[Chunk]:
+        """The model has fallen silent after its calls: the response ends with them.
+
+        When its stream breaks, codex says so only after it got the outputs of the calls before, for which
+        it asked already: waiting for the end of the stream would be waiting for ever.
+        """
+        if self._speech.owing:
+            self.error = answers_differ()
+            return []
+        self.broken_off = True
+        return self._tell_calls()
+
+    def lost(self, error: BackendError) -> None:
+        """Nothing more will be said."""
+        if not self.over:
+            self.error = error
+
+    def _trouble(self, params: Raw) -> list[Chunk]:
+        trouble = decode(params, TurnTrouble)
+        if trouble.will_retry and trouble.turn_id == self._turn_id:
+            self._speech.interrupted()
+        return []
+
+    def _text(self, params: Raw) -> list[Chunk]:
+        delta = decode(params, Delta)
+        return _told(self._speech.delta(delta.item_id, delta.delta))
+
+    def _summary(self, params: Raw) -> list[Chunk]:
+        delta = decode(params, Delta)
+        self._thoughts.add(delta.item_id)
+        return self._think(ReasoningSummaryDelta(delta.delta, self._part(delta.item_id, delta.summary_index)))
+
+    def _thought(self, params: Raw) -> list[Chunk]:
+        delta = decode(params, Delta)
+        self._thoughts.add(delta.item_id)
+        return self._think(ReasoningDelta(delta.delta))
+
+    def _think(self, *thoughts: Chunk) -> list[Chunk]:
+        """Thoughts before a message that is said again would part it in two: they are left out."""
+        return [] if self._speech.repeating else list(thoughts)
+
+    def _part(self, item_id: str, index: int) -> int:
+        """The summary parts of all reasoning are counted through: those of two items are not one."""
+        return self._parts.setdefault((item_id, index), len(self._parts))
+
+    def _item(self, params: Raw) -> list[Chunk]:
+        """A whole item says only what its deltas did not."""
+        item = decode(params, ItemCompleted).item
+        if item.type == "agentMessage":
+            return _told(self._speech.whole(item.id, item.text or ""))
+        if item.type == "reasoning" and item.id not in self._thoughts:
+            parts = [self._part(item.id, index) for index in range(len(item.summary))]
+            return self._think(*map(ReasoningSummaryDelta, item.summary, parts))
+        return []
+
+    def _model_item(self, params: Raw) -> list[Chunk]:
+        done = decode(params, ModelItemCompleted)
+        item = done.item
+        # The history that we gave is told as well, as that of another turn.
+        if done.turn_id != self._turn_id or item.call_id is None:
+            return []
+        if item.type == "function_call" and item.namespace in _PLAIN and (name := item.name) in self._tools:
+            self._calls[item.call_id] = Call(item.call_id, name, item.arguments or "{}")
+            self._model_done = False
+        elif item.type == "function_call_output":
+            # Codex answered a call by itself: its arguments were no JSON, for example.
+            self._calls.pop(item.call_id, None)
+            self._asked.discard(item.call_id)
+        return self._all_asked()
+
+    def _model_call(self, params: Raw) -> list[Chunk]:
+        done = decode(params, ModelCallCompleted)
+        if done.turn_id != self._turn_id:
+            return []
+        self._cost = added(self._cost, done.usage)
+        self._model_done = True
+        self._speech.settled()
+        return self._all_asked()
+
+    def _all_asked(self) -> list[Chunk]:
+        if not self._model_done or not self._calls or self._asked != self._calls.keys():
+            return []
+        self.waiting = True
+        return self._tell_calls()
+
+    def _tell_calls(self) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for index, call in enumerate(self._calls.values()):
+            chunks += [
+                CallStarted(index, call.call_id, self._tools[call.name].name),
+                CallDelta(index, call.arguments),
+                CallFinished(index),
+            ]
+        return [*chunks, *self._end("tool_calls")]
+
+    def _completed(self, params: Raw) -> list[Chunk]:
+        turn = decode(params, TurnCompleted).turn
+        self.ended = True
+        if turn.status == "completed":
+            return self._end("stop")
+        if turn.error is None:
+            self.error = BackendBroken(f"codex ended the turn as '{turn.status}' and did not say why.")
+            return []
+        reason = cut_off(turn.error)
+        if reason is not None:
+            return self._end(reason)
+        self.error = turn_failure(turn.error)
+        return []
+
+    def _end(self, reason: FinishReason) -> list[Chunk]:
+        usage = [] if self._cost is None else [UsageReported(usage_of(self._cost))]
+        return [*usage, Finished(reason)]
+
+
+def _told(words: str) -> list[Chunk]:
+    return [TextDelta(words)] if words else []

@@ -1,0 +1,300 @@
+"""From items to a system instruction and contents.
+
+Rules of the dialect that items do not have: the conversation begins and ends with the user; who speaks twice
+has one content; the outputs of calls follow them directly, one for each; no text is blank; the first call of
+a content has a thought signature.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from antiphon.backends.gemini.content import parts_of, text_part, texts_of
+from antiphon.backends.gemini.models import Traits
+from antiphon.backends.gemini.signatures import NO_SIGNATURE, signed, signed_words
+from antiphon.backends.gemini.tools import Names, wire_name
+from antiphon.backends.notes import Notes
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from antiphon.protocol.stored_items import item_type
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.provider_state import OpenedReasoning
+
+NO_OUTPUT = "No output was given for this call."
+_GO_ON = "Go on."
+_NOT_AS_MADE = "reasoning in the input is left out: it is not as this model's server made it"
+
+
+class Conversation(NamedTuple):
+    """What is sent of the items."""
+
+    system: list[JsonObject]
+    contents: list[JsonObject]
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call, and what came of it: its response, and what else it brought that has no place in there."""
+
+    call_id: str
+    name: str
+    part: JsonObject
+    response: JsonObject | None = None
+    media: list[JsonObject] = field(default_factory=list[JsonObject])
+
+
+@dataclass(slots=True)
+class _Speech:
+    """What one side says at a time; if it calls tools, their outputs too."""
+
+    role: Literal["user", "model", "system"]
+    parts: list[JsonObject] = field(default_factory=list[JsonObject])
+    calls: list[_Call] = field(default_factory=list[_Call])
+
+    @property
+    def answered(self) -> bool:
+        """Whether an output has come."""
+        return any(call.response is not None for call in self.calls)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it that may stand alone."""
+        return not any(part.get("text") or "text" not in part for part in self.parts if "thought" not in part)
+
+
+class _Said(NamedTuple):
+    """Where the last words of the model are, and what they were."""
+
+    speech: _Speech
+    start: int
+    text: str
+
+
+def read_conversation(
+    turn: TurnRequest, traits: Traits, names: Names, origin: str, notes: Notes
+) -> Conversation:
+    """The whole conversation."""
+    transcript = _Transcript(turn, traits, names, origin, notes)
+    if turn.params.instructions:
+        transcript.instruct([turn.params.instructions])
+    for index, item in enumerate(turn.items):
+        transcript.add(item, turn.param(index))
+    return transcript.conversation()
+
+
+class _Transcript:
+    """The conversation so far."""
+
+    def __init__(self, turn: TurnRequest, traits: Traits, names: Names, origin: str, notes: Notes) -> None:
+        self._turn = turn
+        self._traits = traits
+        self._names = names
+        self._origin = origin
+        self._notes = notes
+        self._system: list[JsonObject] = []
+        self._speeches: list[_Speech] = []
+        self._calls: dict[str, _Call] = {}
+        self._ids: set[str] = set()
+        self._signature: str | None = None
+        """Of the next call."""
+        self._marks: list[JsonObject] = []
+        """Of the next words."""
+        self._said: _Said | None = None
+
+    def conversation(self) -> Conversation:
+        """What to send."""
+        contents: list[JsonObject] = []
+        for speech in self._speeches:
+            if speech.role == "system":
+                self._notes.add("system messages after the beginning are sent as user messages")
+                text = "\n\n".join(part["text"] for part in speech.parts)
+                _join(contents, "user", [text_part(f"<system>\n{text}\n</system>")] if text else [])
+            elif not speech.empty:
+                if speech.calls and self._traits.signs:
+                    self._sign_first(speech.calls[0].part)
+                _join(contents, speech.role, speech.parts)
+                _join(contents, "user", self._responses(speech))
+        self._frame(contents)
+        return Conversation(self._system, contents)
+
+    def instruct(self, texts: list[str]) -> None:
+        """More of the system instruction."""
+        self._system += [text_part(text) for text in texts if text.strip()]
+
+    def add(self, item: Item, path: str) -> None:
+        """One more item."""
+        match item:
+            case Message() if item.role == "assistant":
+                self._say(texts_of(item.content, f"{path}.content"))
+            case Message():
+                self._hear(item, f"{path}.content")
+            case Reasoning():
+                self._think(item)
+            case FunctionCall():
+                self._call(item)
+            case FunctionCallOutput():
+                self._output(item, path)
+            case _:
+                kind = item_type(item)
+                message = f"This model cannot read an item of type '{kind}'. Remove it from 'input'."
+                raise Unsupported(message, param=path, code="unsupported_item")
+
+    def _hear(self, item: Message, path: str) -> None:
+        self._forget()
+        if item.role == "user":
+            self._speech("user").parts += parts_of(item.content, path, self._notes)
+            return
+        texts = texts_of(item.content, path)
+        if self._speeches:
+            self._speech("system").parts += [text_part(text) for text in texts if text.strip()]
+        else:
+            self.instruct(texts)
+
+    def _say(self, texts: list[str]) -> None:
+        speech, marks = self._speech("model"), self._marks
+        self._marks = []
+        start = len(speech.parts)
+        self._said = _Said(speech, start, "".join(texts))
+        speech.parts += [text_part(text) for text in texts if text.strip()]
+        if marks:
+            self._sign(self._said, marks)
+
+    def _think(self, item: Reasoning) -> None:
+        marks = item.states_from(self._origin) if isinstance(item, OpenedReasoning) else []
+        if not marks:
+            self._notes.add("reasoning in the input is left out: it has no signature of this model's server")
+            return
+        said = [mark for mark in marks if mark["on"] == "said"]
+        if said:
+            speech = self._speech("model")
+            self._sign(self._said or _Said(speech, len(speech.parts), ""), said)
+        self._said = None
+        for mark in marks:
+            if mark["on"] == "call":
+                self._signature = mark["signature"]
+            elif mark["on"] == "next":
+                self._marks.append(mark)
+            elif mark["on"] == "thought":
+                part: JsonObject = {"text": mark["text"], "thought": True}
+                self._speech("model").parts.append(signed(part, mark["signature"]))
+
+    def _sign(self, said: _Said, marks: list[JsonObject]) -> None:
+        """Cut the words into the parts that they were, with their signatures."""
+        parts = signed_words(said.text, marks)
+        if parts is None:
+            self._notes.add(_NOT_AS_MADE)
+        else:
+            said.speech.parts[said.start :] = parts
+
+    def _call(self, item: FunctionCall) -> None:
+        name = self._turn.flat_name(item.name, item.namespace)
+        name = self._names.get(name) or wire_name(name)
+        call: JsonObject = {"name": name, "args": self._arguments(item.arguments)}
+        call_id = self._new_id(item.call_id)
+        if self._traits.ids:
+            call["id"] = call_id
+        made = _Call(call_id, name, signed({"functionCall": call}, self._signature))
+        speech = self._speech("model")
+        speech.parts.append(made.part)
+        speech.calls.append(made)
+        self._calls[item.call_id] = made
+        self._forget()
+
+    def _new_id(self, call_id: str) -> str:
+        """An id that no other call has."""
+        made, number = call_id, 1
+        while made in self._ids:
+            number += 1
+            made = f"{call_id}_{number}"
+        self._ids.add(made)
+        return made
+
+    def _arguments(self, arguments: str) -> JsonObject:
+        """The arguments, which must be an object here."""
+        try:
+            return msgspec.json.decode(arguments or "{}", type=JsonObject)
+        except (msgspec.DecodeError, RecursionError):
+            self._notes.add("arguments of a call that are no JSON object are sent inside of one")
+            return {"arguments": arguments}
+
+    def _output(self, item: FunctionCallOutput, path: str) -> None:
+        self._forget()
+        call = self._calls.get(item.call_id)
+        if call is None:
+            message = f"No tool call found for the output with call_id '{item.call_id}'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        parts = parts_of(item.output, f"{path}.output", self._notes)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
+        text = item.output if isinstance(item.output, str) else "\n".join(_texts(parts))
+        response = self._response(call, text)
+        inside: list[JsonObject] = []
+        call.media = []
+        for part in parts:
+            if "inlineData" in part and self._traits.media_in_outputs:
+                inside.append(part)
+            elif "text" not in part:
+                self._notes.add("images and files in an output are sent behind it, not inside of it")
+                call.media.append(part)
+        if inside:
+            response["parts"] = inside
+        call.response = {"functionResponse": response}
+
+    def _response(self, call: _Call, text: str) -> JsonObject:
+        tie: JsonObject = {"id": call.call_id} if self._traits.ids else {}
+        return {**tie, "name": call.name, "response": {"output": text}}
+
+    def _responses(self, speech: _Speech) -> list[JsonObject]:
+        """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
+        responses: list[JsonObject] = []
+        for call in speech.calls:
+            if call.response is None:
+                self._notes.add("calls without an output are sent with one that says so")
+                call.response = {"functionResponse": self._response(call, NO_OUTPUT)}
+            responses.append(call.response)
+        return responses + [part for call in speech.calls for part in call.media]
+
+    def _sign_first(self, part: JsonObject) -> None:
+        """The API refuses calls without a signature, and tells what to send for those of another model."""
+        if "thoughtSignature" not in part:
+            self._notes.add("a call without the signature of this model's server is sent as one of another's")
+            part["thoughtSignature"] = NO_SIGNATURE
+
+    def _forget(self) -> None:
+        """What came before has found its place, or has none any more."""
+        self._signature = self._said = None
+        self._marks = []
+
+    def _speech(self, role: Literal["user", "model", "system"]) -> _Speech:
+        """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
+        last = self._speeches[-1] if self._speeches else None
+        if last is None or last.role != role or last.answered:
+            last = _Speech(role)
+            self._speeches.append(last)
+        return last
+
+    def _frame(self, contents: list[JsonObject]) -> None:
+        """Let the user begin and end the conversation."""
+        if not contents:
+            if not self._system:
+                message = "There is nothing to answer: 'input' holds no text, image or file."
+                raise InvalidRequest(message, param="input", code="invalid_value")
+            self._notes.add("the last instruction is sent as a user message: this API wants one")
+            contents.append({"role": "user", "parts": [self._system.pop()]})
+        if contents[0]["role"] == "model":
+            self._notes.add("a user message is put before the model's own: this API wants one")
+            contents.insert(0, {"role": "user", "parts": [text_part(_GO_ON)]})
+        if contents[-1]["role"] == "model":
+            self._notes.add("the model is asked to go on from its own last message")
+            contents.append({"role": "user", "parts": [text_part(_GO_ON)]})
+
+
+def _texts(parts: list[JsonObject]) -> list[str]:
+    return [part["text"] for part in parts if "text" in part]
+
+
+def _join(contents: list[JsonObject], role: str, parts: list[JsonObject]) -> None:
+    if contents and contents[-1]["role"] == role:
+        contents[-1]["parts"] += parts
+    elif parts:
+        contents.append({"role": role, "parts": [*parts]})

@@ -1,0 +1,113 @@
+"""The conversation as input items of the upstream. Nothing is kept there: every turn sends all of it.
+
+Ids are ours, and mean nothing to the upstream, so they go where they may. Some items must have one. That of
+reasoning is the upstream's own, because what it has sealed is bound to it.
+"""
+
+from urllib.parse import urlsplit
+
+from msgspec import Struct, UnsetType, to_builtins
+
+from antiphon.backends.notes import Notes
+from antiphon.backends.registry import Endpoint
+from antiphon.errors import Unsupported
+from antiphon.protocol.call_items import is_call, is_output
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.hosted_items import HostedItem, McpApprovalRequest, McpListTools
+from antiphon.protocol.items import CustomToolCall, Item, Message, OpaqueItem, Reasoning
+from antiphon.protocol.stored_items import item_type
+from antiphon.protocol.tool_items import ApplyPatchCall, ComputerCall, LocalShellCall
+from antiphon.turn.context import TurnRequest
+from antiphon.turn.provider_state import OpenedReasoning, ProviderState
+
+_WITH_ID: tuple[type[Struct], ...] = (LocalShellCall, ComputerCall, *HostedItem.__args__)
+"""Besides the model's messages and reasoning: items that are refused without an id."""
+_WITHOUT_STATUS = (CustomToolCall, McpListTools, McpApprovalRequest)
+_LEFT_OUT = "reasoning of earlier turns is left out: this model's server takes back only its own"
+
+
+def origin_of(endpoint: Endpoint) -> str:
+    """Who can read our marks: this server, by whatever name it is configured."""
+    return f"responses@{urlsplit(endpoint.base_url).netloc.lower()}"
+
+
+def reasoning_mark(origin: str, item_id: str | None, sealed: str) -> ProviderState:
+    """The mark of reasoning that the upstream has sealed."""
+    return ProviderState(origin, {"id": item_id or "", "encrypted_content": sealed})
+
+
+def input_items(turn: TurnRequest, endpoint: Endpoint, notes: Notes) -> list[JsonObject]:
+    """The whole conversation."""
+    found: list[JsonObject] = []
+    for index, item in enumerate(turn.items):
+        if isinstance(item, Reasoning):
+            found += _reasoning(item, index, endpoint, notes)
+            continue
+        body = _message(item, index) if isinstance(item, Message) else _other(item, turn.param(index))
+        for name in ("content", "output"):
+            if isinstance(body.get(name), list):
+                _fit_parts(body[name], f"{turn.param(index)}.{name}", endpoint, notes)
+        found.append(body)
+    return found
+
+
+def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, notes: Notes) -> None:
+    """Parts as this upstream takes them; an error for those that it does not."""
+    quirks = endpoint.quirks
+    for position, part in enumerate(parts):
+        kind = part.get("type")
+        if kind == "input_image":
+            part.setdefault("detail", "auto")  # some servers insist on it
+        elif (kind == "input_file" and not quirks.files) or (kind == "input_audio" and not quirks.audio):
+            what = "files" if kind == "input_file" else "sound"
+            message = f"This model's server does not take {what}. Send text instead."
+            raise Unsupported(message, param=f"{path}[{position}]", code="unsupported_content")
+        if kind == "input_file" and "file_data" in part:
+            part.setdefault("filename", "file.pdf")  # the real API insists on it
+        marked = quirks.prompt_cache and kind != "output_text"  # the API takes none on the model's own words
+        if kind and not marked and part.pop("prompt_cache_breakpoint", None):
+            notes.add("breakpoints of the prompt cache are not sent: this model's server may not know them")
+
+
+def _message(message: Message, index: int) -> JsonObject:
+    body = to_builtins(message)
+    content = body["content"]
+    if message.role != "assistant" or isinstance(content, str):
+        return {name: value for name, value in body.items() if name not in ("id", "status")}
+    for part in content:
+        part.pop("logprobs", None)
+    # Servers that check by OpenAI's types insist on both.
+    return {**body, "id": body.get("id") or f"msg_{index}", "status": body.get("status") or "completed"}
+
+
+def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, notes: Notes) -> list[JsonObject]:
+    """What the upstream has sealed; else the text, if it takes that; else nothing, and that is said."""
+    plain: JsonObject = {"type": "reasoning", "summary": to_builtins(item.summary)}
+    if endpoint.quirks.replay_reasoning == "item" and item.content:
+        plain["content"] = to_builtins(item.content)
+    marks = item.states_from(origin_of(endpoint)) if isinstance(item, OpenedReasoning) else []
+    if marks:
+        sealed = [{name: value for name, value in mark.items() if value} for mark in marks]
+        bare: JsonObject = {"type": "reasoning", "summary": []}
+        return [{**plain, **sealed[0]}, *({**bare, **more} for more in sealed[1:])]
+    if "content" in plain:
+        return [{**plain, "id": item.id or f"rs_{index}"}]
+    if item.summary or item.content or not isinstance(item.encrypted_content, UnsetType):
+        notes.add(_LEFT_OUT)
+    return []
+
+
+def _other(item: Item, param: str) -> JsonObject:
+    if isinstance(item, OpaqueItem):
+        return item.body
+    if not (is_call(item) or is_output(item) or isinstance(item, HostedItem)):
+        message = f"An item of type '{item_type(item)}' cannot be sent to this model's server."
+        raise Unsupported(message, param=param, code="unsupported_item")
+    body = to_builtins(item)
+    if not isinstance(item, _WITH_ID) and "call_id" in body:
+        body.pop("id", None)
+    if isinstance(item, _WITHOUT_STATUS) or body["type"] == "custom_tool_call_output":
+        body.pop("status", None)
+    if isinstance(item, ApplyPatchCall):
+        body["status"] = "completed"  # it knows no other end
+    return body

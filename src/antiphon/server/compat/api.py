@@ -1,0 +1,97 @@
+"""What a door makes of a body: a request of the engine, and what the door must remember of the original."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from antiphon.errors import AntiphonError
+from antiphon.protocol.events import Event
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response
+
+_ITEM = re.compile(r"input\[(\d+)\](?:\.(?:content|output)\[(\d+)\])?([A-Za-z_.]*)")
+
+
+class Place(NamedTuple):
+    """Where an item stood in the body. `blocks`: for each part of the item the index of the block there that
+    it was made of; none: they are in order."""
+
+    path: str
+    blocks: tuple[int, ...] = ()
+
+
+class Names(Struct, frozen=True):
+    """What the door calls the parameters of the engine, and the members of an item."""
+
+    params: Mapping[str, str]
+    members: Mapping[str, str]
+
+    def told(self, note: str) -> str:
+        """A note of the engine, with the door's own names of what it speaks of."""
+        for name, own in self.params.items():
+            note = note.replace(f"'{name}'", f"'{own}'")
+        return note
+
+
+class CompatRequest(Struct, frozen=True, kw_only=True):
+    """One request. `notes` say what the door left out of it; `stops` end the answer."""
+
+    request: CreateResponse
+    names: Names
+    streamed: bool = False
+    places: tuple[Place, ...] = ()
+    notes: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+
+    def blame(self, error: AntiphonError) -> None:
+        """Let an error of the engine name what the caller has sent, in the caller's words."""
+        if error.param is None:
+            return
+        named = self._own_name(error.param)
+        error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
+        error.param = named
+
+    def _own_name(self, param: str) -> str:
+        found = _ITEM.fullmatch(param)
+        if found is None:
+            return self.names.params.get(param, param)
+        index = int(found[1])
+        if index >= len(self.places):
+            return param
+        path, blocks = self.places[index]
+        part = "" if found[2] is None else f".content[{_block(int(found[2]), blocks)}]"
+        return path + part + self.names.members.get(found[3], found[3])
+
+
+def _block(part: int, blocks: tuple[int, ...]) -> int:
+    return blocks[part] if part < len(blocks) else part
+
+
+class Renderer(Protocol):
+    """Tells one answer in the words of its door."""
+
+    def render(self, events: Iterable[Event]) -> bytes:
+        """What these events are on the wire."""
+        ...
+
+    def whole(self, response: Response, stop: str | None) -> bytes:
+        """The answer in one piece. `stop`: the sequence that ended it."""
+        ...
+
+    def stopped(self, stop: str) -> None:
+        """The next events are the last ones, because this sequence was found."""
+        ...
+
+    def failed(self, status: int, request_id: str) -> None:
+        """The next error stands for this status."""
+        ...
+
+
+class CompatApi(Protocol):
+    """Reads the bodies of one API."""
+
+    def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
+        """The question, and who will tell the answer; raises `InvalidRequest`."""
+        ...

@@ -1,0 +1,165 @@
+"""From a finished response to a `chat.completion`."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from antiphon.protocol.content import JsonObject, Logprob, OutputText
+from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reasoning
+from antiphon.protocol.response import Response
+from antiphon.protocol.response import Usage as EngineUsage
+from antiphon.protocol.shape import finish_reason
+from antiphon.server.compat.chat_completions.request import NAMES
+from antiphon.server.compat.words import GAP, downgrades, message_text, refusal_text, thought_text
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+
+
+class Logprobs(Struct, frozen=True):
+    """How likely the tokens of the text were."""
+
+    content: list[Logprob]
+    refusal: None = None
+
+
+class AnswerMessage(Struct, frozen=True, kw_only=True):
+    """What the model said."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    refusal: str | None
+    reasoning_content: str | UnsetType = UNSET
+    annotations: list[JsonObject] = []
+    tool_calls: list[JsonObject] | UnsetType = UNSET
+    function_call: JsonObject | UnsetType = UNSET
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """The one answer."""
+
+    index: int = 0
+    message: AnswerMessage
+    logprobs: Logprobs | None
+    finish_reason: FinishReason
+
+
+class ChatCompletion(Struct, frozen=True, kw_only=True):
+    """The whole answer. `downgrades` is Antiphon's own."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: JsonObject | None
+    service_tier: str
+    system_fingerprint: None = None
+    downgrades: list[str] | UnsetType = UNSET
+
+
+def chat_completion(response: Response, *, legacy: bool, notes: Sequence[str]) -> bytes:
+    """The answer in one piece. `legacy`: the caller knows `functions`, not `tools`."""
+    return msgspec.json.encode(
+        ChatCompletion(
+            id=completion_id(response),
+            created=response.created_at,
+            model=response.model,
+            choices=[
+                Choice(
+                    message=_message(response, legacy=legacy),
+                    logprobs=_logprobs(response),
+                    finish_reason=chat_finish(response, legacy=legacy),
+                )
+            ],
+            usage=chat_usage(response.usage),
+            service_tier=response.service_tier,
+            downgrades=downgrades(response, chat_notes(response, notes, legacy=legacy), NAMES),
+        )
+    )
+
+
+def completion_id(response: Response) -> str:
+    """The response's own id, with the prefix of this API."""
+    return f"chatcmpl-{response.id.partition('_')[2]}"
+
+
+def chat_finish(response: Response, *, legacy: bool) -> FinishReason:
+    """Why the answer ended."""
+    reason = finish_reason(response)
+    if reason == "tool_calls" and legacy:
+        return "function_call"
+    return "stop" if reason in ("error", "cancelled", None) else reason
+
+
+def chat_usage(usage: EngineUsage | None) -> JsonObject | None:
+    """The same numbers under the names of this API; None if the upstream told none."""
+    if usage is None:
+        return None
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.input_tokens_details.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.output_tokens_details.reasoning_tokens},
+    }
+
+
+def chat_notes(response: Response, notes: Sequence[str], *, legacy: bool) -> Sequence[str]:
+    """What the door must add about the answer."""
+    calls = [item for item in response.output if isinstance(item, FunctionCall | CustomToolCall)]
+    if legacy and len(calls) > 1:
+        return [*notes, "the model called several functions; 'function_call' has room for the first one only"]
+    return notes
+
+
+def chat_annotation(annotation: JsonObject) -> JsonObject | None:
+    """A citation of a web page; others have no place here."""
+    if annotation.get("type") != "url_citation":
+        return None
+    members = ("start_index", "end_index", "title", "url")
+    return {"type": "url_citation", "url_citation": {name: annotation.get(name) for name in members}}
+
+
+def _message(response: Response, *, legacy: bool) -> AnswerMessage:
+    messages = [item for item in response.output if isinstance(item, Message)]
+    thoughts = [thought_text(item) for item in response.output if isinstance(item, Reasoning)]
+    calls = [item for item in response.output if isinstance(item, FunctionCall | CustomToolCall)]
+    text = GAP.join(filter(None, map(message_text, messages)))
+    refusal = GAP.join(filter(None, map(refusal_text, messages)))
+    thought = GAP.join(filter(None, thoughts))
+    return AnswerMessage(
+        content=text or (None if calls or refusal else ""),
+        refusal=refusal or None,
+        reasoning_content=thought or UNSET,
+        annotations=[
+            told for part in _texts(messages) for raw in part.annotations if (told := chat_annotation(raw))
+        ],
+        tool_calls=[_call(item) for item in calls] if calls and not legacy else UNSET,
+        function_call=_call(calls[0])["function"] if calls and legacy else UNSET,
+    )
+
+
+def _call(item: FunctionCall | CustomToolCall) -> JsonObject:
+    if isinstance(item, CustomToolCall):
+        custom = {"name": item.name, "input": item.input}
+        return {"id": item.call_id, "type": "custom", "custom": custom}
+    function = {"name": item.name, "arguments": item.arguments}
+    return {"id": item.call_id, "type": "function", "function": function}
+
+
+def _texts(messages: Sequence[Message]) -> list[OutputText]:
+    return [
+        part
+        for message in messages
+        if not isinstance(message.content, str)
+        for part in message.content
+        if isinstance(part, OutputText)
+    ]
+
+
+def _logprobs(response: Response) -> Logprobs | None:
+    messages = [item for item in response.output if isinstance(item, Message)]
+    tokens = [token for part in _texts(messages) for token in part.logprobs]
+    return Logprobs(tokens) if tokens else None

@@ -1,0 +1,93 @@
+"""The tools of a chat request, in both ages: `tools`, and the `functions` that were there before."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.parse import as_object, convert, missing, required
+from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, parse_tool_choice
+from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolChoice, ToolRef
+from antiphon.server.compat.chat_completions.wire import ChatBody
+
+_NESTED = "In this API a function is nested: {'type': 'function', 'function': {'name': …, 'parameters': …}}."
+
+
+def read_tools(body: ChatBody) -> tuple[Tool, ...]:
+    """What the model may call."""
+    if body.tools and body.functions:
+        message = "'functions' is the old name of 'tools'. Send one of them."
+        raise InvalidRequest(message, param="functions", code="mutually_exclusive_parameters")
+    tools = [_tool(value, f"tools[{index}]") for index, value in enumerate(_bounded(body.tools, "tools"))]
+    functions = _bounded(body.functions, "functions")
+    tools += [_function(value, f"functions[{index}]") for index, value in enumerate(functions)]
+    _refuse_duplicates(tools, "tools" if body.tools else "functions")
+    if body.web_search_options is not None:
+        # The engine's own rule for hosted tools decides: served, left out and reported, or refused.
+        return (*tools, HostedTool("web_search", {"type": "web_search", **body.web_search_options}))
+    return tuple(tools)
+
+
+def read_choice(body: ChatBody) -> ToolChoice:
+    """Whether the model must call, and what."""
+    if body.tool_choice is not None:
+        return parse_tool_choice(body.tool_choice)
+    chosen = body.function_call
+    if chosen is None:
+        return "auto"
+    if isinstance(chosen, str):
+        if chosen in ("none", "auto"):
+            return cast("ToolChoice", chosen)
+        message = f"Invalid value for 'function_call': '{chosen}'; use 'none', 'auto' or an object."
+        raise InvalidRequest(message, param="function_call", code="invalid_value")
+    name = convert(required(chosen, "name", "function_call"), str, "function_call.name")
+    return ToolRef("function", name)
+
+
+def _bounded(values: list[Any] | None, path: str) -> Sequence[Any]:
+    if values is not None and len(values) > MAX_TOOLS:
+        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        raise InvalidRequest(message, param=path, code="array_above_max_length")
+    return values or ()
+
+
+def _tool(value: object, path: str) -> FunctionTool | CustomTool:
+    body = as_object(value, path)
+    kind = convert(required(body, "type", path), str, f"{path}.type")
+    if kind == "function":
+        if "function" not in body:
+            raise missing(f"{path}.function", _NESTED)
+        return _function(body["function"], f"{path}.function")
+    if kind == "custom":
+        return _custom(as_object(required(body, "custom", path), f"{path}.custom"), f"{path}.custom")
+    message = (
+        f"Invalid value for '{path}.type': '{kind}' is no tool of chat completions; use 'function' or "
+        "'custom'. Tools of other types are taken by POST /v1/responses."
+    )
+    raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+
+
+def _function(value: object, path: str) -> FunctionTool:
+    tool = convert({**as_object(value, path), "type": "function"}, FunctionTool, path)
+    if tool.parameters is not None:
+        check_schema(tool.parameters, f"{path}.parameters")
+    return tool
+
+
+def _custom(body: JsonObject, path: str) -> CustomTool:
+    form: object = body.get("format")
+    if isinstance(form, dict):
+        members = cast("JsonObject", form)
+        if members.get("type") == "grammar":  # nested here, flat in the engine
+            grammar = as_object(required(members, "grammar", f"{path}.format"), f"{path}.format.grammar")
+            body = {**body, "format": {"type": "grammar", **grammar}}
+    return convert({**body, "type": "custom"}, CustomTool, path)
+
+
+def _refuse_duplicates(tools: Sequence[FunctionTool | CustomTool], path: str) -> None:
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        if tool.name in seen:
+            message = f"Duplicate tool name '{tool.name}' at '{path}[{index}]'. Give each tool its own name."
+            raise InvalidRequest(message, param=f"{path}[{index}]", code="duplicate_tool_name")
+        seen.add(tool.name)

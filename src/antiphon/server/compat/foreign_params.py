@@ -1,0 +1,70 @@
+"""Bodies that were meant for another door: refused, with the door that takes them."""
+
+from collections.abc import Iterable, Mapping
+
+from antiphon.errors import InvalidRequest
+
+CHAT = "POST /v1/chat/completions"
+MESSAGES = "POST /v1/messages"
+RESPONSES = "POST /v1/responses"
+
+RESPONSES_ONLY = (
+    "input",
+    "instructions",
+    "previous_response_id",
+    "conversation",
+    "max_output_tokens",
+    "max_tool_calls",
+    "background",
+    "truncation",
+    "include",
+    "text",
+    "prompt",
+)
+MESSAGES_ONLY = (
+    "system",
+    "stop_sequences",
+    "anthropic_version",
+    "output_config",
+    "output_format",
+    "mcp_servers",
+    "container",
+)
+CHAT_ONLY = (
+    "modalities",
+    "audio",
+    "prediction",
+    "verbosity",
+    "web_search_options",
+    "top_logprobs",
+    "max_completion_tokens",
+    "response_format",
+    "functions",
+    "function_call",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "n",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "seed",
+    "stop",
+    "stream_options",
+)
+
+
+def refuse_foreign_params(given: Iterable[str], here: str, strangers: Mapping[str, Iterable[str]]) -> None:
+    """Refuse a body with a member that only another door knows. `strangers`: by door, its members."""
+    members = frozenset(given)
+    for door, names in strangers.items():
+        for name in names:
+            if name in members:
+                message = f"'{name}' is a parameter of {door}, and this is {here}. Send the request there."
+                raise InvalidRequest(message, param=name, code="wrong_endpoint")
+
+
+def unused_note(given: Iterable[str], known: frozenset[str]) -> tuple[str, ...]:
+    """What is to be said about members that nobody here reads."""
+    unused = sorted(set(given) - known)
+    return (f"not used here: {', '.join(unused)}",) if unused else ()

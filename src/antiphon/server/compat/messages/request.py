@@ -1,0 +1,210 @@
+"""From the bytes of a request to a question for the engine."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.parse import check_text, decode, missing
+from antiphon.protocol.parse_tools import check_schema
+from antiphon.protocol.requests import (
+    CreateBody,
+    CreateResponse,
+    Effort,
+    ReasoningOptions,
+    ServiceTier,
+    TextFormat,
+    TextOptions,
+    Thinking,
+)
+from antiphon.server.compat.api import CompatRequest, Names
+from antiphon.server.compat.foreign_params import (
+    CHAT,
+    CHAT_ONLY,
+    MESSAGES,
+    RESPONSES,
+    RESPONSES_ONLY,
+    refuse_foreign_params,
+    unused_note,
+)
+from antiphon.server.compat.messages.blocks import Notes
+from antiphon.server.compat.messages.conversation import Conversation, OpenEnvelope
+from antiphon.server.compat.messages.tools import read_choice, read_tools
+from antiphon.server.compat.messages.wire import CountBody, MessagesBody
+from antiphon.server.compat.stopping import read_stops
+
+_FOREIGN_PARAMS = {RESPONSES: (*RESPONSES_ONLY, "reasoning"), CHAT: CHAT_ONLY}
+_KNOWN = frozenset(MessagesBody.__struct_fields__)
+NAMES = Names(
+    params={
+        "input": "messages",
+        "instructions": "system",
+        "max_output_tokens": "max_tokens",
+        "reasoning.effort": "output_config.effort",
+        "text.format": "output_config.format",
+        "text.format.schema": "output_config.format.schema",
+    },
+    members={
+        ".call_id": ".tool_use_id",
+        ".file_data": ".source",
+        ".file_url": ".source",
+        ".image_url": ".source",
+        ".output": ".content",
+    },
+)
+_BUDGETS: tuple[tuple[int, Effort], ...] = ((4_096, "low"), (16_384, "medium"))
+"""Tokens for thinking below which an effort is meant; more is `high`."""
+_MAX_STOPS = 64
+_TIERS: Mapping[str | None, ServiceTier | None] = {"auto": "auto", "standard_only": "default", None: None}
+
+
+def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatRequest, MessagesBody]:
+    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    given = _members(raw)
+    body = decode(raw, MessagesBody)
+    stops = read_stops(body.stop_sequences or (), "stop_sequences", _MAX_STOPS)
+    notes = _noted(body, given)
+    _note_contradictions(body, notes)
+    streamed = body.stream is True
+    params = CreateBody(
+        model=body.model,
+        max_output_tokens=body.max_tokens,
+        parallel_tool_calls=_parallel(body),
+        reasoning=_reasoning(body),
+        service_tier=_service_tier(body),
+        store=False,
+        stream=streamed,
+        temperature=body.temperature,
+        text=_text(body),
+        top_p=body.top_p,
+        user=body.metadata.user_id if body.metadata else None,
+    )
+    question = _question(body, params, notes, open_envelope, streamed=streamed, stops=stops)
+    request = replace(question.request, thinking=_thinking(body))
+    return replace(question, request=request), body
+
+
+def read_count(raw: bytes, open_envelope: OpenEnvelope) -> CompatRequest:
+    """The same for a request that is only counted."""
+    given = _members(raw)
+    body = decode(raw, CountBody)
+    params = CreateBody(model=body.model, store=False)
+    return _question(body, params, _noted(body, given), open_envelope)
+
+
+def _members(raw: bytes) -> dict[str, msgspec.Raw]:
+    if not raw:
+        raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    check_text(raw)
+    given = decode(raw, dict[str, msgspec.Raw])
+    refuse_foreign_params(given, MESSAGES, _FOREIGN_PARAMS)
+    return given
+
+
+def _question(
+    body: CountBody,
+    params: CreateBody,
+    notes: Notes,
+    open_envelope: OpenEnvelope,
+    *,
+    streamed: bool = False,
+    stops: tuple[str, ...] = (),
+) -> CompatRequest:
+    conversation = Conversation(open_envelope)
+    conversation.notes = notes
+    if body.system:
+        conversation.system(body.system)
+    conversation.read(body.messages)
+    tools = read_tools(body.tools or [], notes)
+    request = CreateResponse(
+        params=params,
+        items=tuple(conversation.items),
+        tools=tools,
+        tool_choice=read_choice(body.tool_choice),
+    )
+    return CompatRequest(
+        request=request,
+        names=NAMES,
+        streamed=streamed,
+        places=tuple(conversation.places),
+        notes=tuple(notes),
+        stops=stops,
+    )
+
+
+def _noted(body: CountBody, given: dict[str, msgspec.Raw]) -> Notes:
+    """Refuse what cannot be served; what changes nothing essential is noted."""
+    for name, value in (("container", body.container), ("mcp_servers", body.mcp_servers)):
+        if value:
+            message = f"'{name}' is not supported by this server. Leave it out."
+            raise Unsupported(message, param=name, code="unsupported_parameter")
+    notes: Notes = {}
+    if body.context_management and body.context_management.get("edits"):
+        notes["not used here: context_management"] = None
+    if body.cache_control is not None:
+        notes["not used here: cache_control"] = None
+    for note in unused_note(given, _KNOWN):
+        notes[note] = None
+    return notes
+
+
+def _note_contradictions(body: MessagesBody, notes: Notes) -> None:
+    """What the answer cannot be made with, besides what nobody here reads."""
+    if body.top_k is not None:
+        notes["not used here: top_k"] = None
+    off = body.thinking is not None and body.thinking.type == "disabled"
+    if off and body.output_config is not None and body.output_config.effort is not None:
+        notes["'output_config.effort' is not used: thinking is disabled"] = None
+    if body.speed == "fast" and body.service_tier == "standard_only":
+        notes["'service_tier' is not used: 'speed' says something else"] = None
+
+
+def _parallel(body: MessagesBody) -> bool | None:
+    if body.tool_choice is None or body.tool_choice.disable_parallel_tool_use is None:
+        return None
+    return not body.tool_choice.disable_parallel_tool_use
+
+
+def _reasoning(body: MessagesBody) -> ReasoningOptions | None:
+    """How hard to think: the effort if it is named, else what the budget for thinking means."""
+    thinking, config = body.thinking, body.output_config
+    effort: Effort | None = config.effort if config else None
+    if thinking is None:
+        return None if effort is None else ReasoningOptions(effort=effort)
+    if thinking.type == "disabled":
+        return ReasoningOptions(effort="none")
+    if effort is None and thinking.type == "enabled":
+        if thinking.budget_tokens is None:
+            raise missing("thinking.budget_tokens")
+        effort = _effort(thinking.budget_tokens)
+    return ReasoningOptions(effort=effort, summary=None if thinking.display == "omitted" else "auto")
+
+
+def _thinking(body: MessagesBody) -> Thinking | None:
+    """What an effort does not say: that the model shall think at all, and with how many tokens."""
+    thinking = body.thinking
+    if thinking is None or thinking.type not in ("enabled", "adaptive"):
+        return None
+    return Thinking(thinking.budget_tokens if thinking.type == "enabled" else None)
+
+
+def _effort(budget: int) -> Effort:
+    for below, meant in _BUDGETS:
+        if budget < below:
+            return meant
+    return "high"
+
+
+def _service_tier(body: MessagesBody) -> ServiceTier | None:
+    if body.speed == "fast":
+        return "fast"
+    return _TIERS[body.service_tier]
+
+
+def _text(body: MessagesBody) -> TextOptions | None:
+    form = (body.output_config.format if body.output_config else None) or body.output_format
+    if form is None:
+        return None
+    check_schema(form.schema, "output_config.format.schema")
+    return TextOptions(TextFormat(type="json_schema", name="output", schema=form.schema))

@@ -1,0 +1,216 @@
+"""The events of a run as a stream of content blocks.
+
+An item becomes one block, or none if it says nothing; blocks follow one another and are numbered without a
+gap. Text deltas, the hot path, are cached bytes around the escaped text.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.errors import AntiphonError
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.events import (
+    ErrorEvent,
+    Event,
+    FunctionCallArgumentsDelta,
+    Keepalive,
+    OutputItemAdded,
+    OutputItemDone,
+    OutputTextDelta,
+    ReasoningSummaryTextDelta,
+    ReasoningTextDelta,
+    RefusalDelta,
+    ResponseCompleted,
+    ResponseCreated,
+    ResponseIncomplete,
+)
+from antiphon.protocol.items import FunctionCall, Reasoning
+from antiphon.protocol.response import Response
+from antiphon.server.compat.api import CompatRequest, Renderer
+from antiphon.server.compat.messages.answer import (
+    AnswerMessage,
+    answer_notes,
+    message_id,
+    message_usage,
+    stop_reason,
+    whole_message,
+)
+from antiphon.server.compat.messages.conversation import OpenEnvelope
+from antiphon.server.compat.messages.request import NAMES, read_messages
+from antiphon.server.compat.words import GAP, downgrades
+from antiphon.server.error_shapes import anthropic_error
+
+_encode = msgspec.json.encode
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":'
+_ARGUMENTS = b',"delta":{"type":"input_json_delta","partial_json":'
+_TEXT: JsonObject = {"type": "text", "text": ""}
+_THOUGHT: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
+
+
+class MessagesApi:
+    """Reads the requests of this API. `open_envelope` recognises thoughts that were sealed here."""
+
+    def __init__(self, open_envelope: OpenEnvelope) -> None:
+        self._open_envelope = open_envelope
+
+    def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
+        """The question, and who will tell the answer."""
+        question, asked = read_messages(body, self._open_envelope)
+        shown = asked.thinking is None or asked.thinking.display != "omitted"
+        return question, MessagesTeller(question.notes, thoughts=shown)
+
+
+class MessagesTeller:
+    """Tells one answer. `thoughts`: their words are shown."""
+
+    def __init__(self, notes: tuple[str, ...], *, thoughts: bool = True) -> None:
+        self._notes = notes
+        self._thoughts = thoughts
+        self._stop: str | None = None
+        self._status = AntiphonError.status
+        self._request_id = ""
+        self._index = -1
+        self._open: tuple[str, int] | None = None
+        """The part that the open block tells: the id of its item, and its index there."""
+        self._thought: tuple[Literal["raw", "summary"], int] | None = None
+        self._text_head = b""
+
+    def whole(self, response: Response, stop: str | None) -> bytes:
+        """The answer in one piece."""
+        return whole_message(response, stop, notes=self._notes, thoughts=self._thoughts)
+
+    def stopped(self, stop: str) -> None:
+        """The stream ends because this sequence was found."""
+        self._stop = stop
+
+    def failed(self, status: int, request_id: str) -> None:
+        """The stream ends because something broke."""
+        self._status, self._request_id = status, request_id
+
+    def render(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events, ready for one write."""
+        pieces: list[bytes] = []
+        for event in events:
+            if type(event) is OutputTextDelta:
+                if self._open != (event.item_id, event.content_index):
+                    pieces.append(self._begin_text(event))
+                pieces.append(self._text_head + _encode(event.delta) + b"}}\n\n")
+            else:
+                tell = _TELL.get(type(event))
+                if tell is not None:
+                    pieces.append(tell(self, event))
+        return b"".join(pieces)
+
+    def begin(self, event: ResponseCreated) -> bytes:
+        """The message, without its content. What it costs is told at the end."""
+        empty = AnswerMessage(id=message_id(event.response), model=event.response.model)
+        return _event("message_start", {"message": empty}) + _PING
+
+    def refuse(self, event: RefusalDelta) -> bytes:
+        """A piece of a refusal: text, and the reason for the end says what it is."""
+        begun = b"" if self._open == (event.item_id, event.content_index) else self._begin_text(event)
+        return begun + self._text_head + _encode(event.delta) + b"}}\n\n"
+
+    def think(self, event: ReasoningTextDelta) -> bytes:
+        """A piece of raw reasoning."""
+        return self._thinking(event.item_id, event.delta, ("raw", event.content_index))
+
+    def sum_up(self, event: ReasoningSummaryTextDelta) -> bytes:
+        """A piece of a summary."""
+        return self._thinking(event.item_id, event.delta, ("summary", event.summary_index))
+
+    def add(self, event: OutputItemAdded) -> bytes:
+        """A call begins; other items begin with their first word."""
+        item = event.item
+        if not isinstance(item, FunctionCall):
+            return b""
+        call: JsonObject = {"type": "tool_use", "id": item.call_id, "name": item.name, "input": {}}
+        return self._begin(str(item.id), 0, call)
+
+    def argue(self, event: FunctionCallArgumentsDelta) -> bytes:
+        """A piece of a call's arguments."""
+        return b"%b%d%b%b}}\n\n" % (_DELTA, self._index, _ARGUMENTS, _encode(event.delta))
+
+    def close(self, event: OutputItemDone) -> bytes:
+        """An item is whole. The envelope of a thought is its signature; one without words has only that."""
+        item = event.item
+        if not isinstance(item, Reasoning):
+            return self._end_block()
+        envelope = item.encrypted_content
+        if self._open is not None:
+            signed = self._delta({"type": "signature_delta", "signature": envelope}) if envelope else b""
+            return signed + self._end_block()
+        if not envelope:
+            return b""
+        block = {"type": "redacted_thinking", "data": envelope}
+        return self._begin(str(item.id), 0, block) + self._end_block()
+
+    def end(self, event: ResponseCompleted | ResponseIncomplete) -> bytes:
+        """The reason and the cost."""
+        response = event.response
+        delta = {"stop_reason": stop_reason(response, self._stop), "stop_sequence": self._stop}
+        members: JsonObject = {"delta": delta, "usage": message_usage(response.usage)}
+        notes = downgrades(response, answer_notes(response, self._notes), NAMES)
+        if notes:
+            members["downgrades"] = notes
+        return self._end_block() + _event("message_delta", members) + _event("message_stop", {})
+
+    def fail(self, event: ErrorEvent) -> bytes:
+        """Something broke; nothing follows."""
+        error = event.error
+        told = anthropic_error(self._status, error.message, error.param)
+        return _event("error", {"error": told, "request_id": self._request_id})
+
+    def stay(self, _event: Keepalive) -> bytes:
+        """A sign of life."""
+        return _PING
+
+    def _thinking(self, item_id: str, text: str, part: tuple[Literal["raw", "summary"], int]) -> bytes:
+        begun = b"" if self._open == (item_id, 0) else self._begin(item_id, 0, _THOUGHT)
+        gap = GAP if not begun and self._thought != part else ""
+        self._thought = part
+        if not self._thoughts:
+            return begun
+        return begun + self._delta({"type": "thinking_delta", "thinking": gap + text})
+
+    def _begin_text(self, event: OutputTextDelta | RefusalDelta) -> bytes:
+        begun = self._begin(event.item_id, event.content_index, _TEXT)
+        self._text_head = b'%b%d,"delta":{"type":"text_delta","text":' % (_DELTA, self._index)
+        return begun
+
+    def _begin(self, item_id: str, part: int, block: JsonObject) -> bytes:
+        ended = self._end_block()
+        self._index += 1
+        self._open = (item_id, part)
+        return ended + _event("content_block_start", {"index": self._index, "content_block": block})
+
+    def _end_block(self) -> bytes:
+        if self._open is None:
+            return b""
+        self._open = None
+        return _event("content_block_stop", {"index": self._index})
+
+    def _delta(self, delta: JsonObject) -> bytes:
+        return _event("content_block_delta", {"index": self._index, "delta": delta})
+
+
+def _event(kind: str, members: JsonObject) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode({"type": kind, **members}))
+
+
+_TELL: Mapping[type[Event], Callable[[MessagesTeller, Any], bytes]] = {
+    ResponseCreated: MessagesTeller.begin,
+    RefusalDelta: MessagesTeller.refuse,
+    ReasoningTextDelta: MessagesTeller.think,
+    ReasoningSummaryTextDelta: MessagesTeller.sum_up,
+    OutputItemAdded: MessagesTeller.add,
+    FunctionCallArgumentsDelta: MessagesTeller.argue,
+    OutputItemDone: MessagesTeller.close,
+    ResponseCompleted: MessagesTeller.end,
+    ResponseIncomplete: MessagesTeller.end,
+    ErrorEvent: MessagesTeller.fail,
+    Keepalive: MessagesTeller.stay,
+}

@@ -1,0 +1,105 @@
+"""The tools of a request: the client's own, those that Anthropic defined, and those that a server runs."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.parse import as_object, convert, required
+from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema
+from antiphon.protocol.tools import FunctionTool, HostedTool, Tool, ToolChoice, ToolName, ToolRef
+from antiphon.server.compat.messages.blocks import Notes
+from antiphon.server.compat.messages.client_tools import client_tool
+from antiphon.server.compat.messages.wire import WireChoice
+
+_HOSTED = {"web_search": "web_search", "code_execution": "code_interpreter"}
+"""What the engine calls the tools that a server runs, by their family. Others keep their own name."""
+
+
+class CustomTool(Struct, frozen=True):
+    """A tool of the client."""
+
+    name: ToolName
+    input_schema: JsonObject
+    description: str | None = None
+    strict: bool | None = None
+
+
+def read_tools(values: list[Any], notes: Notes) -> tuple[Tool, ...]:
+    """What the model may call."""
+    if len(values) > MAX_TOOLS:
+        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        raise InvalidRequest(message, param="tools", code="array_above_max_length")
+    tools: list[Tool] = []
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        path = f"tools[{index}]"
+        tool = _tool(as_object(value, path), path, notes)
+        if isinstance(tool, FunctionTool):
+            if tool.name in seen:
+                message = f"Duplicate tool name '{tool.name}' at '{path}'. Give each tool its own name."
+                raise InvalidRequest(message, param=f"{path}.name", code="duplicate_tool_name")
+            seen.add(tool.name)
+        tools.append(tool)
+    return tuple(tools)
+
+
+def read_choice(choice: WireChoice | None) -> ToolChoice:
+    """Whether the model must call, and what."""
+    if choice is None:
+        return "auto"
+    match choice.type:
+        case "auto" | "none":
+            return choice.type
+        case "any":
+            return "required"
+        case "tool":
+            name = required({"name": choice.name} if choice.name else {}, "name", "tool_choice")
+            return ToolRef("function", name)
+
+
+def _tool(body: JsonObject, path: str, notes: Notes) -> Tool:
+    _note_unused(body, notes)
+    kind = convert(body.get("type", "custom"), str, f"{path}.type")
+    if kind == "custom":
+        if "function" in body or "parameters" in body:
+            message = f"'{path}' is declared as for another API; here a tool has 'name' and 'input_schema'."
+            raise InvalidRequest(message, param=path, code="invalid_value")
+        return _custom(body, path)
+    if kind == "function":
+        message = f"'{path}' is declared as for another API; leave 'type' out and send 'input_schema'."
+        raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+    known = client_tool(kind, body, path)
+    if known is not None:
+        return known
+    family = _HOSTED.get(kind.rpartition("_")[0], kind)
+    return HostedTool(family, _hosted(family, body))
+
+
+def _custom(body: JsonObject, path: str) -> FunctionTool:
+    tool = convert(body, CustomTool, path)
+    check_schema(tool.input_schema, f"{path}.input_schema")
+    return FunctionTool(
+        name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
+    )
+
+
+def _hosted(family: str, body: JsonObject) -> JsonObject:
+    if family != "web_search":
+        return {**body, "type": family}
+    hosted: JsonObject = {"type": "web_search"}
+    if body.get("allowed_domains"):
+        hosted["filters"] = {"allowed_domains": body["allowed_domains"]}
+    if body.get("user_location"):
+        hosted["user_location"] = body["user_location"]
+    return hosted
+
+
+def _note_unused(body: JsonObject, notes: Notes) -> None:
+    if body.get("cache_control") is not None:
+        notes["cache markers on tools are not passed on"] = None
+    if body.get("defer_loading"):
+        notes["'defer_loading' is not heeded: every tool is shown to the model"] = None
+    if body.get("input_examples"):
+        notes["'input_examples' of tools are not shown to the model"] = None

@@ -1,0 +1,149 @@
+"""A lane: turns of one connection that go one after another. Lanes go side by side."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError
+from antiphon.protocol.events import ErrorEvent, Event, ResponseFailed
+from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
+from antiphon.protocol.profile import Profile
+from antiphon.protocol.requests import StreamOptions
+from antiphon.protocol.shape import Shape
+from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.websocket.channel import Channel
+from antiphon.service.create import Creator, Run
+from antiphon.service.session import ConnectionMemory
+
+logger = logging.getLogger(__name__)
+
+Admit = Callable[[], str]
+"""Whose connection it is; raises `Unauthorized` when its key has ended."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the lanes of one connection share. `turns` bounds how many responses are made at a time; `admit`
+    gives the tenant for every turn anew, so that a key that was revoked opens no further ones."""
+
+    creator: Creator
+    lifetimes: Lifetimes
+    channel: Channel
+    memory: ConnectionMemory
+    turns: asyncio.Semaphore
+    admit: Admit
+    profile: Profile
+    request_id: str
+    ending: AntiphonError | None = None
+    """Why no turn is begun any more."""
+
+
+class SocketStream:
+    """One lane; its task lives while there is work."""
+
+    def __init__(self, shared: Shared, stream_id: str | None) -> None:
+        self._shared = shared
+        self._writer = FrameWriter(stream_id, shared.profile)
+        self._shape = Shape(shared.profile)
+        self._session = shared.memory.session()
+        self._unsent: deque[Event] = deque()
+        self.waiting: deque[Frame] = deque()
+        self.task: asyncio.Task[None] | None = None
+
+    def add(self, frame: Frame) -> None:
+        """Serve this frame after those that came before."""
+        self.waiting.append(frame)
+        if self.task is None:
+            self.task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self.waiting:
+                async with self._shared.turns:
+                    await self._serve(self.waiting.popleft())
+        except ClientGone:
+            self.waiting.clear()
+        finally:
+            self.task = None
+
+    async def _serve(self, frame: Frame) -> None:
+        """One turn; whatever goes wrong with it is told, and the lane goes on."""
+        try:
+            await self._turn(frame)
+        except ClientGone:
+            raise
+        except AntiphonError as error:
+            await self._refuse(frame, error)
+        except Exception:
+            logger.exception("request %s broke", self._shared.request_id)
+            await self._refuse(frame, _bug())
+
+    async def _turn(self, frame: Frame) -> None:
+        """What goes wrong before the first event is raised."""
+        shared = self._shared
+        if shared.ending is not None:
+            raise shared.ending
+        tenant = shared.admit()
+        create = parse_create_frame(frame.body, shared.profile)
+        self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
+        if create.generate:
+            await self._play(shared.creator.start(create.request, tenant, self._session), frame)
+        else:
+            await self._tell(await shared.creator.prepare(create.request, tenant, self._session), frame)
+
+    async def _play(self, run: Run, frame: Frame) -> None:
+        """Run to the end. What goes wrong after the first event is told as the end of the response."""
+        try:
+            with self._shared.lifetimes.lease():
+                async with aclosing(run.events()) as batches:
+                    async for events in batches:
+                        await self._tell(events, frame)
+        except (ClientGone, asyncio.CancelledError):
+            await run.abandon()
+            raise
+        except Exception as error:
+            told = error if isinstance(error, AntiphonError) else _bug()
+            closing = await run.abort(told)
+            if not closing and not run.ended:
+                raise
+            if told is not error:
+                logger.error("request %s broke", self._shared.request_id, exc_info=error)
+            await self._tell(closing, frame)
+
+    async def _tell(self, events: Sequence[Event], frame: Frame) -> None:
+        """Send these events, after those that a cut-off batch left behind: no number is left out."""
+        if events and isinstance(events[-1], ResponseFailed):
+            self._evict_parent(frame)
+        self._unsent.extend(_with_one_end(events))
+        while self._unsent:
+            await self._shared.channel.send(self._writer.event(self._unsent[0], self._shape))
+            self._unsent.popleft()
+
+    async def _refuse(self, frame: Frame, error: AntiphonError) -> None:
+        """Answer a turn that came to nothing with an error frame."""
+        level = logging.WARNING if error.status >= 500 else logging.INFO
+        logger.log(level, "request %s: %d %s", self._shared.request_id, error.status, error.message)
+        self._evict_parent(frame)
+        await self._shared.channel.send(self._writer.error(error))
+
+    def _evict_parent(self, frame: Frame) -> None:
+        """After a failed continuation the client must not build on what it believes its parent to be."""
+        if frame.parent is not None:
+            self._session.evict(frame.parent)
+
+
+def _with_one_end(events: Sequence[Event]) -> Sequence[Event]:
+    """On a socket an `error` frame is the end of a turn, and clients would take a `response.failed` after it
+    for the end of the next one. It says the same, so it alone is sent, under the number of the error."""
+    if len(events) < 2 or not isinstance(events[-2], ErrorEvent):
+        return events
+    return [*events[:-2], replace(events[-1], sequence_number=events[-2].sequence_number)]
+
+
+def _bug() -> AntiphonError:
+    return AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")

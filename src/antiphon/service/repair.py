@@ -1,0 +1,190 @@
+"""How a model is asked again after an answer that is not what was wanted (`turn/constraint_check.py`).
+
+With words, or, where its server can hold it to a form, by a detour: the same turn asked in another way, whose
+answer is then read as the call that was wanted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.backends.features import Features
+from antiphon.errors import BackendBroken
+from antiphon.protocol.grammar import compile_grammar
+from antiphon.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+)
+from antiphon.protocol.requests import TextFormat, TextOptions
+from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
+from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
+from antiphon.turn.constraints import HeldCall, Violation
+from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.function_forms.calls import INPUT
+from antiphon.turn.function_forms.reading import read_text
+
+_UNDER_WAY = "This call is under way. Do not repeat it."
+
+
+class RepairTurn(Protocol):
+    """Another way to ask for the same."""
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """What is asked instead."""
+        ...
+
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+        """What the answer means; None: nothing, or nothing that could be found out before it was too late."""
+        ...
+
+
+class CallAsJson:
+    """A call that is written as JSON by a schema, for servers that know schemas but force no tool."""
+
+    def __init__(self, tools: Sequence[TurnTool]) -> None:
+        self._tools = tools
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """Ask for JSON that names one of the tools."""
+        form = TextFormat(type="json_schema", name="call", schema=call_schema(self._tools), strict=True)
+        ask = Message(role="user", content=call_prompt(self._tools))
+        return replace(
+            turn,
+            items=(*turn.items, ask),
+            tools=(),
+            choice="none",
+            params=replace(turn.params, text=TextOptions(form)),
+        )
+
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+        """The call."""
+        found = read_call(text, self._tools)
+        return None if found is None else _call(found[0], found[1])
+
+
+class InputByGrammar:
+    """The input of one custom tool, written under its grammar."""
+
+    def __init__(self, tool: TurnTool) -> None:
+        self._tool = tool
+
+    def turn(self, turn: TurnRequest) -> TurnRequest:
+        """Ask for the input alone."""
+        content = f"Write the input of the tool '{self._tool.name}' now: the input itself, and nothing else."
+        ask = Message(role="user", content=content)
+        return replace(
+            turn,
+            items=(*turn.items, ask),
+            tools=(),
+            choice="none",
+            params=replace(turn.params, text=None),
+            grammar=self._tool.grammar,
+        )
+
+    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+        """The call with this input. Servers have been known to ignore a grammar."""
+        assert self._tool.grammar is not None
+        if compile_grammar(self._tool.grammar).check(text, late) is not None:
+            return None
+        return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
+
+
+def _call(tool: TurnTool, arguments: str) -> Sequence[Chunk]:
+    return [CallStarted(0, "", tool.name), CallDelta(0, arguments), CallFinished(0), Finished("tool_calls")]
+
+
+def detour(unmet: Violation, turn: TurnRequest, features: Features) -> RepairTurn | None:
+    """A way that cannot fail in the same manner, if there is one."""
+    must_call = turn.tools and turn.choice not in ("auto", "none")
+    if unmet.demand == "tool_choice" and must_call and features["structured_output"].level == "native":
+        return CallAsJson(turn.tools)
+    if unmet.demand == "grammar" and features["constrained_text"].level == "native" and unmet.alone:
+        return InputByGrammar(unmet.calls[0].tool)
+    return None
+
+
+def correction(unmet: Violation, turn: TurnRequest, tries: int) -> list[Item]:
+    """What the model is told: its own answer, and what is wrong with it."""
+    if unmet.demand == "grammar":
+        return [
+            item for number, call in enumerate(unmet.calls) for item in _rejected(call, f"{tries}_{number}")
+        ]
+    said: list[Item] = [Message(role="assistant", content=unmet.text)] if unmet.text else []
+    if unmet.demand == "tool_choice":
+        ask = _wanted_call(turn)
+    else:
+        why = sentence(unmet.why)
+        ask = f"That is not what was asked for: {why} Answer again, with the JSON and nothing else."
+    return [*said, Message(role="user", content=ask)]
+
+
+def _wanted_call(turn: TurnRequest) -> str:
+    names = ", ".join(tool.name for tool in turn.tools)
+    match turn.choice:
+        case "none":
+            return "You must not call a tool now. Answer in words."
+        case "auto":
+            return f"You may call these tools, and no others: {names}. Or answer in words."
+        case _:
+            return f"You must call one of these tools now, and write nothing else: {names}."
+
+
+def pending(told: Sequence[Item]) -> list[Item]:
+    """For calls that the client has been told of: what the model is shown in place of their outputs."""
+    outputs: list[Item] = []
+    for item in told:
+        match item:
+            case FunctionCall():
+                outputs.append(FunctionCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+            case CustomToolCall():
+                outputs.append(CustomToolCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+            case _:
+                pass
+    return outputs
+
+
+def _rejected(call: HeldCall, suffix: str) -> list[Item]:
+    call_id = call.call_id or f"call_rejected_{suffix}"
+    text = read_text(call.arguments)
+    namespace = call.tool.namespace or msgspec.UNSET
+    fault = sentence(call.fault)
+    why = f"The input was not accepted: {fault} Call the tool again with input that follows its grammar."
+    return [
+        CustomToolCall(call_id=call_id, name=call.tool.origin, input=text, namespace=namespace),
+        CustomToolCallOutput(call_id=call_id, output=why),
+    ]
+
+
+def given_up(unmet: Violation, model: str, tries: int) -> BackendBroken:
+    """The last word, when asking does not help."""
+    wish = (
+        "keep to 'tool_choice'"
+        if unmet.demand == "tool_choice"
+        else "answer in the form that 'text.format' asks for"
+    )
+    return BackendBroken(
+        f"The model '{model}' did not {wish}: {sentence(unmet.why)} It was asked {tries} times. "
+        "Ask for less, or use another model.",
+        code="model_did_not_comply",
+    )
+
+
+def reason(unmet: Violation) -> str:
+    """What the response says about another try."""
+    return f"the model was asked again, because of its answer before: {unmet.why}"
+
+
+def let_pass(unmet: Violation) -> str:
+    """A tool checks its input itself and can tell the model; nobody else can tell it better."""
+    return f"the input of the custom tool '{unmet.calls[0].tool.origin}' is not by its grammar: {unmet.why}"
+
+
+def sentence(why: str) -> str:
+    """With one full stop at its end."""
+    return why.rstrip(".") + "."

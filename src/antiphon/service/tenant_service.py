@@ -1,0 +1,91 @@
+"""`TenantService`: the service for one tenant, called from within this process, without a port."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from antiphon.protocol.compact import CompactedResponse
+from antiphon.protocol.events import Event
+from antiphon.protocol.parse_create import create_from, parse_create
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response
+from antiphon.service.event_log import read_events
+from antiphon.service.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class TenantService:
+    """What the routes of the server do for this tenant. Their error answers are raised."""
+
+    services: Services
+    tenant: str
+
+    async def create(self, /, **params: Any) -> Response:
+        """One response, whole; with `background=True`, queued. A failure is raised.
+
+        Who is cancelled cancels the response, unless it is made in the background.
+        """
+        body = msgspec.json.encode(params)
+        request = parse_create(body)
+        if request.params.background:
+            return await self.services.background.submit(request, body, self.tenant)
+        run = self.services.creator.start(request, self.tenant)
+        try:
+            return await run.result()
+        finally:
+            await run.abandon()  # which does nothing if it has ended
+
+    async def stream(self, /, **params: Any) -> AsyncGenerator[Event, None]:
+        """The events of one response as they come. Who leaves early cancels it, unless it is made in the
+        background."""
+        if params.get("background"):
+            events = self.follow((await self.create(**params)).id)
+        else:
+            events = self._events(create_from(**{**params, "stream": True}))
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def retrieve(self, response_id: str) -> Response:
+        """A stored response; one that is still being made as far as it has come."""
+        return await self.services.stored.retrieve(self.tenant, response_id)
+
+    async def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
+        """The events of a background response with numbers above `after`: what was said, then as they come.
+
+        Who leaves early can come back; the response is made anyway.
+        """
+        pieces = self.services.background.follow(self.tenant, response_id, after)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                for event in read_events(piece):
+                    yield event
+
+    async def cancel(self, response_id: str) -> Response:
+        """End a background response; the response as it is now."""
+        return await self.services.background.cancel(self.tenant, response_id)
+
+    async def delete(self, response_id: str) -> None:
+        """Forget a response; one that is still being made is cancelled first."""
+        await self.services.stored.delete(self.tenant, response_id)
+
+    async def compact(self, /, **params: Any) -> CompactedResponse:
+        """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
+        return await self.services.creator.compactor.compact(msgspec.json.encode(params), self.tenant)
+
+    async def models(self) -> list[str]:
+        """The names of the models that can be asked."""
+        return [model.id for model in await self.services.creator.router.models()]
+
+    async def _events(self, request: CreateResponse) -> AsyncGenerator[Event, None]:
+        run = self.services.creator.start(request, self.tenant)
+        try:
+            async with aclosing(run.events()) as batches:
+                async for events in batches:
+                    for event in events:
+                        yield event
+        finally:
+            await run.abandon()  # which does nothing if it has ended

@@ -1,0 +1,152 @@
+"""One thread with one connection to SQLite: it takes what is queued and runs it as one transaction.
+
+So a commit, which waits for the disk, is paid once for all that came while the last one was under way.
+"""
+
+import sqlite3
+import threading
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
+from antiphon.store.database import Script
+
+BATCH = 256
+"""The most scripts in one transaction: who comes first should not wait for all who come later."""
+
+_OUR_FAULT = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_MISUSE,
+        sqlite3.SQLITE_RANGE,
+    }
+)
+
+
+class Job:
+    """A script, who waits for it, and what came of it."""
+
+    __slots__ = ("durable", "error", "result", "script", "waiter")
+
+    def __init__(self, script: Script[Any], durable: bool, waiter: "Future[Any]") -> None:
+        self.script = script
+        self.durable = durable
+        self.waiter = waiter
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class SqliteWriter:
+    """Runs jobs in the order in which they come. `told` is called in the event loop after every batch."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        statements: Mapping[str, str],
+        begin: str,
+        told: Callable[[Sequence[Job]], None],
+        loop: AbstractEventLoop,
+    ) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._statements = statements
+        self._begin = begin
+        self._told = told
+        self._loop = loop
+        self._synced = ""
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        # A daemon: whoever forgets to close the database must not hang at exit. What was told is committed.
+        self._thread = threading.Thread(target=self._work, name="antiphon-sqlite", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Job) -> None:
+        """Run a job as soon as possible."""
+        self._queue.put(job)
+
+    def finish(self) -> None:
+        """Do what is queued, then let go of the connection. Blocks."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        closing = False
+        while not closing:
+            batch, closing = self._next_batch()
+            if batch:
+                self._run(batch)
+                with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
+                    self._loop.call_soon_threadsafe(self._told, batch)
+        self._connection.close()
+
+    def _next_batch(self) -> tuple[list[Job], bool]:
+        """Whatever is queued, at least one job; and whether that was the end."""
+        batch: list[Job] = []
+        job = self._queue.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == BATCH:
+                return batch, False
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                return batch, False
+        return batch, True
+
+    def _run(self, batch: Sequence[Job]) -> None:
+        try:
+            self._sync("FULL" if any(job.durable for job in batch) else "NORMAL")
+            self._cursor.execute(self._begin)
+            for job in batch:
+                self._attempt(job)
+            self._cursor.execute("COMMIT")
+        except sqlite3.Error as error:
+            for job in batch:
+                job.error = refusal(error)
+            if self._connection.in_transaction:
+                self._connection.rollback()
+
+    def _sync(self, mode: str) -> None:
+        if mode != self._synced:
+            self._cursor.execute(f"PRAGMA synchronous = {mode}")
+            self._synced = mode
+
+    def _attempt(self, job: Job) -> None:
+        """Run one script; its own error undoes what it wrote and nothing else."""
+        execute = self._cursor.execute
+        execute("SAVEPOINT script")
+        try:
+            job.result = self._drive(job.script)
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite has given up the whole transaction
+            job.error = refusal(error) if isinstance(error, sqlite3.Error) else error
+            execute("ROLLBACK TO script")
+        execute("RELEASE script")
+
+    def _drive(self, script: Script[Any]) -> Any:
+        statements, cursor = self._statements, self._cursor
+        try:
+            statement = next(script)
+            while True:
+                if statement.many:
+                    rows = cursor.executemany(statements[statement.name], statement.args).fetchall()
+                else:
+                    rows = cursor.execute(statements[statement.name], statement.args).fetchall()
+                statement = script.send(rows)
+        except StopIteration as end:
+            return end.value
+
+
+def refusal(error: sqlite3.Error) -> AntiphonError | sqlite3.Error:
+    """What the caller is told; a mistake of ours stays what it is."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull()
+    if code in _OUR_FAULT:
+        return error
+    return StoreUnavailable(f"The database cannot be used right now ({error}). Try again in a moment.")

@@ -1,0 +1,207 @@
+"""The conversation as a backend sees it: what it does not take natively is shown in the form of functions.
+
+Tools that stand in the conversation are declared by now (`turn/toolbox.py`), so their items go. Records of
+what a server did itself go too, and are reported: the words after them say what came of it. What cannot be
+shown at all is refused, because the answer would be another one without it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.call_items import CallItem, OutputOfCall, call_id_of, is_call, is_output
+from antiphon.protocol.hosted_items import McpCall
+from antiphon.protocol.items import (
+    HOSTED_ITEMS,
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+)
+from antiphon.protocol.stored_items import item_id, item_type
+from antiphon.protocol.tool_items import (
+    AdditionalTools,
+    ShellCall,
+    ToolSearchOutput,
+)
+from antiphon.turn.function_forms.calls import call_arguments
+from antiphon.turn.function_forms.outputs import call_output
+from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
+
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "function_call": ("function",),
+    "custom_tool_call": ("custom",),
+    "tool_search_call": ("tool_search",),
+    "tool_search_output": ("tool_search",),
+    "apply_patch_call": ("apply_patch",),
+    "shell_call": ("shell",),
+    "local_shell_call": ("local_shell",),
+    "computer_call": ("computer", "computer_use_preview"),
+    "web_search_call": ("web_search", "web_search_preview"),
+    "file_search_call": ("file_search",),
+    "code_interpreter_call": ("code_interpreter",),
+    "image_generation_call": ("image_generation",),
+    "mcp_list_tools": ("mcp",),
+    "mcp_call": ("mcp",),
+    "mcp_approval_request": ("mcp",),
+    "mcp_approval_response": ("mcp",),
+    "program": ("programmatic_tool_calling",),
+    "program_output": ("programmatic_tool_calling",),
+}
+"""The tools that a backend must know to read an item; an output is read by whoever reads its call."""
+_AS_THEY_ARE = (Message, Reasoning)
+_MCP = "calls of MCP tools in the input are shown as calls of functions"
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Shown(NamedTuple):
+    """The items to show, and for each its place among the given ones; no places: they are the same."""
+
+    items: tuple[Item, ...]
+    places: tuple[int, ...] = ()
+
+
+def show_as_functions(
+    items: Sequence[Item],
+    tools: Sequence[TurnTool],
+    native: frozenset[str],
+    notes: list[str],
+    path: Callable[[int], str],
+) -> Shown:
+    """Show the items to a backend that takes the tool types in `native`. `path` names a given item."""
+    if all(isinstance(item, _AS_THEY_ARE) for item in items):
+        return Shown(tuple(items))
+    history = _History(tools, native, notes)
+    for index, item in enumerate(items):
+        history.add(item, index, path)
+    places = tuple(history.places)
+    return Shown(tuple(history.items), () if places == tuple(range(len(items))) else places)
+
+
+class _History:
+    """The conversation so far."""
+
+    def __init__(self, tools: Sequence[TurnTool], native: frozenset[str], notes: list[str]) -> None:
+        self.items: list[Item] = []
+        self.places: list[int] = []
+        self._names = {(tool.namespace, tool.origin): tool.name for tool in tools}
+        self._kinds: dict[str, str] = {tool.kind: tool.name for tool in tools}
+        self._native = native
+        self._notes = notes
+        self._kept: set[str] = set()
+        self._commands: dict[str, list[str]] = {}
+        self._searches = 0
+
+    def add(self, item: Item, index: int, path: Callable[[int], str]) -> None:
+        """One more item."""
+        if isinstance(item, _AS_THEY_ARE):
+            self._show(index, item)
+        elif is_call(item):
+            self._call(item, index)
+        elif is_output(item):
+            self._output(item, index)
+        elif not isinstance(item, AdditionalTools):
+            self._other(item, index, path)
+
+    def _show(self, index: int, *items: Item) -> None:
+        self.items += items
+        self.places += [index] * len(items)
+
+    def _takes(self, kind: str) -> bool:
+        return any(tool in self._native for tool in _NEEDS.get(kind, ()))
+
+    def _call(self, item: CallItem, index: int) -> None:
+        tie = call_id_of(item)
+        namespaced = isinstance(item, FunctionCall | CustomToolCall) and isinstance(item.namespace, str)
+        if self._takes(item_type(item)) and (not namespaced or "namespace" in self._native):
+            if tie is not None:
+                self._kept.add(tie)
+            self._show(index, item)
+            return
+        if isinstance(item, ShellCall):
+            commands: list[str] = item.action.get("commands") or []
+            self._commands[item.call_id] = commands
+        if tie is None:
+            self._searches += 1
+            tie = self._search_tie()
+        call = FunctionCall(
+            id=item.id,
+            call_id=tie,
+            name=self._name(item),
+            arguments=call_arguments(item),
+            status=item.status,
+        )
+        self._show(index, call)
+
+    def _name(self, item: CallItem) -> str:
+        """What the model knows the tool by; for one that is gone, what it would be called."""
+        if isinstance(item, FunctionCall | CustomToolCall):
+            namespace = item.namespace if isinstance(item.namespace, str) else None
+            known = self._names.get((namespace, item.name))
+            return known or (item.name if namespace is None else flat_name(namespace, item.name))
+        kind = item_type(item).removesuffix("_call")
+        return self._kinds.get(kind, kind)
+
+    def _output(self, item: OutputOfCall, index: int) -> None:
+        tie = call_id_of(item)
+        native = self._takes(item_type(item)) if isinstance(item, ToolSearchOutput) else tie in self._kept
+        if native or isinstance(item, FunctionCallOutput):
+            self._show(index, item)
+        elif tie is not None:
+            output = call_output(item, self._commands.get(tie, ()))
+            status = item.status if isinstance(item, CustomToolCallOutput) else UNSET
+            self._show(index, FunctionCallOutput(id=item.id, call_id=tie, output=output, status=status))
+        elif self._searches:
+            tie = self._search_tie()
+            self._show(index, FunctionCallOutput(id=item.id, call_id=tie, output=call_output(item)))
+
+    def _search_tie(self) -> str:
+        """Searches of the server itself have no ids to tie them to what was found."""
+        return f"call_tool_search_{self._searches}"
+
+    def _other(self, item: Item, index: int, path: Callable[[int], str]) -> None:
+        kind = item_type(item)
+        if self._takes(kind):
+            self._show(index, item)
+        elif isinstance(item, McpCall):
+            self._note(_MCP)
+            self._show(index, *_mcp_call(item, index))
+        elif isinstance(item, HOSTED_ITEMS) or (isinstance(item, OpaqueItem) and ":" in kind):
+            self._note(f"items of type '{kind}' are left out: this model cannot read them")
+        else:
+            raise _unreadable(item, path(index))
+
+    def _note(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+
+
+def _mcp_call(item: McpCall, index: int) -> tuple[FunctionCall, FunctionCallOutput]:
+    """A call that a server made and answered, as a call and its output."""
+    tie = item_id(item) or f"call_mcp_{index}"
+    name = _NOT_IN_NAMES.sub("_", f"{item.server_label}__{item.name}")[:LONGEST_NAME]
+    call = FunctionCall(call_id=tie, name=name, arguments=item.arguments)
+    answer = item.output or (f"The call failed: {item.error}" if item.error else "")
+    return call, FunctionCallOutput(call_id=tie, output=answer)
+
+
+def _unreadable(item: Item, path: str) -> InvalidRequest:
+    if isinstance(item, ItemReference):
+        return InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
+    kind = item_type(item)
+    if isinstance(item, Compaction | CompactionTrigger):
+        # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
+        message = f"An item of type '{kind}' cannot be sent to a model as it is."
+    else:
+        message = f"This model cannot read an item of type '{kind}'. Remove it from 'input'."
+    return Unsupported(message, param=path, code="unsupported_item")

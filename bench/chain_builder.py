@@ -15,11 +15,11 @@ from statistics import median
 
 from msgspec.structs import replace
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.protocol.content import OutputText
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.settings import Settings, StoreSettings
 from antiphon.store.base import Store, StoredResponse
 from antiphon.wiring import make_ids, open_store

@@ -15,11 +15,11 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import SettingsError
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.response import Response
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import Settings, load_settings

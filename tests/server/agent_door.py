@@ -10,11 +10,12 @@ from typing import Any
 import httpx2
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import SCOPES
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.server.app import App, Served
 from antiphon.server.auth import Keys
 from antiphon.server.memory import memory_client
-from antiphon.service.keys import SCOPES, Keyring
+from antiphon.service.keys import Keyring
 from antiphon.service.router import Route
 from antiphon.settings import AgentSettings, SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta

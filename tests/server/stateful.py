@@ -9,11 +9,12 @@ from typing import Any
 import httpx2
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import SCOPES
 from antiphon.protocol.response import Response
 from antiphon.server.app import App
 from antiphon.server.auth import Keys
 from antiphon.server.memory import memory_client
-from antiphon.service.keys import SCOPES, Keyring
+from antiphon.service.keys import Keyring
 from antiphon.service.services import Services
 from antiphon.service.stored import BackgroundRuns, StoredResponses
 from tests.server.conftest import never_opened, options, services_of

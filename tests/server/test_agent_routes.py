@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import DELETE, READ, SCOPES, WRITE
 from antiphon.errors import BackendBroken
 from antiphon.orchestrator.agent import AgentServices, ServedAgent
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.server.app import ROUTES, App
 from antiphon.server.types import Message
-from antiphon.service.keys import DELETE, READ, SCOPES, WRITE
 from antiphon.settings import ModeSettings
 from tests.server.agent_door import (
     ADDING,

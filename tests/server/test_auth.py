@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from antiphon.caller import SCOPES, Caller
 from antiphon.errors import Forbidden, StoreUnavailable, Unauthorized
-from antiphon.server.auth import Caller, Keys
-from antiphon.service.keys import SCOPES, Keyring
+from antiphon.server.auth import Keys
+from antiphon.service.keys import Keyring
 from tests.service.key_store import KeyStore
 
 PEPPER = b"pepper"
@@ -77,10 +78,10 @@ def test_a_key_of_the_settings_opens_the_default_tenant() -> None:
 async def test_a_stored_key_opens_its_tenant_with_its_scopes(
     keys: Keys, keyring: Keyring, store: KeyStore
 ) -> None:
-    text, _ = await keyring.create(tenant="acme", scopes=["responses:read"])
+    text, key = await keyring.create(tenant="acme", scopes=["responses:read"])
     await keys.refresh(store.port)
     assert not keys.empty
-    assert keys.check(bearer(text)) == Caller("acme", frozenset({"responses:read"}))
+    assert keys.check(bearer(text)) == Caller("acme", frozenset({"responses:read"}), key.id)
 
 
 async def test_both_kinds_of_keys_are_valid_side_by_side(
@@ -127,7 +128,7 @@ async def test_whatever_is_wrong_with_a_key_the_refusal_is_the_same(
             keys.check(authorization)
         refusals.add((refused.value.status, *refused.value.to_wire().values()))
     assert len(refusals) == 1
-    assert keys.check(bearer(good)) == EVERYTHING
+    assert keys.check(bearer(good)).scopes == EVERYTHING.scopes
 
 
 async def test_a_key_expires_while_its_copy_is_in_use(
@@ -216,13 +217,13 @@ async def test_an_unreadable_database_leaves_the_last_keys_in_force_and_is_logge
     async with watching(keys, store):
         store.readable = False
         await store.wait_for_reads(3)
-        assert keys.check(bearer(text)) == EVERYTHING
+        assert keys.check(bearer(text)).scopes == EVERYTHING.scopes
         with pytest.raises(Unauthorized):
             keys.check(b"")
         store.readable = True
         later, _ = await keyring.create()
         await store.wait_for_reads(3)
-        assert keys.check(bearer(later)) == EVERYTHING
+        assert keys.check(bearer(later)).scopes == EVERYTHING.scopes
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert text.split("_")[2] not in caplog.text
 

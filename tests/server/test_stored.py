@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import InvalidRequest, StoreUnavailable
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
 from antiphon.server.types import Message, Scope
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.store.base import StoredResponse
 from tests.server.stateful import Door, Log, open_door
 from tests.service.conftest import MakeCreator

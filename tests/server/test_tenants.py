@@ -7,10 +7,10 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
+from antiphon.caller import DELETE, READ, SCOPES, WRITE
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import new_response
 from antiphon.server.app import ROUTES
-from antiphon.service.keys import DELETE, READ, SCOPES, WRITE
 from antiphon.store.base import StoredResponse
 from tests.server.stateful import Door, open_door
 from tests.service.conftest import MakeCreator

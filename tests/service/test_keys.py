@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.caller import SCOPES
 from antiphon.errors import InvalidRequest, NotFound
-from antiphon.service.keys import SCOPES, Keyring
+from antiphon.service.keys import Keyring
 from tests.service.key_store import KeyStore
 
 PEPPER = b"pepper"

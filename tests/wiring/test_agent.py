@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.retrieval.scope import Scope
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.router import Route
 from antiphon.settings import AgentSettings, ModeSettings, SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta

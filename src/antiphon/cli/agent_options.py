@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import click
 import msgspec
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.agent_doors import RunDoor, open_local
 from antiphon.cli.asking import prepare_model
 from antiphon.cli.failure import WrongUsage
@@ -21,7 +22,6 @@ from antiphon.cli.options import (
     with_options,
 )
 from antiphon.cli.remote_runs import open_remote_runs
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.settings import Settings
 
 SERVER_OPTION = click.option(

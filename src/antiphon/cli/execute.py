@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 import click
 import msgspec
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.agent_answer import end, print_json, print_notes, print_text
 from antiphon.cli.agent_client import open_client
 from antiphon.cli.agent_files import read_active_files, read_images, read_json, read_results, read_tools
@@ -37,7 +38,6 @@ from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteRespon
 from antiphon.orchestrator.modes import EDITING_KEY
 from antiphon.orchestrator.request_parser import parse_execute_request
 from antiphon.protocol.content import JsonObject
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.settings import Settings
 from antiphon.wiring.agent import open_agent
 

@@ -8,12 +8,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.log import configure_logging
 from antiphon.cli.options import CONFIG_OPTION, LOG_OPTION, STORE_OPTION, SettingsOptions, with_options
 from antiphon.cli.terminal import harmless, output
 from antiphon.errors import SettingsError
 from antiphon.protocol.items import Item
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.settings import Settings
 from antiphon.store.base import Page, Store, StoredResponse
 

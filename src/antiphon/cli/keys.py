@@ -7,11 +7,12 @@ from typing import Any
 import click
 import msgspec
 
+from antiphon.caller import DEFAULT_TENANT, SCOPES
 from antiphon.cli.durations import read_span, say_date, say_span
 from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
 from antiphon.cli.terminal import errors, output
 from antiphon.protocol.content import JsonObject
-from antiphon.service.keys import DEFAULT_TENANT, SCOPES, Keyring
+from antiphon.service.keys import Keyring
 from antiphon.settings import Settings
 from antiphon.store.base import ApiKey, Store
 from antiphon.wiring import key_pepper, make_ids, open_store

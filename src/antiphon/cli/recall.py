@@ -8,13 +8,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.heard import Ended
 from antiphon.cli.kept import all_responses
 from antiphon.cli.remote import open_remote
 from antiphon.errors import BackendBroken, NotFound
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import Item, OpaqueItem
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.settings import Settings
 from antiphon.store.base import Page, Store
 from antiphon.wiring import open_store

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from antiphon.caller import DELETE, READ, WRITE
 from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
@@ -38,7 +39,6 @@ from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
 from antiphon.service.capabilities import ServerFeatures
-from antiphon.service.keys import DELETE, READ, WRITE
 from antiphon.service.services import Services
 
 logger = logging.getLogger(__name__)

@@ -10,27 +10,16 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, Forbidden, Unauthorized
+from antiphon.caller import OPERATOR, Caller
+from antiphon.errors import AntiphonError, Unauthorized
 from antiphon.protocol.ids import Clock
-from antiphon.service.keys import CHANGED, DEFAULT_TENANT, PREFIX, SCOPES, secret_digest
+from antiphon.service.keys import CHANGED, PREFIX, secret_digest
 from antiphon.store.base import ApiKey, Store
 
 logger = logging.getLogger(__name__)
 
 INTERVAL = 0.5
 """Seconds after which the copy is renewed, signal or not: a change bites within a second."""
-
-
-class Caller(Struct, frozen=True):
-    """For whom a request acts, and what it may do."""
-
-    tenant: str
-    scopes: frozenset[str]
-
-    def require(self, scope: str) -> None:
-        """Refuse a caller without this scope."""
-        if scope not in self.scopes:
-            raise Forbidden(f"This API key may not do that: it lacks the scope '{scope}'.")
 
 
 class StoredKey(Struct, frozen=True):
@@ -40,9 +29,6 @@ class StoredKey(Struct, frozen=True):
     caller: Caller
     ends: float | None
 
-
-OPERATOR = Caller(DEFAULT_TENANT, frozenset(SCOPES))
-"""Who has a key of the settings; and everybody, as long as there is no key at all."""
 
 _REVOKED = float("-inf")
 _NOBODY = StoredKey(bytes(32), Caller("", frozenset()), _REVOKED)
@@ -118,7 +104,7 @@ class Keys:
 
 def _stored(key: ApiKey) -> StoredKey:
     ends = key.expires_at if key.revoked_at is None else _REVOKED
-    return StoredKey(bytes.fromhex(key.digest), Caller(key.tenant, frozenset(key.scopes)), ends)
+    return StoredKey(bytes.fromhex(key.digest), Caller(key.tenant, frozenset(key.scopes), key.id), ends)
 
 
 def _digest(key: bytes) -> bytes:

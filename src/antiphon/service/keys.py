@@ -8,18 +8,12 @@ import hmac
 import re
 from collections.abc import Collection, Sequence
 
+from antiphon.caller import DEFAULT_TENANT, SCOPES
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.ids import Clock, Entropy
 from antiphon.store.base import ApiKey, Store
 
 PREFIX = "ap"
-READ = "responses:read"
-WRITE = "responses:write"
-DELETE = "responses:delete"
-SCOPES = (READ, WRITE, DELETE)
-"""What a key can allow. Conversations count as responses; models and health need no scope."""
-
-DEFAULT_TENANT = "default"
 CHANGED = "keys"
 """The signal that wakes everybody who holds a copy of the keys."""
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
 from antiphon.orchestrator.builtin_modes import modes_from
@@ -24,7 +25,6 @@ from antiphon.orchestrator.resolution import offered_tools
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.retrieval.folders import FolderRetriever
 from antiphon.retrieval.scope import parse_scope
-from antiphon.service.keys import DEFAULT_TENANT
 from antiphon.service.services import Services
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import AgentSettings

@@ -1,0 +1,38 @@
+"""`Caller`: on whose behalf something is done. It travels from the edge to whatever acts for the caller."""
+
+from typing import Self
+
+from msgspec import Struct
+
+from antiphon.errors import Forbidden
+
+READ = "responses:read"
+WRITE = "responses:write"
+DELETE = "responses:delete"
+SCOPES = (READ, WRITE, DELETE)
+"""What a key can allow. Conversations count as responses; models and health need no scope."""
+
+DEFAULT_TENANT = "default"
+
+
+class Caller(Struct, frozen=True):
+    """A tenant, the key that was presented (None: a key of the settings, or no keys are in use), and what
+    that key allows."""
+
+    tenant: str
+    scopes: frozenset[str] = frozenset(SCOPES)
+    key_id: str | None = None
+
+    def require(self, scope: str) -> None:
+        """Raise `Forbidden` for a caller without this scope."""
+        if scope not in self.scopes:
+            raise Forbidden(f"This API key may not do that: it lacks the scope '{scope}'.")
+
+    @classmethod
+    def of(cls, tenant: str) -> Self:
+        """A caller of this process itself: every scope, no key."""
+        return cls(tenant)
+
+
+OPERATOR = Caller(DEFAULT_TENANT)
+"""Whoever presents a key of the settings; everybody, as long as there is no key at all."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from antiphon.backends.scripted import ScriptedBackend
     from antiphon.embedded import Antiphon
     from antiphon.errors import AntiphonError, BackendError, RequestError, SettingsError
-    from antiphon.service.router import Route
+    from antiphon.service.routing.router import Route
     from antiphon.settings import Settings, load_settings
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ _HOMES = {
     "AntiphonError": "antiphon.errors",
     "BackendError": "antiphon.errors",
     "RequestError": "antiphon.errors",
-    "Route": "antiphon.service.router",
+    "Route": "antiphon.service.routing.router",
     "ScriptedBackend": "antiphon.backends.scripted",
     "Settings": "antiphon.settings",
     "SettingsError": "antiphon.errors",

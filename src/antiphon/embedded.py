@@ -20,7 +20,7 @@ from antiphon.errors import SettingsError
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.response import Response
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import Settings, load_settings
 from antiphon.wiring import build_app, open_services

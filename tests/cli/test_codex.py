@@ -18,8 +18,8 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.cli.codex_config import CodexConfig, codex_environment, keep_catalogue, toml_value
 from antiphon.cli.codex_server import logged_to
 from antiphon.protocol.codex_catalogue import encode_catalogue
-from antiphon.service.catalogue import catalogue
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.catalogue import catalogue
+from antiphon.service.routing.router import Route, Router
 from tests.cli.conftest import Run
 from tests.cli.http_thread import serving
 from tests.cli.upstream import ScriptedUpstream

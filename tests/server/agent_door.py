@@ -16,7 +16,7 @@ from antiphon.server.app import App, Served
 from antiphon.server.auth import Keys
 from antiphon.server.memory import memory_client
 from antiphon.service.keys import Keyring
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import AgentSettings, SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.turn.context import TurnRequest, TurnTool

@@ -18,7 +18,7 @@ from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
 from antiphon.service.create import Creator
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Continuation, Store, StoredResponse, response_not_found
 from antiphon.turn.sealing import Sealer
 

@@ -8,7 +8,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.ids import IdSource
 from antiphon.service.create import Creator
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Store
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_store import SqlStore

@@ -24,7 +24,7 @@ from antiphon.protocol.sse import COMMENT, SseReader
 from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.create import Creator
-from antiphon.service.router import Router
+from antiphon.service.routing.router import Router
 from antiphon.store import retry
 from antiphon.store.base import Conversation, Events, Page, Store, Unowned
 from antiphon.store.signals import Subscription

@@ -29,7 +29,7 @@ from antiphon.protocol.items import (
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.service.compact import Compactor, Plan
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.service.summarise import BROKEN_OFF
 from antiphon.store.base import Continuation, Store, item_not_found, response_not_found
 from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported

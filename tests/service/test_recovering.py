@@ -8,7 +8,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.parse_create import create_from
 from antiphon.service.recovering import listener
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import TextCalls
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from antiphon.turn.context import build_turn

@@ -15,7 +15,7 @@ from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
 from antiphon.service.create import Creator
 from antiphon.service.rounds import MAX_SEARCHES, QUIET
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.turn.chunks import (
     CallDelta,
     CallStarted,

@@ -29,7 +29,7 @@ from openai.types.responses import Response
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.embedded import Antiphon
 from antiphon.protocol.items import Message
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import Settings, StoreSettings
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest

@@ -9,7 +9,7 @@ from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.retrieval.scope import Scope
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import AgentSettings, ModeSettings, SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.wiring.agent import make_agent, open_agent, serve_agent

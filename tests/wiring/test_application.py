@@ -10,7 +10,7 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Unsupported
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.orchestrator.run_tree import response_of, tree_of
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import SealSettings, Settings, StoreSettings
 from antiphon.wiring import open_agents

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.service.limits import Limits
-from antiphon.service.router import Route
-from antiphon.service.turn_slot import TurnDeadlines
+from antiphon.service.routing.limits import Limits
+from antiphon.service.routing.router import Route
+from antiphon.service.routing.turn_slot import TurnDeadlines
 from antiphon.settings import CodexSettings, LocalSettings, ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.backends import BackendSet, make_endpoint
 

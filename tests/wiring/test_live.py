@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.errors import ModelNotFound, SettingsError
-from antiphon.service.router import Router
+from antiphon.service.routing.router import Router
 from antiphon.settings import ProfileSettings, ServerSettings, Settings, StoreSettings, UpstreamSettings
 from antiphon.wiring.live import LiveRoutes, needs_restart
 

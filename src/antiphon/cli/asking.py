@@ -13,7 +13,7 @@ from antiphon.cli.weights import ensure_weights, local_name, require_engine
 from antiphon.embedded import Antiphon
 from antiphon.errors import SettingsError
 from antiphon.protocol.content import JsonObject
-from antiphon.service.names import is_pattern
+from antiphon.service.routing.names import is_pattern
 from antiphon.settings import Settings
 
 

@@ -13,7 +13,7 @@ from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.options import LOCAL_ALIAS
 from antiphon.cli.remote import API_KEY
 from antiphon.cli.weights import local_name
-from antiphon.service.names import WILDCARD, is_pattern
+from antiphon.service.routing.names import WILDCARD, is_pattern
 from antiphon.settings import Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path
 from antiphon.wiring.profiles import make_profiles

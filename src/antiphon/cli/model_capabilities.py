@@ -21,7 +21,7 @@ from antiphon.cli.options import (
 from antiphon.cli.remote import open_remote
 from antiphon.cli.terminal import harmless, output
 from antiphon.protocol.content import JsonObject
-from antiphon.service.capabilities import ServerFeatures, describe
+from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.settings import Settings
 from antiphon.wiring import open_services
 

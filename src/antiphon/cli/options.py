@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from antiphon.backends.registry import ENDPOINTS
-from antiphon.service.names import LOCAL_ALIAS, WILDCARD
+from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD
 from antiphon.settings import Settings, UpstreamSettings, load_settings
 
 UPSTREAM_KEY = "ANTIPHON_UPSTREAM_KEY"

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from antiphon.cli.weights import local_name
 from antiphon.errors import BackendTimeout, SettingsError
-from antiphon.service.names import LOCAL_ALIAS, check_names
+from antiphon.service.routing.names import LOCAL_ALIAS, check_names
 from antiphon.settings import Settings, UpstreamSettings
 from antiphon.wiring.backends import make_backend
 from antiphon.wiring.live import routed_names

@@ -38,7 +38,7 @@ from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
-from antiphon.service.capabilities import ServerFeatures
+from antiphon.service.routing.capabilities import ServerFeatures
 from antiphon.service.services import Services
 
 logger = logging.getLogger(__name__)

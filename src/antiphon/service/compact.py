@@ -15,7 +15,7 @@ from antiphon.protocol.content import InputText
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, ItemReference, Message
 from antiphon.protocol.requests import CreateBody
-from antiphon.service.router import Router
+from antiphon.service.routing.router import Router
 from antiphon.service.summarise import Beat, Summariser, Summary, no_beat
 from antiphon.store.base import Store
 from antiphon.turn.chunks import Compacted

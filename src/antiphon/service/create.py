@@ -30,7 +30,6 @@ from antiphon.protocol.items import Compaction, CompactionTrigger, Item
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
-from antiphon.service.attempts import Attempt
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.persist import ResponseWriter, StoreWriter
 from antiphon.service.resolve import (
@@ -42,7 +41,8 @@ from antiphon.service.resolve import (
     model_view,
 )
 from antiphon.service.rounds import Round, RoundPlan
-from antiphon.service.router import Router
+from antiphon.service.routing.attempts import Attempt
+from antiphon.service.routing.router import Router
 from antiphon.store.base import Store, StoredResponse
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn

@@ -9,7 +9,7 @@ from antiphon.errors import NotFound
 from antiphon.protocol.items import Item, ItemReference
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.resolve import model_view
-from antiphon.service.router import Router
+from antiphon.service.routing.router import Router
 from antiphon.store.base import Continuation, Page, Store, conversation_not_found
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.sealing import Sealer

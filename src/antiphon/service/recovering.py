@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.text_calls.dialects import dialects_named

@@ -15,7 +15,6 @@ from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Usage
-from antiphon.service.attempts import Attempt
 from antiphon.service.recovering import as_it_is, listener
 from antiphon.service.repair import (
     RepairTurn,
@@ -26,6 +25,7 @@ from antiphon.service.repair import (
     pending,
     reason,
 )
+from antiphon.service.routing.attempts import Attempt
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,

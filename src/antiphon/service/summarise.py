@@ -15,8 +15,8 @@ from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Message
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, Usage, new_response
-from antiphon.service.attempts import Attempt
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.attempts import Attempt
+from antiphon.service.routing.router import Route, Router
 from antiphon.turn.compaction import summary_request
 from antiphon.turn.context import build_turn
 from antiphon.turn.machine import Machine

@@ -23,7 +23,7 @@ from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
 from antiphon.service.create import Creator
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services, assemble
 from antiphon.service.upkeep import keep_tidy
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys

@@ -20,10 +20,10 @@ from antiphon.backends.registry import (
     describing,
     endpoint_kind,
 )
-from antiphon.service.limits import Limits
-from antiphon.service.names import LOCAL_ALIAS
-from antiphon.service.router import Route
-from antiphon.service.turn_slot import TurnDeadlines
+from antiphon.service.routing.limits import Limits
+from antiphon.service.routing.names import LOCAL_ALIAS
+from antiphon.service.routing.router import Route
+from antiphon.service.routing.turn_slot import TurnDeadlines
 from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder

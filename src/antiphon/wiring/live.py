@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from antiphon.backends.base import Backend
 from antiphon.errors import SettingsError
-from antiphon.service.circuits import HealthPolicy
-from antiphon.service.names import Names
-from antiphon.service.router import Route, Router
-from antiphon.service.turn_slot import TurnCount
+from antiphon.service.routing.circuits import HealthPolicy
+from antiphon.service.routing.names import Names
+from antiphon.service.routing.router import Route, Router
+from antiphon.service.routing.turn_slot import TurnCount
 from antiphon.settings import Settings
 from antiphon.wiring.backends import BackendSet
 

@@ -11,7 +11,7 @@ from antiphon.backends.scripted import Step
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import SealSettings, ServerSettings, StoreSettings, UpstreamSettings
 from antiphon.turn.chunks import (
     AnnotationAdded,

@@ -13,7 +13,7 @@ from antiphon.server.app import App
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.router import Route, Router
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.server.compat.reading import message_events

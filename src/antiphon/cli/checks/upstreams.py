@@ -10,7 +10,7 @@ from antiphon.cli.checks.base import Check, doubtful, failed, passed
 from antiphon.cli.checks.configuration import name_of
 from antiphon.cli.upstreams import offered_models
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable
-from antiphon.service.names import is_pattern
+from antiphon.service.routing.names import is_pattern
 from antiphon.settings import UpstreamSettings
 
 PATIENCE = 10.0

@@ -9,9 +9,9 @@ from antiphon.backends.base import ModelInfo
 from antiphon.errors import ModelNotFound
 from antiphon.protocol.codex_catalogue import PARAMETER, encode_catalogue, parse_client_version
 from antiphon.server.exchange import Exchange
-from antiphon.service.capabilities import ServerFeatures, describe
-from antiphon.service.catalogue import catalogue
-from antiphon.service.router import Router
+from antiphon.service.routing.capabilities import ServerFeatures, describe
+from antiphon.service.routing.catalogue import catalogue
+from antiphon.service.routing.router import Router
 
 
 class ModelsRoutes:

@@ -10,7 +10,7 @@ from antiphon.errors import InvalidRequest, ModelNotFound
 from antiphon.protocol.content import JsonObject
 from antiphon.server.exchange import Exchange
 from antiphon.server.routing import Handler
-from antiphon.service.router import Router
+from antiphon.service.routing.router import Router
 
 LIMIT = 20
 MAX_LIMIT = 1000

@@ -16,8 +16,8 @@ from antiphon.errors import (
     Unsupported,
 )
 from antiphon.protocol.parse_create import parse_create
-from antiphon.service.attempts import Attempt
-from antiphon.service.router import Route
+from antiphon.service.routing.attempts import Attempt
+from antiphon.service.routing.router import Route
 
 REQUEST = parse_create(b'{"model": "m", "input": "x"}')
 ROUTES = [

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import Feature, Support
 from antiphon.protocol.codex_catalogue import CodexCatalogue, CodexModel, Effort, Truncation
-from antiphon.service.capabilities import weakest
 from antiphon.service.codex_prompt import PROMPT
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.capabilities import weakest
+from antiphon.service.routing.router import Route, Router
 
 HEADROOM = 8192
 """Tokens that are left for an answer when a conversation is compacted."""

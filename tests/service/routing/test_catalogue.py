@@ -7,9 +7,9 @@ from antiphon.backends.features import Feature, Features, Support
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import ModelNotFound
 from antiphon.protocol.codex_catalogue import CodexModel
-from antiphon.service.catalogue import catalogue, compact_limit, tool_output_limit
-from antiphon.service.names import Names
-from antiphon.service.router import Route, Router
+from antiphon.service.routing.catalogue import catalogue, compact_limit, tool_output_limit
+from antiphon.service.routing.names import Names
+from antiphon.service.routing.router import Route, Router
 
 NOT = Support("unsupported", "not this one")
 

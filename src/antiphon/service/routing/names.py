@@ -4,7 +4,7 @@ A name of ours may end with `*` and then takes every name that begins so. An exa
 longer pattern over a shorter one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,8 @@ from antiphon.errors import SettingsError
 WILDCARD = "*"
 LOCAL_ALIAS = "local"
 """The name under which the embedded model always answers."""
+MIN_SIMILARITY = 0.3
+"""Names that are less similar than this are unrelated."""
 
 
 def is_pattern(name: str) -> bool:
@@ -97,3 +99,21 @@ def _is_served(name: str, served: Collection[str]) -> bool:
 def _nowhere(where: str, name: str, served: Collection[str]) -> str:
     known = ", ".join(f"'{row}'" for row in sorted(served)[:20]) or "none"
     return f"In the {where}: nothing serves the model '{name}'. Served: {known}."
+
+
+def most_similar(name: str, known: Iterable[str]) -> str | None:
+    """The most similar known name, the first of several; None if none is similar."""
+    best = max(known, key=lambda other: similarity(name, other), default=None)
+    return best if best is not None and similarity(name, best) >= MIN_SIMILARITY else None
+
+
+def similarity(one: str, other: str) -> float:
+    """From 0, nothing in common, to 1."""
+    ours, theirs = _pairs(one), _pairs(other)
+    either = ours | theirs
+    return len(ours & theirs) / len(either) if either else 0.0
+
+
+def _pairs(name: str) -> set[str]:
+    letters = "".join(letter for letter in name.lower() if letter.isascii() and letter.isalnum())
+    return {letters[place : place + 2] for place in range(len(letters) - 1)}

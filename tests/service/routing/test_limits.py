@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from antiphon.errors import BackendBusy
-from antiphon.service.limits import ConcurrencyLimit, Limits
+from antiphon.service.routing.limits import ConcurrencyLimit, Limits
 
 
 class Clock:

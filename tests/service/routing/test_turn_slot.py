@@ -9,10 +9,10 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendBusy, BackendPaused, BackendRefused, BackendTimeout, BackendUnreachable
 from antiphon.protocol.parse_create import parse_create
-from antiphon.service.circuits import HealthPolicy
-from antiphon.service.limits import Limits
-from antiphon.service.router import Route, Router
-from antiphon.service.turn_slot import TurnDeadlines
+from antiphon.service.routing.circuits import HealthPolicy
+from antiphon.service.routing.limits import Limits
+from antiphon.service.routing.router import Route, Router
+from antiphon.service.routing.turn_slot import TurnDeadlines
 from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
 

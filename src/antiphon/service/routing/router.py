@@ -12,19 +12,19 @@ from msgspec import Struct
 from antiphon.backends.base import Backend, ModelInfo
 from antiphon.errors import BackendError, ModelNotFound
 from antiphon.protocol.ids import Clock
-from antiphon.service.circuits import Circuit, Circuits, HealthPolicy, Key, Phase
-from antiphon.service.limits import ConcurrencyLimit, Limits
-from antiphon.service.names import (
+from antiphon.service.routing.circuits import Circuit, Circuits, HealthPolicy, Key, Phase
+from antiphon.service.routing.limits import ConcurrencyLimit, Limits
+from antiphon.service.routing.names import (
     WILDCARD,
     Names,
     check_names,
     is_pattern,
+    most_similar,
     offered_name,
     taken,
     upstream_name,
 )
-from antiphon.service.similar_names import most_similar
-from antiphon.service.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
+from antiphon.service.routing.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
 from antiphon.settings import TextCalls
 
 logger = logging.getLogger(__name__)

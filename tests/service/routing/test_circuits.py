@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.errors import BackendBroken, BackendError, BackendPaused, BackendRefused, BackendTimeout
 from antiphon.errors import BackendUnreachable as Unreachable
-from antiphon.service.circuits import MAX_CIRCUITS, MAX_PAUSE, Circuits, HealthPolicy, Key
+from antiphon.service.routing.circuits import MAX_CIRCUITS, MAX_PAUSE, Circuits, HealthPolicy, Key
 
 KEY = Key("gpu", "m")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.service.names import Names, check_names, offered_name, taken, upstream_name
+from antiphon.service.routing.names import Names, check_names, offered_name, taken, upstream_name
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import BackendBusy, BackendUnreachable, ModelNotFound, SettingsError
-from antiphon.service.circuits import HealthPolicy
-from antiphon.service.limits import Limits
-from antiphon.service.names import Names
-from antiphon.service.router import MAX_REMEMBERED, Route, RouteHealth, Router
+from antiphon.service.routing.circuits import HealthPolicy
+from antiphon.service.routing.limits import Limits
+from antiphon.service.routing.names import Names
+from antiphon.service.routing.router import MAX_REMEMBERED, Route, RouteHealth, Router
 
 
 class SilentBackend(ScriptedBackend):

@@ -7,10 +7,10 @@ import pytest
 from antiphon.backends.features import FUNCTIONS, NATIVE, Feature, Support
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from antiphon.service.capabilities import Capabilities, ServerFeatures, describe, weakest
-from antiphon.service.names import Names
-from antiphon.service.router import Route, Router
-from tests.service.test_catalogue import Model
+from antiphon.service.routing.capabilities import Capabilities, ServerFeatures, describe, weakest
+from antiphon.service.routing.names import Names
+from antiphon.service.routing.router import Route, Router
+from tests.service.routing.test_catalogue import Model
 
 HERE = ServerFeatures(ignored_tools=frozenset({"web_search"}))
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendError, BackendTimeout
-from antiphon.service.circuits import Circuits, Key
-from antiphon.service.limits import ConcurrencyLimit
+from antiphon.service.routing.circuits import Circuits, Key
+from antiphon.service.routing.limits import ConcurrencyLimit
 from antiphon.turn.chunks import Chunk, Failed
 
 Batches = AsyncGenerator[Sequence[Chunk], None]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.service.similar_names import most_similar, similarity
+from antiphon.service.routing.names import most_similar, similarity
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from antiphon.backends.base import Backend, TokenCounter
 from antiphon.backends.features import FEATURES, NATIVE, Features, Level, Support
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from antiphon.service.router import Route
+from antiphon.service.routing.router import Route
 from antiphon.settings import TextCalls
 from antiphon.turn.toolbox import is_ignored
 

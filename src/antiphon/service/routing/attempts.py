@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from antiphon.errors import BackendBusy, BackendError, BackendPaused, RequestError
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
-from antiphon.service.circuits import is_ill
-from antiphon.service.router import Route
+from antiphon.service.routing.circuits import is_ill
+from antiphon.service.routing.router import Route
 from antiphon.turn.truncation import truncate
 
 logger = logging.getLogger(__name__)

@@ -9,12 +9,12 @@ from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendError, BackendPaused, BackendRefused, BackendTimeout, BackendUnreachable
 from antiphon.protocol.events import OutputTextDelta
 from antiphon.protocol.parse_create import create_from, parse_create
-from antiphon.service.circuits import HealthPolicy
 from antiphon.service.create import Creator
-from antiphon.service.limits import Limits
-from antiphon.service.names import Names
-from antiphon.service.router import Route, Router
-from antiphon.service.turn_slot import TurnDeadlines
+from antiphon.service.routing.circuits import HealthPolicy
+from antiphon.service.routing.limits import Limits
+from antiphon.service.routing.names import Names
+from antiphon.service.routing.router import Route, Router
+from antiphon.service.routing.turn_slot import TurnDeadlines
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator

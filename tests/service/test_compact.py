@@ -31,7 +31,7 @@ from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, 
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.summarise import BROKEN_OFF
-from antiphon.store.base import Continuation, Store, item_not_found, response_not_found
+from antiphon.store.base import Continuation, Store, StoredItem, item_not_found, response_not_found
 from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
 from antiphon.turn.context import TurnRequest
@@ -56,10 +56,10 @@ class Shelf:
             raise response_not_found(response_id, "previous_response_id")
         return Continuation((ASKED, CALL, OUTPUT, ANSWER))
 
-    async def item(self, tenant: str, item_id: str) -> Item:
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
         if (tenant, item_id) != ("t", "msg_1"):
             raise item_not_found(item_id)
-        return Message(id="msg_1", role="user", content="stored words")
+        return StoredItem(Message(id="msg_1", role="user", content="stored words"))
 
 
 def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor:

@@ -62,7 +62,7 @@ async def test_items_are_appended_by_hand(talk: Store) -> None:
     await talk.add_items("t", "conv_1", [])
     assert await held(talk) == ["first", "a", "b"]
     assert await talk.conversation_item("t", "conv_1", "msg_a") == says("a")
-    assert await talk.item("t", "msg_a") == says("a")
+    assert (await talk.item("t", "msg_a")).item == says("a")
 
 
 async def test_responses_append_what_they_took_and_said(talk: Store) -> None:

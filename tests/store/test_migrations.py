@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import SettingsError
+from antiphon.protocol.stored_items import item_to_text
 from antiphon.store import sqlite_file
+from antiphon.store.base import Continuation
+from antiphon.store.bodies import response_to_text
 from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
-from tests.store.values import turn
+from tests.store.values import answers, response
 
 KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
 FILES = load_migrations("sqlite")
@@ -73,12 +76,24 @@ async def test_a_database_of_the_first_version_keeps_what_it_holds(
 ) -> None:
     with monkeypatch.context() as patch:
         know(patch, FILES[0])
-        database = await SqliteDatabase.open(path)
-        await SqlStore(database, LocalSignals(), lambda: 1000.0).save("t", turn("1"))
-        await database.aclose()
+        await (await SqliteDatabase.open(path)).aclose()
+    connection = sqlite_file.connect(path)
+    connection.execute("INSERT INTO chains (tenant, id, head_pos) VALUES ('t', 'resp_1', 1)")
+    connection.execute(
+        "INSERT INTO responses (tenant, id, chain, start_pos, output_pos, end_pos, status, body, created_at) "
+        "VALUES ('t', 'resp_1', 'resp_1', 0, 0, 1, 'completed', ?, 1)",
+        (response_to_text(response("resp_1")),),
+    )
+    connection.execute(
+        "INSERT INTO items (tenant, chain, pos, id, response, type, body) "
+        "VALUES ('t', 'resp_1', 0, 'msg_1!', 'resp_1', 'message', ?)",
+        (item_to_text(answers("1!")),),
+    )
+    connection.close()
     database = await SqliteDatabase.open(path)
     store = SqlStore(database, LocalSignals(), lambda: 1000.0)
-    assert (await store.response("t", "resp_1")).id == "resp_1"
+    assert await store.response("t", "resp_1") == response("resp_1", "1!")
+    assert await store.continuation("t", "resp_1") == Continuation([answers("1!")])
     assert await store.unowned(0) == []
     await database.aclose()
 

@@ -16,7 +16,7 @@ from antiphon.protocol.response import (
     new_response,
 )
 from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool
-from antiphon.store.base import Conversation, Store, StoredResponse
+from antiphon.store.base import Conversation, Store, StoredItem, StoredResponse
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import (
     WHOLE,
@@ -109,7 +109,7 @@ async def test_items_of_every_kind_come_back_in_order(store: Store) -> None:
     await store.save("t", StoredResponse(response=response("resp_1", "done"), input=given))
     items = (await store.continuation("t", "resp_1")).items
     assert list(items) == [*given, answers("done")]
-    assert await store.item("t", "cm_1") == given[4]
+    assert await store.item("t", "cm_1") == StoredItem(given[4])
     assert list((await store.input_items("t", "resp_1", WHOLE)).items) == list(given)
 
 
@@ -196,7 +196,7 @@ async def test_an_item_that_was_sent_again_is_found_in_its_newest_form(store: St
     await store.save("t", StoredResponse(response=response("resp_1", created_at=5), input=(old,)))
     await store.save("t", StoredResponse(response=response("resp_2", created_at=6), input=(new,)))
     await store.save("t", StoredResponse(response=response("resp_3", created_at=4), input=(old,)))
-    assert await store.item("t", "msg_same") == new
+    assert await store.item("t", "msg_same") == StoredItem(new)
 
 
 async def test_responses_are_listed_newest_first(store: Store) -> None:

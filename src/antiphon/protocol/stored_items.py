@@ -32,7 +32,8 @@ def item_from_text(kind: str, text: str) -> Item:
     return OpaqueItem(kind, msgspec.json.decode(text))
 
 
-def items_from_texts(texts: Iterable[Sequence[str]]) -> list[Item]:
-    """Items of these types and texts. There may be thousands, so no call more than necessary."""
+def items_from_texts(rows: Iterable[Sequence[str]]) -> list[Item]:
+    """The items of rows that begin with a type and a text. There may be thousands, so no call more than
+    necessary."""
     decode = _typed.decode
-    return [decode(text) if kind in ITEM_TYPES else item_from_text(kind, text) for kind, text in texts]
+    return [decode(row[1]) if row[0] in ITEM_TYPES else item_from_text(row[0], row[1]) for row in rows]

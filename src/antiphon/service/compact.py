@@ -127,7 +127,7 @@ class Compactor:
         parent = request.previous_response_id
         history = () if parent is None else (await self.store.continuation(tenant, parent)).items
         own = [
-            await self.store.item(tenant, item.id) if isinstance(item, ItemReference) else item
+            (await self.store.item(tenant, item.id)).item if isinstance(item, ItemReference) else item
             for item in request.items
         ]
         return history, own

@@ -251,7 +251,7 @@ class Run:
         store, tenant, request = self._creator.store, self._place.tenant, self._resolved.request
         request = replace(request, tools=parse_tools(prior.response.tools))
         if request.conversation_id is None:
-            return Resolved(request, await store.base(tenant, self.id))
+            return Resolved(request, (await store.base(tenant, self.id)).items)
         entered = await store.enter(tenant, request.conversation_id, self.id, CONVERSATION_LEASE)
         return Resolved(request, entered.items)
 

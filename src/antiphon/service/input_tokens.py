@@ -65,7 +65,7 @@ class TokenCount:
             raise conversation_not_found(conversation_id, "conversation") from None
 
     async def _dereference(self, tenant: str, item: Item) -> Item:
-        return await self.store.item(tenant, item.id) if isinstance(item, ItemReference) else item
+        return (await self.store.item(tenant, item.id)).item if isinstance(item, ItemReference) else item
 
     async def _count(self, model: str, reading: Reading) -> Count:
         backend = self.router.routes(model)[0].backend if model else None

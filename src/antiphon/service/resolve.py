@@ -108,7 +108,9 @@ class Resolver:
     async def _dereferenced(self, items: Iterable[Item]) -> tuple[Item, ...]:
         return tuple(
             [
-                await self.store.item(self.tenant, item.id) if isinstance(item, ItemReference) else item
+                (await self.store.item(self.tenant, item.id)).item
+                if isinstance(item, ItemReference)
+                else item
                 for item in items
             ]
         )

@@ -21,6 +21,11 @@ LOG_GAP = "event_log_gap"
 forgotten some, as one may that took over from another."""
 UNFINISHED = frozenset({"queued", "in_progress"})
 
+PrivateSides = Mapping[str, str]
+"""The private sides of items by item id: what the model sees and the client does not. Each is a JSON object
+of the members that replace the public ones, or a sealed envelope of one (`turn/private_sides.py`)."""
+NONE_PRIVATE: PrivateSides = {}
+
 
 class StoredResponse(Struct, frozen=True, kw_only=True):
     """A response with where it belongs: after `parent`, in `conversation`, or at the start of a chain."""
@@ -30,13 +35,27 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     conversation: str | None = None
     input: tuple[Item, ...] = ()
     expires_at: int | None = None
+    private: PrivateSides = NONE_PRIVATE
+    """Of items of its input and output."""
+    sealed_tools: str | None = None
+    """The complete declarations of those tools whose public form leaves out secrets."""
+
+
+class StoredItem(Struct, frozen=True):
+    """An item with its private side."""
+
+    item: Item
+    private: str | None = None
 
 
 class Continuation(Struct, frozen=True):
-    """What a next turn needs: all items so far, oldest first, and the tools that were declared last."""
+    """What a next turn needs: all items so far, oldest first, with their private sides, and the tools that
+    were declared last."""
 
     items: Sequence[Item]
     tools: tuple[Tool, ...] = ()
+    private: PrivateSides = NONE_PRIVATE
+    sealed_tools: str | None = None
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -88,6 +107,9 @@ class Claim(Struct, frozen=True, kw_only=True):
     response: Response
     request: bytes
     input: tuple[Item, ...]
+    private: PrivateSides
+    tools: tuple[Tool, ...]
+    sealed_tools: str | None
     expires_at: int | None
     events: Sequence[Events]
 
@@ -147,7 +169,7 @@ class Store(Protocol):
         """Everything up to and including a response's output. An unfinished one cannot be continued."""
         ...
 
-    async def item(self, tenant: str, item_id: str) -> Item:
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item, input or output, of a response or a conversation that is still there."""
         ...
 
@@ -167,7 +189,13 @@ class Store(Protocol):
 
     # Conversations
 
-    async def add_conversation(self, tenant: str, conversation: Conversation, items: Sequence[Item]) -> None:
+    async def add_conversation(
+        self,
+        tenant: str,
+        conversation: Conversation,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """A new conversation with its first items."""
         ...
 
@@ -185,7 +213,13 @@ class Store(Protocol):
         """Forget a conversation. Responses that were made in it stay."""
         ...
 
-    async def add_items(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> None:
+    async def add_items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """Append items to a conversation; refused while a response is being made in it."""
         ...
 
@@ -230,8 +264,8 @@ class Store(Protocol):
         has it and has said within so many seconds that it lives; without, it is taken from anybody."""
         ...
 
-    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
-        """What an unfinished response goes on from, whatever was deleted since it was submitted."""
+    async def base(self, tenant: str, response_id: str) -> Continuation:
+        """The items that an unfinished response goes on from, whatever was deleted since it was submitted."""
         ...
 
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:

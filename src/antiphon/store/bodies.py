@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from antiphon.protocol.items import Item, OutputItem
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.response import Response, ResponseStatus
-from antiphon.protocol.stored_items import item_from_text, item_to_text, item_type, items_from_texts
+from antiphon.protocol.stored_items import item_id, item_to_text, item_type, items_from_texts
 from antiphon.protocol.tools import Tool
+from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.store.database import Row
 
 
@@ -21,7 +22,7 @@ class _Declared(Struct, frozen=True):
 
 _body = msgspec.json.Decoder(Response)
 _declared = msgspec.json.Decoder(_Declared)
-_input = msgspec.json.Decoder(list[tuple[str, str]])
+_input = msgspec.json.Decoder(list[list[str]])
 
 
 def response_to_text(response: Response) -> str:
@@ -40,16 +41,30 @@ def tools_from_text(text: str) -> tuple[Tool, ...]:
     return read_tools(_declared.decode(text).tools)
 
 
-def input_to_text(items: Sequence[Item]) -> str:
-    """The input of an unfinished response."""
-    return msgspec.json.encode([(item_type(item), item_to_text(item)) for item in items]).decode()
+def input_to_text(items: Sequence[Item], private: PrivateSides) -> str:
+    """The input of an unfinished response: type, text and, where there is one, private side of each item."""
+    return msgspec.json.encode([_row(item, private.get(item_id(item))) for item in items]).decode()
 
 
-def input_from_text(text: str) -> tuple[Item, ...]:
+def _row(item: Item, private: str | None) -> tuple[str, ...]:
+    row = item_type(item), item_to_text(item)
+    return row if private is None else (*row, private)
+
+
+def input_from_text(text: str) -> tuple[list[Item], PrivateSides]:
     """The input of an unfinished response again."""
-    return tuple(item_from_text(kind, body) for kind, body in _input.decode(text))
+    return items_with_private([(*row, None) if len(row) == 2 else row for row in _input.decode(text)])
 
 
 def items_from_rows(rows: Sequence[Row]) -> list[Item]:
     """The items of rows that hold a type and a text."""
     return items_from_texts(rows)
+
+
+def items_with_private(rows: Sequence[Row]) -> tuple[list[Item], PrivateSides]:
+    """The items of rows that hold a type, a text and a private side, and those private sides that are not
+    NULL."""
+    items = items_from_texts(rows)
+    if all(row[2] is None for row in rows):
+        return items, NONE_PRIVATE
+    return items, {item_id(item): row[2] for item, row in zip(items, rows, strict=True) if row[2] is not None}

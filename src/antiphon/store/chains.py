@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type
+from antiphon.store.base import PrivateSides
 from antiphon.store.database import Row, Script, Statement
 
 
@@ -44,17 +45,22 @@ def branch(tenant: str, at: Position, chain: str, length: int) -> Script[Positio
 
 
 def history(tenant: str, at: Position) -> Script[list[Row]]:
-    """Type and body of everything before a position, oldest first: one range of items per branch."""
+    """Type, body and private side of everything before a position, oldest first."""
     rows: list[Row] = []
     for chain, limit in reversed((yield Statement("path", (tenant, *at)))):
         rows += yield Statement("history_part", (tenant, chain, limit))
     return rows
 
 
-def put(tenant: str, at: Position, items: Sequence[Item], response_id: str | None) -> Script[None]:
-    """Write items into their room."""
+def put(
+    tenant: str, at: Position, items: Sequence[Item], private: PrivateSides, response_id: str | None
+) -> Script[None]:
+    """Write items, with their private sides, into their room."""
     rows = [
-        (tenant, at.chain, pos, item_id(item), response_id, item_type(item), item_to_text(item))
+        (
+            *(tenant, at.chain, pos, item_id(item), response_id),
+            *(item_type(item), item_to_text(item), private.get(item_id(item))),
+        )
         for pos, item in enumerate(items, at.pos)
     ]
     if rows:

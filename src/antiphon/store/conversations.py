@@ -14,23 +14,26 @@ from antiphon.store.base import (
     Conversation,
     ItemPage,
     Page,
+    PrivateSides,
     conversation_locked,
     conversation_not_found,
     item_not_found,
 )
-from antiphon.store.bodies import items_from_rows, tools_from_text
+from antiphon.store.bodies import items_with_private, tools_from_text
 from antiphon.store.chains import Position
 from antiphon.store.database import Script, Statement
 
 _metadata = msgspec.json.Decoder(Metadata)
 
 
-def add(tenant: str, conversation: Conversation, items: Sequence[Item]) -> Script[None]:
+def add(
+    tenant: str, conversation: Conversation, items: Sequence[Item], private: PrivateSides
+) -> Script[None]:
     """A new conversation with its first items."""
     metadata = msgspec.json.encode(conversation.metadata).decode()
     yield Statement("add_conversation", (tenant, conversation.id, metadata, conversation.created_at))
     at = yield from chains.start(tenant, conversation.id, len(items), named=True)
-    yield from chains.put(tenant, at, items, None)
+    yield from chains.put(tenant, at, items, private, None)
 
 
 def find(tenant: str, conversation_id: str) -> Script[Conversation]:
@@ -66,11 +69,13 @@ def delete(tenant: str, conversation_id: str) -> Script[None]:
     yield from chains.erase_unneeded(tenant, conversation_id)
 
 
-def add_items(tenant: str, conversation_id: str, items: Sequence[Item]) -> Script[None]:
+def add_items(
+    tenant: str, conversation_id: str, items: Sequence[Item], private: PrivateSides
+) -> Script[None]:
     """Append items by hand."""
     yield from _open(tenant, conversation_id)
     at = yield from _append(tenant, conversation_id, len(items))
-    yield from chains.put(tenant, at, items, None)
+    yield from chains.put(tenant, at, items, private, None)
 
 
 def list_items(tenant: str, conversation_id: str, page: Page) -> Script[ItemPage]:
@@ -109,9 +114,12 @@ def enter(
     if not (yield Statement("lock_conversation", (tenant, conversation_id, response_id, lease))):
         yield from _refuse(tenant, conversation_id)
     _, head = yield from _find(tenant, conversation_id, "conversation")
-    items = yield from chains.history(tenant, Position(conversation_id, head))
+    items, private = items_with_private((yield from chains.history(tenant, Position(conversation_id, head))))
     last = yield Statement("last_response_in_conversation", (tenant, conversation_id, now))
-    return Continuation(items_from_rows(items), tools_from_text(last[0][0]) if last else ())
+    if not last:
+        return Continuation(items, (), private)
+    body, sealed_tools = last[0]
+    return Continuation(items, tools_from_text(body), private, sealed_tools)
 
 
 def leave(tenant: str, conversation_id: str, response_id: str) -> Script[None]:

@@ -7,6 +7,7 @@ from antiphon.errors import NotFound, Unsupported
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.store.base import (
+    NONE_PRIVATE,
     ApiKey,
     Claim,
     Continuation,
@@ -15,6 +16,8 @@ from antiphon.store.base import (
     Fenced,
     ItemPage,
     Page,
+    PrivateSides,
+    StoredItem,
     StoredResponse,
     Unowned,
     conversation_not_found,
@@ -50,7 +53,7 @@ class NoStore:
         """There is no history here."""
         _refuse("previous_response_id")
 
-    async def item(self, tenant: str, item_id: str) -> Item:
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
         """There are no items here."""
         _refuse("input")
 
@@ -70,7 +73,13 @@ class NoStore:
 
     # Conversations
 
-    async def add_conversation(self, tenant: str, conversation: Conversation, items: Sequence[Item]) -> None:
+    async def add_conversation(
+        self,
+        tenant: str,
+        conversation: Conversation,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """It could not be kept."""
         _refuse("conversation")
 
@@ -88,7 +97,13 @@ class NoStore:
         """Nothing is found."""
         raise conversation_not_found(conversation_id)
 
-    async def add_items(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> None:
+    async def add_items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """Nothing is found."""
         raise conversation_not_found(conversation_id)
 
@@ -125,7 +140,7 @@ class NoStore:
     ) -> Claim | None:
         """There is nothing to claim."""
 
-    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
+    async def base(self, tenant: str, response_id: str) -> Continuation:
         """Nothing is found."""
         raise response_not_found(response_id)
 

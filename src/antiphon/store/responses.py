@@ -12,6 +12,7 @@ from antiphon.store.base import (
     Continuation,
     ItemPage,
     Page,
+    StoredItem,
     StoredResponse,
     item_not_found,
     not_finished,
@@ -20,6 +21,7 @@ from antiphon.store.base import (
 from antiphon.store.bodies import (
     input_from_text,
     items_from_rows,
+    items_with_private,
     response_from_text,
     response_to_text,
     tools_from_text,
@@ -37,11 +39,11 @@ def save(tenant: str, stored: StoredResponse) -> Script[None]:
     row = (
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(stored.parent, stored.conversation, response.status, response_to_text(response)),
-        *(None, None, response.created_at, stored.expires_at, None, None),
+        *(None, None, response.created_at, stored.expires_at, None, None, stored.sealed_tools),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
-    yield from chains.put(tenant, at, items, response.id)
+    yield from chains.put(tenant, at, items, stored.private, response.id)
 
 
 def own_items(stored: StoredResponse) -> list[Item]:
@@ -90,7 +92,7 @@ def end_of(tenant: str, response_id: str) -> Script[Position]:
 
 
 def _find(tenant: str, response_id: str, now: int, param: str | None = None) -> Script[Row]:
-    """Chain, start of the output, end, status, body and input."""
+    """Chain, start of the output, end, status, body, input and sealed tools."""
     rows = yield Statement("find_response", (tenant, response_id, now))
     if not rows:
         raise response_not_found(response_id, param)
@@ -99,7 +101,7 @@ def _find(tenant: str, response_id: str, now: int, param: str | None = None) -> 
 
 def find(tenant: str, response_id: str, now: int) -> Script[Response]:
     """One response."""
-    chain, output, end, status, body, _ = yield from _find(tenant, response_id, now)
+    chain, output, end, status, body, *_ = yield from _find(tenant, response_id, now)
     if status in UNFINISHED:
         return response_from_text(body, status)
     rows = yield Statement("items_between", (tenant, chain, output, end))
@@ -108,27 +110,29 @@ def find(tenant: str, response_id: str, now: int) -> Script[Response]:
 
 def continuation(tenant: str, response_id: str, now: int) -> Script[Continuation]:
     """What a next turn needs."""
-    chain, _, end, status, body, _ = yield from _find(tenant, response_id, now, "previous_response_id")
+    row = yield from _find(tenant, response_id, now, "previous_response_id")
+    chain, _, end, status, body, _, sealed_tools = row
     if status in UNFINISHED:
         raise not_finished(response_id, status)
     rows = yield from chains.history(tenant, Position(chain, end))
-    return Continuation(items_from_rows(rows), tools_from_text(body))
+    items, private = items_with_private(rows)
+    return Continuation(items, tools_from_text(body), private, sealed_tools)
 
 
-def item(tenant: str, item_id: str, now: int) -> Script[Item]:
+def item(tenant: str, item_id: str, now: int) -> Script[StoredItem]:
     """One item."""
     rows = yield Statement("find_item", (tenant, item_id, now))
     if not rows:
         raise item_not_found(item_id)
-    kind, body = rows[0]
-    return item_from_text(kind, body)
+    kind, body, private = rows[0]
+    return StoredItem(item_from_text(kind, body), private)
 
 
 def input_items(tenant: str, response_id: str, page: Page, now: int) -> Script[ItemPage]:
     """A page of what went into a response."""
-    chain, output, end, _, _, waiting = yield from _find(tenant, response_id, now)
+    chain, output, end, _, _, waiting, _ = yield from _find(tenant, response_id, now)
     segments = yield from pages.path(tenant, chain, end)
-    tail = () if waiting is None else input_from_text(waiting)
+    tail, _ = ((), None) if waiting is None else input_from_text(waiting)
     return (yield from pages.cut(tenant, pages.Listing(segments, output or 0, tail), page))
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.protocol.items import Item
 from antiphon.store import chains, conversations, responses
 from antiphon.store.base import (
     LOG_GAP,
     UNFINISHED,
     Claim,
+    Continuation,
     Events,
     Fenced,
     StoredResponse,
@@ -18,9 +18,10 @@ from antiphon.store.base import (
 from antiphon.store.bodies import (
     input_from_text,
     input_to_text,
-    items_from_rows,
+    items_with_private,
     response_from_text,
     response_to_text,
+    tools_from_text,
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
@@ -33,8 +34,8 @@ def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events, 
     chain, pos = at if at is not None else (None, None)
     row = (
         *(tenant, response.id, chain, pos, pos, pos, stored.parent, stored.conversation, response.status),
-        *(response_to_text(response), input_to_text(stored.input), request.decode()),
-        *(response.created_at, stored.expires_at, events.first + events.count, owner),
+        *(response_to_text(response), input_to_text(stored.input, stored.private), request.decode()),
+        *(response.created_at, stored.expires_at, events.first + events.count, owner, stored.sealed_tools),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
@@ -56,26 +57,31 @@ def claim(tenant: str, response_id: str, owner: str, lease: float | None, now: i
     rows = yield Statement("claim_response", (tenant, response_id, owner, now, lease))
     if not rows:
         return None
-    token, attempt, status, body, request, waiting, expires_at = rows[0]
+    token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]
+    items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1))
     return Claim(
         token=token,
         attempt=attempt,
         response=response_from_text(body, status),
         request=request.encode(),
-        input=input_from_text(waiting),
+        input=tuple(items),
+        private=private,
+        tools=tools_from_text(body),
+        sealed_tools=sealed_tools,
         expires_at=expires_at,
         events=_events(log),
     )
 
 
-def base(tenant: str, response_id: str) -> Script[list[Item]]:
+def base(tenant: str, response_id: str) -> Script[Continuation]:
     """Everything before the place where an unfinished response stands."""
     rows = yield Statement("end_of_response", (tenant, response_id))
     if not rows or rows[0][0] is None:
-        return []
+        return Continuation(())
     chain, end, _ = rows[0]
-    return items_from_rows((yield from chains.history(tenant, Position(chain, end))))
+    items, private = items_with_private((yield from chains.history(tenant, Position(chain, end))))
+    return Continuation(items, (), private)
 
 
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
@@ -100,9 +106,10 @@ def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> S
     row = (
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(response.status, response_to_text(response), stored.expires_at, events.first + events.count),
+        stored.sealed_tools,
     )
     yield Statement("finish_response", row)
-    yield from chains.put(tenant, at, items, response.id)
+    yield from chains.put(tenant, at, items, stored.private, response.id)
     yield from _log(tenant, response.id, events)
 
 

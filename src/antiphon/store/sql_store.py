@@ -8,6 +8,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.store import conversations, keys, responses, runs, upkeep
 from antiphon.store.base import (
+    NONE_PRIVATE,
     ApiKey,
     Claim,
     Continuation,
@@ -15,6 +16,8 @@ from antiphon.store.base import (
     Events,
     ItemPage,
     Page,
+    PrivateSides,
+    StoredItem,
     StoredResponse,
     Unowned,
 )
@@ -89,7 +92,7 @@ class SqlStore:
         """Everything up to and including a response's output."""
         return await self._db.read(responses.continuation(tenant, response_id, self._now()))
 
-    async def item(self, tenant: str, item_id: str) -> Item:
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item."""
         return await self._db.read(responses.item(tenant, item_id, self._now()))
 
@@ -109,9 +112,15 @@ class SqlStore:
 
     # Conversations
 
-    async def add_conversation(self, tenant: str, conversation: Conversation, items: Sequence[Item]) -> None:
+    async def add_conversation(
+        self,
+        tenant: str,
+        conversation: Conversation,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """A new conversation."""
-        await self._db.write(conversations.add(tenant, conversation, items))
+        await self._db.write(conversations.add(tenant, conversation, items, private))
 
     async def conversation(self, tenant: str, conversation_id: str) -> Conversation:
         """One conversation."""
@@ -127,9 +136,15 @@ class SqlStore:
         """Forget a conversation."""
         await self._db.write(conversations.delete(tenant, conversation_id))
 
-    async def add_items(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> None:
+    async def add_items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
         """Append items to a conversation."""
-        await self._db.write(conversations.add_items(tenant, conversation_id, items))
+        await self._db.write(conversations.add_items(tenant, conversation_id, items, private))
 
     async def conversation_items(self, tenant: str, conversation_id: str, page: Page) -> ItemPage:
         """The items of a conversation."""
@@ -167,7 +182,7 @@ class SqlStore:
         """Take an unfinished response."""
         return await self._db.write(runs.claim(tenant, response_id, owner, lease, self._now()))
 
-    async def base(self, tenant: str, response_id: str) -> Sequence[Item]:
+    async def base(self, tenant: str, response_id: str) -> Continuation:
         """What an unfinished response goes on from."""
         return await self._db.read(runs.base(tenant, response_id))
 

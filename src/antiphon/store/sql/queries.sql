@@ -46,11 +46,11 @@ SELECT chain, lim FROM segments ORDER BY depth;
 -- Items
 
 -- name: add_item
-INSERT INTO items (tenant, chain, pos, id, response, type, body) VALUES ($1, $2, $3, $4, $5, $6, $7);
+INSERT INTO items (tenant, chain, pos, id, response, type, body, private) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: history_part
 -- What of one chain belongs to a history that leaves the chain at $3.
-SELECT type, body FROM items
+SELECT type, body, private FROM items
 WHERE tenant = $1 AND chain = $2 AND pos < $3 AND (hidden_from IS NULL OR hidden_from >= $3)
 ORDER BY pos;
 
@@ -72,7 +72,7 @@ SELECT chain, pos, hidden_from FROM items WHERE tenant = $1 AND id = $2;
 
 -- name: find_item
 -- Of a response that is there, or in a conversation that is there. An id may come back: the newest counts.
-SELECT i.type, i.body FROM items i
+SELECT i.type, i.body, i.private FROM items i
 LEFT JOIN responses r
     ON r.tenant = i.tenant AND r.id = i.response AND (r.expires_at IS NULL OR r.expires_at > $3)
 LEFT JOIN conversations c ON c.tenant = i.tenant AND c.id = i.chain AND i.hidden_from IS NULL
@@ -97,15 +97,15 @@ DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 RETURNING pos;
 -- name: add_response
 INSERT INTO responses (
     tenant, id, chain, start_pos, output_pos, end_pos, parent, conversation, status, body,
-    input, request, created_at, expires_at, next_event, owner
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    input, request, created_at, expires_at, next_event, owner, sealed_tools
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: end_of_response
 SELECT chain, end_pos, status FROM responses WHERE tenant = $1 AND id = $2;
 
 -- name: find_response
-SELECT chain, output_pos, end_pos, status, body, input FROM responses
+SELECT chain, output_pos, end_pos, status, body, input, sealed_tools FROM responses
 WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
 
 -- name: age_of_response
@@ -163,7 +163,7 @@ WHERE tenant = $1 AND id = $2 AND (locked_by IS NULL OR locked_until <= {now})
 RETURNING id;
 
 -- name: last_response_in_conversation
-SELECT body FROM responses
+SELECT body, sealed_tools FROM responses
 WHERE tenant = $1 AND chain = $2 AND status IN ('completed', 'incomplete')
     AND (expires_at IS NULL OR expires_at > $3)
 ORDER BY end_pos DESC, created_at DESC LIMIT 1;
@@ -177,7 +177,7 @@ WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND ($5::float8 IS NULL OR owner IS NULL OR owner = $3 OR NOT EXISTS (
         SELECT 1 FROM owners WHERE owners.id = responses.owner AND owners.beat_at >= {now} - $5::float8
     ))
-RETURNING token, attempts, status, body, request, input, expires_at;
+RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools;
 
 -- name: progress_response
 UPDATE responses SET status = 'in_progress', next_event = $5
@@ -193,7 +193,7 @@ RETURNING chain, end_pos, next_event;
 -- name: finish_response
 UPDATE responses SET
     chain = $3, start_pos = $4, output_pos = $5, end_pos = $6, status = $7, body = $8, expires_at = $9,
-    next_event = $10, input = NULL, request = NULL, owner = NULL, ended_at = {now}
+    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, owner = NULL, ended_at = {now}
 WHERE tenant = $1 AND id = $2;
 
 -- name: add_events

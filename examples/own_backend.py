@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from antiphon import Antiphon, Route
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import FEATURES, NATIVE, Features, Support
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import Message
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
 from antiphon.turn.constraints import Constraint
@@ -15,7 +16,7 @@ from antiphon.turn.context import FUNCTIONS, TurnRequest
 class Shout:
     """One turn of the shouting model."""
 
-    downgrades: tuple[str, ...] = ()
+    downgrades: tuple[Downgrade, ...] = ()
     unenforced: frozenset[Constraint] = frozenset()
 
     def __init__(self, words: list[str]) -> None:

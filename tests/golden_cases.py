@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from antiphon.backends.streamed_turn import Reader
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import new_response
 from antiphon.protocol.sse import SseReader
@@ -42,14 +42,12 @@ def readable_seal(reasoning: str, marks: tuple[ProviderState, ...]) -> str | Non
 def tell(
     request: CreateResponse,
     turn: TurnRequest,
-    downgrades: Sequence[str],
+    downgrades: Sequence[Downgrade],
     batches: Sequence[Sequence[Chunk]],
     seal: Seal | None = readable_seal,
 ) -> list[dict[str, Any]]:
     """The events that come of an answer."""
     response = new_response(request, id="resp_1", created_at=1)
-    if downgrades:
-        response = replace(response, downgrades=list(downgrades))
     numbers = count(1)
     machine = Machine(
         response,
@@ -57,6 +55,7 @@ def tell(
         tools={tool.name: tool for tool in turn.tools},
         seal=seal,
     )
+    machine.downgrade(downgrades)
     events = machine.start()
     for batch in batches:
         events += machine.feed(batch)

@@ -295,7 +295,7 @@ def test_what_the_choice_rules_out_is_asked_for_again_or_left_out_with_a_note(ch
     assert check.feed([TextDelta("Well."), *wrong, Finished("stop")]) == [TextDelta("Well.")]
     ending = check.end()
     assert (ending.right, ending.unmet) == ([Finished("stop")], None)
-    assert "'other' was left out" in ending.notes[0]
+    assert "'other' was left out" in ending.downgrades[0].render()
 
 
 def test_a_server_that_enforces_json_badly_is_told_of() -> None:
@@ -305,7 +305,7 @@ def test_a_server_that_enforces_json_badly_is_told_of() -> None:
     check.feed([Finished("stop")])
     ending = check.end()
     assert ending.unmet is None
-    assert "did not hold it to the format" in ending.notes[0]
+    assert "did not hold it to the format" in ending.downgrades[0].render()
 
 
 def test_usage_is_said_before_a_failure() -> None:

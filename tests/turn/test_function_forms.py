@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputImage
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import new_response
@@ -389,7 +390,9 @@ def test_an_mcp_call_is_a_call_and_its_output() -> None:
     assert [request.param(index) for index in range(5)] == [
         "input[1]", "input[1]", "input[2]", "input[2]", "input[3]",
     ]  # fmt: skip
-    assert [note for note in request.downgrades if "shown to the model as a function" not in note] == [
+    assert [
+        note for note in rendered(request.downgrades) if "shown to the model as a function" not in note
+    ] == [
         "items of type 'web_search_call' are left out: this model cannot read them",
         "calls of MCP tools in the input are shown as calls of functions",
     ]

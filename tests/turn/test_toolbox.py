@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import MAESTRO
 from antiphon.protocol.tools import NamespaceTool
@@ -66,15 +67,15 @@ def test_a_tool_of_every_kind_is_a_function_with_a_description() -> None:
         assert tool.description
         assert tool.parameters
         assert tool.parameters["type"] == "object"
-    assert request.downgrades == tuple(
+    assert rendered(request.downgrades) == [
         f"the tool '{tool['type']}' is shown to the model as a function" for tool in BUILT_IN
-    )
+    ]
 
 
 def test_what_is_native_is_not_reported() -> None:
     request = turn(tools=BUILT_IN, native=frozenset({"function", "shell", "apply_patch"}))
     assert len(request.downgrades) == 3
-    assert not any("shell'" in note and "local" not in note for note in request.downgrades)
+    assert not any("shell'" in note and "local" not in note for note in rendered(request.downgrades))
 
 
 def test_a_computer_tells_its_screen() -> None:
@@ -194,7 +195,7 @@ def test_a_hosted_tool_is_refused_or_left_out_and_reported(ignored: str) -> None
     assert "tools.ignore" in error.message
     request = turn(tools=[function("f"), hosted, hosted], ignored=frozenset({ignored}))
     assert names(request) == ["f"]
-    assert request.downgrades == ("tool 'image_generation' is not available here and was left out",)
+    assert rendered(request.downgrades) == ["tool 'image_generation' is not available here and was left out"]
 
 
 @pytest.mark.parametrize("kind", ["container_auto", "container_reference"])
@@ -331,7 +332,7 @@ def test_a_profile_of_functions_knows_no_others() -> None:
     )  # fmt: skip
     found = build_turn(replace(request, profile=MAESTRO), model="up")
     assert names(found) == ["f", "g"]
-    assert found.left_out == (
+    assert rendered(found.left_out) == [
         "tool 'shell' is not a function and was left out",
         "tool 'custom' is not a function and was left out",
-    )
+    ]

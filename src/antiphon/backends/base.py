@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from antiphon.backends.features import Features
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -28,8 +29,8 @@ class PreparedTurn(Protocol):
         ...
 
     @property
-    def downgrades(self) -> tuple[str, ...]:
-        """What of the request this backend emulates or leaves out, one sentence each."""
+    def downgrades(self) -> tuple[Downgrade, ...]:
+        """What of the request this backend emulates, changes or leaves out."""
         ...
 
     def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:

@@ -7,6 +7,7 @@ from typing import Protocol
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import FEATURES, FUNCTIONS, NATIVE, Features
 from antiphon.errors import BackendError
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -33,7 +34,7 @@ class ScriptedTurn:
     def __init__(
         self, steps: Callable[[], AsyncGenerator[Sequence[Chunk], None]], unenforced: frozenset[Constraint]
     ) -> None:
-        self.downgrades: tuple[str, ...] = ()
+        self.downgrades: tuple[Downgrade, ...] = ()
         self.unenforced = unenforced
         self.chunks = steps
 

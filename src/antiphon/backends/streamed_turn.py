@@ -10,6 +10,7 @@ from typing import Protocol
 from antiphon.backends.exchange import HEARTBEAT, Exchange
 from antiphon.backends.http import EVENT_STREAM
 from antiphon.errors import BackendBroken, BackendError
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
 from antiphon.turn.constraints import Constraint
@@ -62,7 +63,7 @@ class StreamedTurn:
         read: Callable[[], Reader],
         *,
         max_event_bytes: int,
-        downgrades: tuple[str, ...] = (),
+        downgrades: tuple[Downgrade, ...] = (),
         unenforced: frozenset[Constraint] = frozenset(),
     ) -> None:
         self.downgrades = downgrades

@@ -24,6 +24,7 @@ from antiphon.errors import (
     Unsupported,
 )
 from antiphon.protocol.call_items import is_for_client
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item
@@ -137,7 +138,7 @@ class Run:
         self._resolved = Resolved(request)
         self._machine: Machine | None = None
         self._opening: list[Chunk] = []
-        self._notes: tuple[str, ...] = ()
+        self._downgrades: tuple[Downgrade, ...] = ()
         self._shown = 0
         self._entered = 0.0
         self.id = self._new_id("resp") if prior is None else prior.response.id
@@ -197,6 +198,11 @@ class Run:
         return None if self._machine is None else self._machine.failure
 
     @property
+    def downgrades(self) -> Sequence[Downgrade]:
+        """What was emulated, changed or left out so far."""
+        return () if self._machine is None else self._machine.downgrades
+
+    @property
     def over(self) -> bool:
         """Whether the model has said its last word."""
         return self._machine is not None and self._machine.over
@@ -242,8 +248,9 @@ class Run:
         view = model_view([*resolved.history, *resolved.request.items, *self._whole()], creator.sealer)
         shut = count_unopened(view)
         if shut:
-            self._notes = (f"reasoning was left out that was not sealed here, or is damaged: {shut} item(s)",)
-            logger.warning("response %s: %s", self.id, self._notes[0])
+            text = f"reasoning was left out that was not sealed here, or is damaged: {shut} item(s)"
+            self._downgrades = (Downgrade("input_omitted", text, ("input",)),)
+            logger.warning("response %s: %s", self.id, text)
         return view
 
     async def _resolve_again(self, prior: Prior) -> Resolved:
@@ -322,8 +329,8 @@ class Run:
     def _round(self, question: RoundPlan) -> Round:
         """The next turn, in the terms of the backend that is asked."""
         creator, turn = self._creator, question.fitted(self._build(question))
-        for note in turn.left_out:
-            logger.warning("response %s: %s", self.id, note)
+        for omitted in turn.left_out:
+            logger.warning("response %s: %s", self.id, omitted.render())
         sent = turn if question.detour is None else question.detour.turn(turn)
         prepared = question.attempt.route.backend.prepare(sent)
         asked = Round(question, turn, prepared, clock=creator.clock, repairs=creator.repairs)
@@ -341,7 +348,7 @@ class Run:
             history=max(0, len(attempt.items) - len(request.items)),
             native=attempt.route.backend.natives,
             ignored_tools=self._creator.ignored_tools,
-            downgrades=(*self._notes, *attempt.downgrades, *question.notes),
+            downgrades=(*self._downgrades, *attempt.downgrades, *question.downgrades),
         )
 
     def _failed(self, error: BackendError | RequestError) -> list[Event]:
@@ -376,7 +383,7 @@ class Run:
         assert machine is not None
         if chunks is None:
             return begun
-        if asked.late_notes:
+        if asked.late_downgrades:
             machine.downgrade(asked.downgrades)
         told = machine.feed(chunks) if chunks else machine.keepalive()
         return begun + told if begun else told
@@ -390,8 +397,6 @@ class Run:
             else self._prior.response
         )
         turn = asked.asked if asked is not None else None
-        if asked is not None and asked.downgrades:
-            response = replace(response, downgrades=asked.downgrades)
         machine = self._machine = Machine(
             response,
             new_id=self._new_id,
@@ -401,6 +406,8 @@ class Run:
             profile=request.profile,
             told=request.streamed or self._prior is not None,
         )
+        if asked is not None and asked.downgrades:
+            machine.downgrade(asked.downgrades)
         begun = machine.start() if self._prior is None else machine.resume(self._prior.said)
         begun += machine.feed(self._opening)
         self._shown = len(machine.output)

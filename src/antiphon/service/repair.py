@@ -4,7 +4,7 @@ With words, or, where its server can hold it to a form, by a detour: the same tu
 answer is then read as the call that was wanted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.features import Features
 from antiphon.errors import BackendBroken
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.items import (
     CustomToolCall,
@@ -24,11 +25,17 @@ from antiphon.protocol.items import (
 from antiphon.protocol.requests import TextFormat, TextOptions
 from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
-from antiphon.turn.constraints import HeldCall, Violation
+from antiphon.turn.constraints import Constraint, HeldCall, Violation
 from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.function_forms.calls import INPUT
 from antiphon.turn.function_forms.reading import read_text
 
+_CONSTRAINED: Mapping[Constraint, str] = {
+    "format": "text.format",
+    "grammar": "tools",
+    "tool_choice": "tool_choice",
+}
+"""The parameter that sets each constraint."""
 _UNDER_WAY = "This call is under way. Do not repeat it."
 
 
@@ -175,14 +182,17 @@ def given_up(unmet: Violation, model: str, tries: int) -> BackendBroken:
     )
 
 
-def reason(unmet: Violation) -> str:
-    """What the response says about another try."""
-    return f"the model was asked again, because of its answer before: {unmet.why}"
+def asked_again(unmet: Violation) -> Downgrade:
+    """The downgrade of a response whose model was asked again."""
+    text = f"the model was asked again, because of its answer before: {unmet.why}"
+    return Downgrade("repaired", text, (_CONSTRAINED[unmet.demand],))
 
 
-def let_pass(unmet: Violation) -> str:
+def let_pass(unmet: Violation) -> Downgrade:
     """A tool checks its input itself and can tell the model; nobody else can tell it better."""
-    return f"the input of the custom tool '{unmet.calls[0].tool.origin}' is not by its grammar: {unmet.why}"
+    name = unmet.calls[0].tool.origin
+    text = f"the input of the custom tool '{name}' is not by its grammar: {unmet.why}"
+    return Downgrade("constraint_violated", text, ("tools",))
 
 
 def sentence(why: str) -> str:

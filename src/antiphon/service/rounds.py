@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendBroken, BackendError, RequestError
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
@@ -18,12 +19,12 @@ from antiphon.protocol.response import Usage
 from antiphon.service.recovering import as_it_is, listener
 from antiphon.service.repair import (
     RepairTurn,
+    asked_again,
     correction,
     detour,
     given_up,
     let_pass,
     pending,
-    reason,
 )
 from antiphon.service.routing.attempts import Attempt
 from antiphon.turn.chunks import (
@@ -60,7 +61,7 @@ class RoundPlan(Struct, frozen=True):
     """What there is to add to that, behind what was told in the last round."""
     tries: int = 0
     searches: int = 0
-    notes: tuple[str, ...] = ()
+    downgrades: tuple[Downgrade, ...] = ()
     detour: RepairTurn | None = None
     unmet: Violation | None = None
     """Why there is a detour."""
@@ -86,8 +87,9 @@ class RoundPlan(Struct, frozen=True):
         if self.searches < MAX_SEARCHES:
             return turn
         tools = tuple(tool for tool in turn.tools if not searches_here(tool))
-        note = f"tool_search: after {self.searches} searches the model goes on with what was found"
-        return replace(turn, tools=tools, downgrades=(*turn.downgrades, note))
+        text = f"tool_search: after {self.searches} searches the model goes on with what was found"
+        limit = Downgrade("search_limit", text, ("tools",))
+        return replace(turn, tools=tools, downgrades=(*turn.downgrades, limit))
 
 
 class Round:
@@ -98,7 +100,7 @@ class Round:
     ) -> None:
         self.asked = asked
         self.prepared = prepared
-        self.late_notes: tuple[str, ...] = ()
+        self.late_downgrades: tuple[Downgrade, ...] = ()
         """What turned out at the end, and the response has to say."""
         self.next: RoundPlan | None = None
         """What to ask when this round is over; None: nothing."""
@@ -116,9 +118,9 @@ class Round:
         self._told_at = 0.0
 
     @property
-    def downgrades(self) -> list[str]:
+    def downgrades(self) -> list[Downgrade]:
         """What of the request is emulated or left out."""
-        return [*self.asked.downgrades, *self.prepared.downgrades, *self.late_notes]
+        return [*self.asked.downgrades, *self.prepared.downgrades, *self.late_downgrades]
 
     async def heard(self) -> AsyncGenerator[Sequence[Chunk] | None, None]:
         """What there is to tell, batch by batch. An empty batch is a sign of life; None: nothing, but that
@@ -199,7 +201,7 @@ class Round:
         return late if self._check is None else [*late, *self._end_check(self._check.end())]
 
     def _end_check(self, ending: Ending) -> Sequence[Chunk]:
-        self.late_notes = ending.notes
+        self.late_downgrades = ending.downgrades
         if ending.unmet is None:
             return ending.right
         return [*ending.right, *self._ask_again(ending.unmet, ending.rest, ending.spent)]
@@ -230,7 +232,7 @@ class Round:
         tries = question.tries + 1
         if tries > self._repairs:
             if unmet.demand == "grammar":
-                self.late_notes = (*self.late_notes, let_pass(unmet))
+                self.late_downgrades = (*self.late_downgrades, let_pass(unmet))
                 return rest
             cost = [] if spent is None else [UsageSpent(spent)]
             return [*cost, Failed(given_up(unmet, self.asked.model, tries))]
@@ -239,7 +241,7 @@ class Round:
             question,
             news=() if way is not None else tuple(correction(unmet, self.asked, tries)),
             tries=tries,
-            notes=(*question.notes, reason(unmet)),
+            downgrades=(*question.downgrades, asked_again(unmet)),
             detour=way,
             unmet=unmet,
         )

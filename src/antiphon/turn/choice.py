@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.profile import Profile
 from antiphon.protocol.tools import CLIENT_TOOLS, AllowedTools, HostedTool, ToolChoice, ToolRef
 from antiphon.turn.toolbox import Toolbox, is_ignored, not_served
@@ -30,7 +31,7 @@ class Offer(NamedTuple):
     box: Toolbox
 
 
-def narrowed(choice: ToolChoice, offer: Offer, profile: Profile, notes: list[str]) -> ToolChoice:
+def narrowed(choice: ToolChoice, offer: Offer, profile: Profile, downgrades: Downgrades) -> ToolChoice:
     """The choice, in a profile that knows of no named tools, or of functions only."""
     if isinstance(choice, AllowedTools) and profile.tools == "functions":
         allowed = [ref for ref in choice.tools if ref.type == "function"]
@@ -38,7 +39,11 @@ def narrowed(choice: ToolChoice, offer: Offer, profile: Profile, notes: list[str
     if profile.named_choice == "named" or not isinstance(choice, ToolRef):
         return choice
     if profile.tools == "functions" and choice.type != "function":
-        notes.append(f"tool_choice names the tool '{choice.type}', which was left out: the model chooses")
+        downgrades.add(
+            "value_changed",
+            f"{{param}} names the tool '{choice.type}', which was left out: the model chooses",
+            "tool_choice",
+        )
         return "auto"
     _find(choice, offer, "tool_choice")
     return "required"

@@ -13,6 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.protocol.downgrade import PARAM, Downgrade, Downgrades
 from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.json_answer import Fault, read_json_answer
@@ -43,13 +44,13 @@ ASIDE = "commentary"
 
 class Ending(Struct, frozen=True):
     """The end of a turn. What is right in it is in `right`. If something is `unmet`, the model should be
-    asked again; `rest` is said only if that is given up. `notes`: what the response has to say about it."""
+    asked again; `rest` is said only if that is given up. `downgrades`: what the response lists about it."""
 
     right: Sequence[Chunk] = ()
     rest: Sequence[Chunk] = ()
     unmet: Violation | None = None
     spent: Usage | None = None
-    notes: tuple[str, ...] = ()
+    downgrades: tuple[Downgrade, ...] = ()
 
 
 class Checker:
@@ -93,7 +94,7 @@ class Checker:
             return Ending([*self._release(), *usage, finished])
         unmet = self._judge()
         if unmet is None:
-            return Ending([*self._release(), *usage, finished], notes=tuple(self._notes()))
+            return Ending([*self._release(), *usage, finished], downgrades=tuple(self._downgrades()))
         wrong = self._wrong_calls(unmet)
         right = [] if unmet.demand != "grammar" else [c for c in self._held if not _of(c, wrong)]
         rest = [*(chunk for chunk in self._held if _of(chunk, wrong)), *usage, finished]
@@ -232,17 +233,21 @@ class Checker:
             self._held = [*begun, TextDelta(answer.text), *behind]
         return None
 
-    def _notes(self) -> list[str]:
+    def _downgrades(self) -> Downgrades:
         """What was said though it is not quite right, and what was left out."""
-        notes = [
-            f"a call of '{name}' was left out: 'tool_choice' rules it out"
-            for name in dict.fromkeys(self._ruled_out.values())
-        ]
+        found = Downgrades()
+        for name in self._ruled_out.values():
+            text = f"a call of '{name}' was left out: '{PARAM}' rules it out"
+            found.add("output_omitted", text, "tool_choice")
         if self._json == "live" and self._form is not None:
             answer = read_json_answer("".join(self._live_text), self._form)
             if isinstance(answer, Fault):
-                notes.append(f"the model's server did not hold it to the format: {answer.why}")
-        return notes
+                found.add(
+                    "constraint_violated",
+                    f"the model's server did not hold it to the format: {answer.why}",
+                    "text.format",
+                )
+        return found
 
     def _wrong_calls(self, unmet: Violation) -> set[int]:
         return {index for index, call in self._calls.items() if call in unmet.calls}

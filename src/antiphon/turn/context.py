@@ -4,12 +4,13 @@
 conversation as the backend takes it (`guises/`), and says what was emulated or left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
@@ -50,9 +51,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     """What the text of the answer must follow; only for backends whose `constrained_text` is native."""
     thinking: Thinking | None = None
     """That the model shall think, where the caller says more about it than an effort does."""
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[Downgrade, ...] = ()
     """What the profile left out, of which the log must warn."""
-    downgrades: tuple[str, ...] = ()
+    downgrades: tuple[Downgrade, ...] = ()
 
     @property
     def streamed(self) -> bool:
@@ -81,7 +82,7 @@ def build_turn(
     history: int = 0,
     native: frozenset[str] = FUNCTIONS,
     ignored_tools: frozenset[str] = frozenset(),
-    downgrades: Sequence[str] = (),
+    downgrades: Iterable[Downgrade] = (),
 ) -> TurnRequest:
     """The turn that answers `request`. The model sees `items`, of which the first `history` were there before
     the request; without any, it sees those of the request.
@@ -89,22 +90,22 @@ def build_turn(
     The backend takes the tool types in `native` as they are; all others become functions. Hosted tools that
     nothing serves are refused, or left out and reported if their type is in `ignored_tools`.
     """
-    notes, profile, params = list(downgrades), request.profile, request.params
+    found, profile, params = Downgrades(downgrades), request.profile, request.params
     if request.unused:
-        notes.append(f"not used in the profile '{profile.name}': {', '.join(request.unused)}")
+        found.add("not_used", f"not used in the profile '{profile.name}': {{param}}", *request.unused)
     if request.strangers:
-        notes.append(f"not used, because other APIs have it: {', '.join(request.strangers)}")
+        found.add("not_used", "not used, because other APIs have it: {param}", *request.strangers)
     given = request.items if items is None else items
     box = Toolbox(native, ignored_tools, functions_only=profile.tools == "functions")
     box.declare(request.tools)
     box.gather(given)
     shown, hidden = box.turn_tools()
-    notes += [*box.left_out, *box.notes, *_emulated(shown, native)]
+    found += [*box.left_out, *box.downgrades, *_emulated(shown, native)]
     offer = Offer(shown, hidden, box)
-    chosen = choose(narrowed(request.tool_choice, offer, profile, notes), offer)
+    chosen = choose(narrowed(request.tool_choice, offer, profile, found), offer)
     start = history
     seen, places = show_as_functions(
-        given, [*shown, *hidden], native, notes, lambda index: _param(index - start, params)
+        given, [*shown, *hidden], native, found, lambda index: _param(index - start, params)
     )
     if places:
         history = sum(1 for place in places if place < start)
@@ -127,7 +128,7 @@ def build_turn(
         deferred=box.deferred if hidden else (),
         thinking=request.thinking,
         left_out=tuple(box.left_out),
-        downgrades=tuple(notes),
+        downgrades=tuple(found),
     )
 
 
@@ -137,9 +138,9 @@ def _param(place: int, params: CreateBody) -> str:
     return "previous_response_id" if params.conversation is None else "conversation"
 
 
-def _emulated(tools: Sequence[TurnTool], native: frozenset[str]) -> list[str]:
+def _emulated(tools: Sequence[TurnTool], native: frozenset[str]) -> list[Downgrade]:
     return [
-        f"the tool '{tool.origin}' is shown to the model as a function"
+        Downgrade("emulated", f"the tool '{tool.origin}' is shown to the model as a function", ("tools",))
         for tool in tools
         if tool.kind in _EMULATED and tool.origin not in native
     ]

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendBroken
+from antiphon.protocol.downgrade import Downgrade, Downgrades, rendered
 from antiphon.protocol.events import (
     ErrorBody,
     ErrorEvent,
@@ -85,12 +86,18 @@ class Machine:
         self._spent: Usage | None = None
         self._outcome: FinishReason | Literal["cancelled"] | AntiphonError | None = None
         self._unended: int | None = None
-        self._hidden: list[str] = []
+        self._downgrades: Sequence[Downgrade] = ()
+        self._hidden = Downgrades()
 
     @property
     def response(self) -> Response:
         """The response as it stands: final once `end` was called."""
         return self._response
+
+    @property
+    def downgrades(self) -> Sequence[Downgrade]:
+        """What was emulated, changed or left out in this attempt."""
+        return [*self._downgrades, *self._hidden]
 
     @property
     def over(self) -> bool:
@@ -150,9 +157,10 @@ class Machine:
         self._layout.settle()
         return self._take_events()
 
-    def downgrade(self, notes: list[str]) -> None:
-        """What was left out or emulated, now that another backend is asked, or the same one again."""
-        self._response = replace(self._response, downgrades=[*notes, *self._hidden] or UNSET)
+    def downgrade(self, downgrades: Sequence[Downgrade]) -> None:
+        """Replace the downgrades: another backend is asked, or the same one again."""
+        self._downgrades = downgrades
+        self._response = replace(self._response, downgrades=rendered(self.downgrades) or UNSET)
 
     def keepalive(self) -> list[Event]:
         """A sign of life while the backend is silent."""
@@ -284,12 +292,13 @@ class Machine:
     def _shows(self, what: str, shown: bool) -> bool:
         """What the profile hides is said in the response, once."""
         if not shown:
-            note = f"left out, because the profile '{self._profile.name}' does not show it: {what}"
-            if note not in self._hidden:
-                self._hidden.append(note)
-                notes = self._response.downgrades
-                known = [] if isinstance(notes, UnsetType) else notes
-                self._response = replace(self._response, downgrades=[*known, note])
+            text = f"left out, because the profile '{self._profile.name}' does not show it: {what}"
+            hidden = Downgrade("output_omitted", text)
+            if hidden not in self._hidden:
+                self._hidden.append(hidden)
+                known = self._response.downgrades
+                known = [] if isinstance(known, UnsetType) else known
+                self._response = replace(self._response, downgrades=[*known, hidden.render()])
         return shown
 
     def _fail(self, error: AntiphonError) -> None:

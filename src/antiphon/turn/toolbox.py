@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
@@ -53,9 +54,9 @@ class Toolbox:
     functions_only: bool = False
     hosted: list[HostedTool] = field(default_factory=list[HostedTool])
     """Those that the backend's own server runs."""
-    notes: list[str] = field(default_factory=list[str])
+    downgrades: Downgrades = field(default_factory=Downgrades)
     """What was left out, because it is not served."""
-    left_out: list[str] = field(default_factory=list[str])
+    left_out: list[Downgrade] = field(default_factory=list[Downgrade])
     """What was left out, because it is not a function."""
     _entries: dict[_Key, _Entry] = field(default_factory=dict[_Key, _Entry])
 
@@ -122,7 +123,8 @@ class Toolbox:
 
     def _add(self, tool: Tool, path: str, *, found: bool = False) -> None:
         if self.functions_only and not isinstance(tool, FunctionTool):
-            self.left_out.append(f"tool '{tool_type(tool)}' is not a function and was left out")
+            text = f"tool '{tool_type(tool)}' is not a function and was left out"
+            self.left_out.append(Downgrade("tool_omitted", text, ("tools",)))
             return
         match tool:
             case NamespaceTool():
@@ -150,9 +152,8 @@ class Toolbox:
             if tool not in self.hosted:
                 self.hosted.append(tool)
         elif is_ignored(tool.type, self.ignored):
-            note = f"tool '{tool.type}' is not available here and was left out"
-            if note not in self.notes:
-                self.notes.append(note)
+            text = f"tool '{tool.type}' is not available here and was left out"
+            self.downgrades.add("tool_omitted", text, "tools")
         else:
             raise not_served(tool.type, f"{path}.type")
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec.structs
 
 from antiphon.backends.anthropic_messages.request import Payload, build_payload
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
 from tests.backends.anthropic_messages.building import CALL, ENDPOINT, OUTPUT, TOOL, USER, build
@@ -68,7 +69,7 @@ def test_no_more_than_four() -> None:
     many = [marked(str(number)) for number in range(6)]
     payload = build(input=many, instructions="System.")
     assert [name for name, _ in marks(payload)] == ["2", "3", "4", "5"]
-    assert payload.downgrades == ("only the last 4 prompt cache breakpoints are sent",)
+    assert rendered(payload.downgrades) == ["only the last 4 prompt cache breakpoints are sent"]
     three = build(input=[*many[:3], USER], instructions="System.")
     assert [name for name, _ in marks(three)] == ["0", "1", "2", "hi"]
 

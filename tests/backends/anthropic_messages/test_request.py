@@ -9,6 +9,7 @@ from antiphon.backends.anthropic_messages.messages import NO_OUTPUT
 from antiphon.backends.anthropic_messages.models import MODELS, traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
 from antiphon.errors import Unsupported
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import OpaqueItem
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
@@ -116,9 +117,9 @@ def test_what_has_no_place_is_named() -> None:
         "top_logprobs": 2,
     }
     named, logprobs = build(**given).downgrades
-    for name in (*given.keys() - {"text", "reasoning", "top_logprobs"}, "text.verbosity", "reasoning.mode"):
-        assert name in named
-    assert "logprobs" in logprobs
+    left_out = {*given.keys() - {"text", "reasoning", "top_logprobs"}, "text.verbosity", "reasoning.mode"}
+    assert (named.code, set(named.params)) == ("not_sent", left_out)
+    assert (logprobs.code, logprobs.params) == ("output_omitted", ("top_logprobs",))
 
 
 # Tools
@@ -146,7 +147,7 @@ def test_a_model_that_cannot_be_forced_is_asked_and_checked() -> None:
     assert payload.body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
     assert "look" in payload.body["system"][-1]["text"]
     assert payload.unenforced == {"tool_choice"}
-    assert "tool_choice" in payload.downgrades[0]
+    assert "tool_choice" in payload.downgrades[0].render()
 
 
 def test_tools_that_may_not_be_called_are_declared_if_they_were() -> None:
@@ -184,7 +185,7 @@ def test_strict_tools() -> None:
         payload = build(model, tools=[{**strict, "parameters": parameters}])
         assert "strict" not in payload.body["tools"][0]
         assert payload.body["tools"][0]["input_schema"] == parameters
-        assert "strict" in payload.downgrades[0]
+        assert "strict" in payload.downgrades[0].render()
 
 
 def test_a_grammar_is_not_enforced() -> None:
@@ -218,7 +219,7 @@ def test_a_late_system_message_is_the_users_where_it_is_not_heeded() -> None:
     assert messages(USER, {"role": "system", "content": "Now."}) == [
         ("user", [text("hi"), text("<system>\nNow.\n</system>")])
     ]
-    assert "system messages" in payload.downgrades[0]
+    assert "system messages" in payload.downgrades[0].render()
 
 
 def test_a_late_system_message_has_its_role_right_before_the_model() -> None:
@@ -271,7 +272,7 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
     result = payload.body["messages"][-1]["content"][0]
     assert (result["type"], result["tool_use_id"]) == ("tool_result", "c1")
     assert "No output" in result["content"]
-    assert payload.downgrades == ("calls without an output are sent with one that says so",)
+    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
 
 
 def outputs(*items: Any) -> list[Any]:
@@ -301,7 +302,7 @@ def test_no_output_is_lost() -> None:
     assert outputs(CALL, said("one"), CALL, said("two")) == [["one"], ["two"]]
     assert outputs(CALL, USER, CALL, said("two")) == [[NO_OUTPUT], ["two"]]
     payload = build(input=[USER, CALL, said("one"), said("two")])
-    assert payload.downgrades == ("several outputs of one call are sent as one",)
+    assert rendered(payload.downgrades) == ["several outputs of one call are sent as one"]
 
 
 def test_many_calls_of_one_id_cost_no_more_than_others() -> None:
@@ -351,7 +352,7 @@ def test_ids_of_calls_have_the_form_that_is_taken_and_are_unique() -> None:
 def test_arguments_that_are_no_object_are_sent_inside_of_one(arguments: str) -> None:
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     assert payload.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
-    assert "no JSON object" in payload.downgrades[0]
+    assert "no JSON object" in payload.downgrades[0].render()
 
 
 def test_blank_texts_are_left_out() -> None:
@@ -420,7 +421,7 @@ def test_json_that_is_only_asked_for(model: str, form: dict[str, Any]) -> None:
     assert "output_config" not in payload.body
     assert "JSON" in payload.body["system"][0]["text"]
     assert payload.unenforced == {"format"}
-    assert "JSON" in payload.downgrades[0]
+    assert "JSON" in payload.downgrades[0].render()
 
 
 def test_text_is_no_format() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.requests import Thinking
 from tests.backends.anthropic_messages.building import (
     CALL,
@@ -64,7 +65,7 @@ def test_what_of_the_effort_is_otherwise(
 ) -> None:
     payload = build(model, reasoning=reasoning)
     assert payload.body.get("output_config", {}).get("effort") == sent
-    assert note in payload.downgrades[0]
+    assert note in payload.downgrades[0].render()
 
 
 def test_thinking_leaves_room_for_the_answer() -> None:
@@ -72,7 +73,7 @@ def test_thinking_leaves_room_for_the_answer() -> None:
     assert body["thinking"]["budget_tokens"] == 3000
     payload = build(OLD, reasoning={"effort": "high"}, max_output_tokens=1000)
     assert "thinking" not in payload.body
-    assert "max_output_tokens" in payload.downgrades[0]
+    assert "max_output_tokens" in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_thinking_that_another_api_asks_for(
 ) -> None:
     payload = build(model, thinking=Thinking(budget), reasoning={"effort": effort})
     assert payload.body.get("thinking") == thinking
-    assert [note in said for said in payload.downgrades if note] == [True] * (note is not None)
+    assert [note in said for said in rendered(payload.downgrades) if note] == [True] * (note is not None)
     assert len(payload.downgrades) == (note is not None)
 
 
@@ -117,7 +118,7 @@ def test_a_forced_call_turns_a_budget_off() -> None:
     payload = build(OLD, reasoning={"effort": "high"}, tools=[TOOL], tool_choice="required")
     assert payload.body["tool_choice"] == {"type": "any"}
     assert "thinking" not in payload.body
-    assert "thinking is off" in payload.downgrades[0]
+    assert "thinking is off" in payload.downgrades[0].render()
     adaptive = build(FOUR_SIX, reasoning={"effort": "high"}, tools=[TOOL], tool_choice="required")
     assert adaptive.body["thinking"] == {"type": "adaptive"}
 
@@ -160,7 +161,7 @@ def test_a_thought_that_was_told_as_a_summary_has_its_text_in_the_mark() -> None
 def test_thoughts_that_are_of_no_use_are_left_out_and_named(model: str, item: Any, note: str) -> None:
     payload = build(model, input=[USER, ANSWER, USER], thoughts={1: item})
     assert plain(payload)[1] == ("assistant", [text("a")])
-    assert note in payload.downgrades[0]
+    assert note in payload.downgrades[0].render()
 
 
 def test_other_makers_sign_nothing() -> None:
@@ -178,7 +179,7 @@ def test_a_budget_is_off_where_another_model_made_the_calls() -> None:
     given: dict[str, Any] = {"input": [USER, CALL, OUTPUT], "reasoning": {"effort": "low"}}
     payload = build(OLD, **given)
     assert "thinking" not in payload.body
-    assert "another model" in payload.downgrades[0]
+    assert "another model" in payload.downgrades[0].render()
     earlier = build(OLD, **given, thoughts={0: thought("hm", SIGNED)})
     assert "thinking" not in earlier.body
     assert [block["type"] for _, blocks in plain(earlier) for block in blocks].count("thinking") == 0

@@ -8,6 +8,7 @@ from antiphon.backends.chat_completions.features import chat_features
 from antiphon.backends.chat_completions.request import Payload, build_payload
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from antiphon.turn.context import build_turn
@@ -46,7 +47,9 @@ def test_tools_are_described_and_not_sent() -> None:
     assert '"name":"look"' in system["content"]
     assert "must answer" not in system["content"]
     assert user == ASKED
-    assert payload.downgrades == ("tools are described in the prompt, and calls are read from the text",)
+    assert rendered(payload.downgrades) == [
+        "tools are described in the prompt, and calls are read from the text"
+    ]
     assert payload.unenforced == frozenset()
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.chat_completions.request import Payload, build_payload
 from antiphon.backends.registry import ENDPOINTS, Quirks
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.context import build_turn
@@ -59,7 +60,9 @@ def test_what_cannot_be_enforced_is_said_to_be_unenforced(kind: str) -> None:
     payload = build(ENDPOINTS[kind].quirks, NOT_IN_GBNF)
     assert not {"grammar", "structured_outputs"} & payload.body.keys()
     assert payload.unenforced == {"grammar"}
-    assert payload.downgrades == ("the grammar of the answer is not enforced: this model's server cannot",)
+    assert rendered(payload.downgrades) == [
+        "the grammar of the answer is not enforced: this model's server cannot"
+    ]
 
 
 def test_a_server_without_grammars_is_sent_none() -> None:

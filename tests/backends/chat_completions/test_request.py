@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from antiphon.backends.chat_completions.request import Payload, build_payload
 from antiphon.backends.registry import ENDPOINTS, Quirks
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import OPAQUE_ITEMS
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
@@ -104,7 +105,7 @@ def test_late_system_messages_stay_where_templates_take_them() -> None:
     assert messages(*items, quirks=OPENAI)[1]["role"] == "system"
     payload = build(input=list(items))
     assert payload.body["messages"][1] == {"role": "user", "content": "late"}
-    assert "system messages" in payload.downgrades[0]
+    assert "system messages" in payload.downgrades[0].render()
 
 
 def test_calls_join_the_words_before_them_and_the_words_after_them() -> None:
@@ -151,7 +152,7 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "No output was given for this call."},
     ]
     assert last["role"] == "user"
-    assert payload.downgrades == ("calls without an output are sent with one that says so",)
+    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
 
 
 def test_an_output_without_its_call_is_refused() -> None:
@@ -165,7 +166,7 @@ def test_reasoning_goes_back_only_where_it_is_taken() -> None:
     assert kept == [{"role": "assistant", "content": "yes", "reasoning": "hm"}]
     dropped = build(input=items)
     assert dropped.body["messages"] == [{"role": "assistant", "content": "yes"}]
-    assert "reasoning" in dropped.downgrades[0]
+    assert "reasoning" in dropped.downgrades[0].render()
 
 
 def test_reasoning_that_led_to_nothing_is_not_given_to_a_later_answer() -> None:
@@ -183,7 +184,7 @@ def test_sealed_reasoning_that_nobody_could_open_is_left_out() -> None:
 def test_receipts_are_left_out_and_reported(kind: str) -> None:
     payload = build(input=[{"type": kind, "id": "x"}, {"role": "user", "content": "hi"}])
     assert len(payload.body["messages"]) == 1
-    assert kind in payload.downgrades[0]
+    assert kind in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize("kind", sorted(OPAQUE_ITEMS))
@@ -261,7 +262,7 @@ def test_strict_tools_are_sent_or_reported() -> None:
     assert build(OPENAI, tools=[strict]).body["tools"][0]["function"]["strict"] is True
     plain = build(tools=[strict])
     assert "strict" not in plain.body["tools"][0]["function"]
-    assert "strict" in plain.downgrades[0]
+    assert "strict" in plain.downgrades[0].render()
     assert build(OPENAI, tools=[TOOL]).downgrades == ()
 
 
@@ -293,7 +294,7 @@ def test_effort_is_said_as_the_endpoint_understands_it(kind: str, effort: str, s
 def test_effort_is_left_out_where_none_is_taken() -> None:
     payload = build(replace(PLAIN, efforts=()), reasoning={"effort": "high"})
     assert "reasoning_effort" not in payload.body
-    assert "reasoning.effort" in payload.downgrades[0]
+    assert "reasoning.effort" in payload.downgrades[0].render()
 
 
 def test_logprobs_are_asked_for_or_reported() -> None:
@@ -301,7 +302,7 @@ def test_logprobs_are_asked_for_or_reported() -> None:
     alone = build(include=["message.output_text.logprobs"]).body
     assert alone["logprobs"] is True
     assert "top_logprobs" not in alone
-    assert "logprobs" in build(replace(PLAIN, logprobs=False), top_logprobs=3).downgrades[0]
+    assert "logprobs" in build(replace(PLAIN, logprobs=False), top_logprobs=3).downgrades[0].render()
 
 
 def test_json_is_asked_for_in_words_where_nothing_else_is_known() -> None:
@@ -331,7 +332,7 @@ def test_hints_are_passed_or_named_in_one_note() -> None:
     assert not hints.keys() & payload.body.keys()
     assert len(payload.downgrades) == 1
     for name in (*hints, *more, "text.verbosity", "reasoning.mode"):
-        assert name in payload.downgrades[0]
+        assert name in payload.downgrades[0].render()
 
 
 def test_what_is_served_here_is_not_sent_and_not_reported() -> None:
@@ -358,4 +359,4 @@ def test_a_custom_tool_without_a_grammar_is_just_text() -> None:
 
 def test_prompt_cache_breakpoints_are_reported() -> None:
     part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
-    assert build(input=[user(part)]).downgrades == ("prompt cache breakpoints are not sent",)
+    assert rendered(build(input=[user(part)]).downgrades) == ["prompt cache breakpoints are not sent"]

@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.backends.codex_app_server.request import ThreadOptions, build_request
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
 from tests.backends.codex_app_server.playing import LOOK, answered, asking, request_of
@@ -80,7 +81,7 @@ def test_reasoning_in_the_history_is_left_out_and_reported() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
     request = request_of(input=[{"role": "user", "content": "hi"}, reasoning, reasoning])
     assert len(request.items) == 1
-    assert request.downgrades == ("reasoning in the input is left out: codex does not take it back",)
+    assert rendered(request.downgrades) == ["reasoning in the input is left out: codex does not take it back"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,9 @@ def test_a_choice_that_codex_cannot_enforce_is_asked_for_and_reported(choice: An
     instructions = request.thread["developerInstructions"]
     assert instructions.startswith("Be brief.\n\nYou must answer by calling one of these tools")
     assert "look" in instructions
-    assert request.downgrades == ("tool_choice is asked for in the prompt: codex does not enforce it",)
+    assert rendered(request.downgrades) == [
+        "tool_choice is asked for in the prompt: codex does not enforce it"
+    ]
 
 
 def test_effort_summary_and_schema_have_fields_of_their_own() -> None:
@@ -193,9 +196,9 @@ def test_what_codex_has_no_field_for_is_reported_in_one_sentence() -> None:
         text={"verbosity": "low"},
         service_tier="flex",
     )
-    assert request.downgrades == (
-        "not sent to codex: max_output_tokens, temperature, top_p, text.verbosity, service_tier",
-    )
+    assert rendered(request.downgrades) == [
+        "not sent to codex: max_output_tokens, temperature, top_p, text.verbosity, service_tier"
+    ]
 
 
 def test_outputs_at_the_end_become_answers_to_codex() -> None:

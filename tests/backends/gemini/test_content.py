@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from antiphon.backends.gemini.content import parts_of
-from antiphon.backends.notes import Notes
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputAudio
+from antiphon.protocol.downgrade import Downgrades
 from tests.backends.gemini.building import (
     CALL,
     NEW,
@@ -69,10 +69,10 @@ def test_files(members: dict[str, Any], sent: dict[str, Any]) -> None:
 
 def test_sound() -> None:
     wave = InputAudio(input_audio={"data": "x", "format": "wav"})
-    assert parts_of([wave], "p", Notes()) == [inline("audio/wav", "x")]
+    assert parts_of([wave], "p", Downgrades()) == [inline("audio/wav", "x")]
     for broken in ({}, {"data": "x"}, {"data": 1, "format": "wav"}):
         with pytest.raises(InvalidRequest) as caught:
-            parts_of([InputAudio(input_audio=broken)], "p", Notes())
+            parts_of([InputAudio(input_audio=broken)], "p", Downgrades())
         assert caught.value.param == "p[0].input_audio"
 
 
@@ -102,7 +102,7 @@ def test_what_of_a_part_is_not_sent_is_named() -> None:
         payload = build(input=[{"role": "user", "content": [{**image, **more}]}])
         assert len(payload.downgrades) == noted
     marked = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"ttl": "5m"}}
-    assert "breakpoints" in build(input=[{"role": "user", "content": [marked]}]).downgrades[0]
+    assert "breakpoints" in build(input=[{"role": "user", "content": [marked]}]).downgrades[0].render()
 
 
 def test_the_model_says_no_images() -> None:
@@ -131,7 +131,7 @@ def test_images_in_an_output_are_inside_of_it_where_that_is_taken() -> None:
     response, image = payload.body["contents"][-1]["parts"]
     assert "parts" not in response["functionResponse"]
     assert image == inline("image/png", "iVBO")
-    assert "behind it" in payload.downgrades[0]
+    assert "behind it" in payload.downgrades[0].render()
 
 
 def test_of_two_outputs_the_last_one_counts() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.backends.gemini.models import MODELS, traits_of
 from antiphon.errors import Unsupported
+from antiphon.protocol.downgrade import rendered
 from tests.backends.gemini.building import (
     ANSWER,
     CALL,
@@ -83,7 +84,7 @@ def test_sampling(model: str, given: dict[str, Any], sent: dict[str, Any], left:
     payload = build(model, **given)
     assert config(payload) == sent
     assert len(payload.downgrades) == bool(left)
-    assert all(name in payload.downgrades[0] for name in left)
+    assert all(name in payload.downgrades[0].render() for name in left)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,8 @@ def test_what_has_no_place_is_named() -> None:
         "reasoning": {"mode": "pro"},
     }
     (named,) = build(**given).downgrades
-    for name in (*given.keys() - {"text", "reasoning"}, "text.verbosity", "reasoning.mode"):
-        assert name in named
+    assert set(named.params) == {*given.keys() - {"text", "reasoning"}, "text.verbosity", "reasoning.mode"}
+    assert named.code == "not_sent"
     assert build(text={"verbosity": "medium"}, metadata={"a": "b"}, stream=True).downgrades == ()
 
 
@@ -143,7 +144,7 @@ def test_the_choice_among_tools(choice: Any, strict: bool | None, sent: Any) -> 
 def test_what_cannot_be_said_of_tools_is_named() -> None:
     payload = build("gemini-2.0-flash", tools=[{**TOOL, "strict": True}], parallel_tool_calls=False)
     assert "toolConfig" not in payload.body
-    assert [note.split()[0] for note in payload.downgrades] == ["'parallel_tool_calls'", "'strict'"]
+    assert [note.split()[0] for note in rendered(payload.downgrades)] == ["'parallel_tool_calls'", "'strict'"]
 
 
 def test_tools_that_may_not_be_called_are_not_shown() -> None:
@@ -204,7 +205,7 @@ def test_system_messages_at_the_beginning_are_the_instruction() -> None:
 def test_a_late_system_message_is_the_users() -> None:
     late = {"role": "system", "content": "Now."}
     assert contents(USER, late) == [("user", [text("hi"), text("<system>\nNow.\n</system>")])]
-    assert "system messages" in build(input=[USER, late]).downgrades[0]
+    assert "system messages" in build(input=[USER, late]).downgrades[0].render()
     assert contents(USER, {"role": "system", "content": " "}) == [("user", [text("hi")])]
 
 
@@ -255,7 +256,7 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
     response, question = payload.body["contents"][-1]["parts"]
     assert "No output" in response["functionResponse"]["response"]["output"]
     assert question == text("hi")
-    assert payload.downgrades == ("calls without an output are sent with one that says so",)
+    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
 
 
 def test_an_output_without_a_call_is_refused() -> None:
@@ -267,7 +268,7 @@ def test_arguments_that_are_no_object_are_sent_inside_of_one(arguments: str) -> 
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     call = payload.body["contents"][1]["parts"][0]["functionCall"]
     assert call["args"] == {"arguments": arguments}
-    assert "no JSON object" in payload.downgrades[0]
+    assert "no JSON object" in payload.downgrades[0].render()
 
 
 def test_blank_texts_are_left_out() -> None:
@@ -320,7 +321,7 @@ def test_a_schema_that_is_enforced_in_part_is_checked_too() -> None:
     assert config(payload)["responseJsonSchema"] == SCHEMA
     assert '"multipleOf":3' in payload.body["systemInstruction"]["parts"][0]["text"]
     assert payload.unenforced == {"format"}
-    assert "JSON schema" in payload.downgrades[0]
+    assert "JSON schema" in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_json_beside_tools_is_only_asked_for_where_both_are_not_taken(form: dict
     assert config(payload) == {}
     assert "JSON" in payload.body["systemInstruction"]["parts"][0]["text"]
     assert payload.unenforced == {"format"}
-    assert "with tools" in payload.downgrades[0]
+    assert "with tools" in payload.downgrades[0].render()
 
 
 def test_a_schema_that_is_too_deep_is_described() -> None:

@@ -60,7 +60,7 @@ def test_a_call_of_another_model_has_the_signature_that_stands_for_none() -> Non
     given: dict[str, Any] = {"input": [USER, CALL, {**CALL, "call_id": "c2"}, OUTPUT]}
     payload = build(NEW, **given)
     assert signatures(payload.body["contents"][1]["parts"]) == [NO_SIGNATURE, None]
-    assert "another's" in payload.downgrades[0]
+    assert "another's" in payload.downgrades[0].render()
     assert signatures(build(OLD, **given).body["contents"][1]["parts"]) == [None, None]
 
 
@@ -116,7 +116,7 @@ def test_words_that_have_changed_or_are_gone_lose_it(place: int, mark: dict[str,
     payload = build(NEW, input=[USER, ANSWER, USER], thoughts={place: thought(mark)})
     parts = [part for content in payload.body["contents"] for part in content["parts"]]
     assert [part for part in parts if part["text"] == "so it is"] == [text("so it is")]
-    assert "not as this model's server made it" in payload.downgrades[0]
+    assert "not as this model's server made it" in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize("mark", [ON_CALL, on("next", 0, 2)])
@@ -135,7 +135,7 @@ def test_an_answer_that_was_nothing_but_a_signature_is_none() -> None:
 def test_reasoning_of_others_is_left_out_and_named(foreign: Any) -> None:
     payload = build(NEW, input=[USER, ANSWER, USER], thoughts={1: foreign})
     assert payload.body["contents"][1]["parts"] == [text("so it is")]
-    assert "no signature of this model's server" in payload.downgrades[0]
+    assert "no signature of this model's server" in payload.downgrades[0].render()
 
 
 @given(st.text(max_size=20), st.lists(st.integers(0, 20), max_size=8))

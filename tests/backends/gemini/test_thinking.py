@@ -50,7 +50,7 @@ def test_effort(model: str, reasoning: Any, sent: Any) -> None:
 def test_what_of_the_effort_is_otherwise(model: str, effort: str, sent: Any, note: str) -> None:
     payload = build(model, reasoning={"effort": effort})
     assert config(payload).get("thinkingConfig") == sent
-    assert note in payload.downgrades[0]
+    assert note in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize(("bound", "budget"), [(4000, 3000), (100_000, 16_384), (100, 128)])

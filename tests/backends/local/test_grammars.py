@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.local import messages
 from antiphon.backends.local.backend import LocalBackend
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.chunks import CallDelta, CallStarted, Chunk
@@ -78,7 +79,7 @@ def test_grammars_are_native_and_checked_all_the_same(backend: LocalBackend) -> 
     prepared = backend.prepare(turn(input="Light!", tools=[TOOL], tool_choice=FORCED))
     assert backend.features("m")["grammars"].level == "native"
     assert prepared.unenforced == {"grammar"}
-    assert not any("grammar" in note for note in prepared.downgrades)
+    assert not any("grammar" in note for note in rendered(prepared.downgrades))
 
 
 async def answer(model: LocalBackend, grammar: TextFormatGrammar, **params: Any) -> list[Chunk]:

@@ -13,6 +13,7 @@ from antiphon.backends.local.messages import (
 )
 from antiphon.backends.local.weights import Sampling
 from antiphon.errors import Unsupported
+from antiphon.protocol.downgrade import rendered
 from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
 
 PLAIN = Sampling()
@@ -135,4 +136,4 @@ def test_after_its_own_words_the_model_is_asked_to_go_on() -> None:
     made = prompt(input=told, tools=[WEATHER])
     assert asked(made.choosing())["messages"][-1]["role"] == "user"
     assert asked(made.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
-    assert "after the model's own words it is asked to go on" in made.downgrades
+    assert "after the model's own words it is asked to go on" in rendered(made.downgrades)

@@ -13,6 +13,7 @@ from antiphon.backends.features import FUNCTIONS, Feature
 from antiphon.backends.registry import Deadlines, default_endpoint
 from antiphon.backends.responses.client import ResponsesBackend
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, BackendTimeout, BackendUnreachable
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, ItemBegun, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
@@ -140,10 +141,10 @@ async def test_what_it_says_of_itself(kind: str) -> None:
         assert features.keys() == set(get_args(Feature))
         assert all(support.why for support in features.values() if support.level != "native")
         assert (features["custom_tools"].level == "native") == ("custom" in backend.natives)
-        assert backend.prepare(turn(service_tier="flex")).downgrades == (
-            ()
+        assert rendered(backend.prepare(turn(service_tier="flex")).downgrades) == (
+            []
             if kind in ("openai-responses", "antiphon")
-            else ("not sent to this model's server: service_tier",)
+            else ["not sent to this model's server: service_tier"]
         )
 
 

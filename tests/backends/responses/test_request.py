@@ -9,6 +9,7 @@ from antiphon.backends.responses.messages import origin_of
 from antiphon.backends.responses.request import Payload, build_payload
 from antiphon.errors import Unsupported
 from antiphon.protocol.content import ReasoningText, SummaryText
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
@@ -104,7 +105,7 @@ def test_hints_pass_where_they_are_understood(name: str, value: Any) -> None:
     plain = build(PLAIN, **{name: value})
     assert name not in plain.body
     told = name != "max_tool_calls"  # a server without tools of its own calls none
-    assert plain.downgrades == ((f"not sent to this model's server: {name}",) if told else ())
+    assert rendered(plain.downgrades) == ([f"not sent to this model's server: {name}"] if told else [])
 
 
 def test_the_usual_tier_is_no_loss() -> None:
@@ -120,10 +121,10 @@ def test_efforts_and_modes() -> None:
     }
     plain = build(PLAIN, reasoning=whole)
     assert plain.body["reasoning"] == {"effort": "high"}
-    assert plain.downgrades == (
+    assert rendered(plain.downgrades) == [
         "reasoning effort 'xhigh' is sent as 'high'",
         "not sent to this model's server: reasoning.mode",
-    )
+    ]
     assert "reasoning" not in sent(OPENAI, reasoning={})
 
 
@@ -181,7 +182,7 @@ def test_tools_as_they_were_declared_or_as_functions() -> None:
     ]
     assert plain.body["tools"][1]["strict"] is False
     assert plain.unenforced == {"grammar"}
-    assert any("grammar" in note for note in plain.downgrades)
+    assert any("grammar" in note for note in rendered(plain.downgrades))
 
 
 @pytest.mark.parametrize(
@@ -431,9 +432,9 @@ def test_reasoning_of_others_is_text_or_left_out_and_never_an_error() -> None:
     foreign = thought(mark(1, "responses@elsewhere"), text="raw")
     left = build(OPENAI, thoughts=(foreign,))
     assert [item["type"] for item in left.body["input"]] == ["message"]
-    assert left.downgrades == (
-        "reasoning of earlier turns is left out: this model's server takes back only its own",
-    )
+    assert rendered(left.downgrades) == [
+        "reasoning of earlier turns is left out: this model's server takes back only its own"
+    ]
     for kind in (PLAIN, VLLM, ANTIPHON):
         body = build(kind, thoughts=(foreign,))
         assert body.body["input"][0] == {

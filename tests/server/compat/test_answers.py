@@ -10,6 +10,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.hosted_items import WebSearchCall
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
@@ -417,11 +418,15 @@ async def test_arguments_that_are_no_object(open_client: OpenClient) -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_the_engines_notes_name_what_the_caller_sent(open_client: OpenClient, streamed: bool) -> None:
+async def test_downgrades_name_the_parameters_of_the_callers_api(
+    open_client: OpenClient, streamed: bool
+) -> None:
     class Cautious(ScriptedBackend):
         def prepare(self, turn: TurnRequest) -> Any:
             prepared = super().prepare(turn)
-            prepared.downgrades = ("'max_output_tokens' and 'reasoning.effort' are not sent",)
+            prepared.downgrades = (
+                Downgrade("not_sent", "not sent: {param}", ("max_output_tokens", "reasoning.effort")),
+            )
             return prepared
 
     async with open_client(Cautious([[TextDelta("hi")], [Finished("stop")]])) as client:
@@ -432,6 +437,6 @@ async def test_the_engines_notes_name_what_the_caller_sent(open_client: OpenClie
         (fold_message if streamed else json.loads)(message.text)["downgrades"],
     ]
     assert told == [
-        ["'max_completion_tokens' and 'reasoning_effort' are not sent"],
-        ["'max_tokens' and 'output_config.effort' are not sent"],
+        ["not sent: max_completion_tokens, reasoning_effort"],
+        ["not sent: max_tokens, output_config.effort"],
     ]

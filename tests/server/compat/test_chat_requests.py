@@ -15,6 +15,7 @@ from antiphon.protocol.content import (
     ReasoningText,
     Refusal,
 )
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -181,7 +182,7 @@ def test_parameters() -> None:
     assert (params.user, params.safety_identifier, params.metadata) == ("u", "s", {"a": "b"})
     assert (params.service_tier, params.prompt_cache_key) == ("flex", "k")
     assert question.streamed
-    assert question.notes == ()
+    assert question.downgrades == ()
 
 
 @pytest.mark.parametrize(
@@ -245,12 +246,12 @@ def test_choices(given: Any, choice: Any) -> None:
     ],
 )
 def test_what_is_left_out_is_noted(given: dict[str, Any], note: str) -> None:
-    assert ask(**given).notes == (note,)
+    assert rendered(ask(**given).downgrades) == [note]
 
 
 def test_names_of_speakers_are_noted_once() -> None:
     named = {**USER, "name": "ann"}
-    assert ask(named, named).notes == ("the names of speakers are not shown to the model",)
+    assert rendered(ask(named, named).downgrades) == ["the names of speakers are not shown to the model"]
 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
@@ -47,12 +48,15 @@ def run(
     return events, machine.response
 
 
+NOTE = Downgrade("not_used", "a note")
+
+
 @given(answers(), st.booleans(), st.booleans())
 def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
     events, response = run(batches, {} if legacy else TOOLS)
-    teller = ChatTeller(("a note",), usage=usage, legacy=legacy)
+    teller = ChatTeller((NOTE,), usage=usage, legacy=legacy)
     streamed = fold_chat(b"".join(teller.render(batch) for batch in events).decode())
-    whole = whole_chat(json.loads(ChatTeller(("a note",), legacy=legacy).whole(response, None)))
+    whole = whole_chat(json.loads(ChatTeller((NOTE,), legacy=legacy).whole(response, None)))
     if not usage:
         whole["usage"] = None
     streamed["message"] = {name: value for name, value in streamed["message"].items() if value}
@@ -62,7 +66,7 @@ def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
 @given(answers(), st.booleans())
 def test_messages(batches: list[list[Chunk]], thoughts: bool) -> None:
     events, response = run(batches)
-    teller = MessagesTeller(("a note",), thoughts=thoughts)
+    teller = MessagesTeller((NOTE,), thoughts=thoughts)
     stream = b"".join(teller.render(batch) for batch in events).decode()
     whole: dict[str, Any] = whole_message(json.loads(teller.whole(response, None)))
     for block in whole["content"]:

@@ -14,6 +14,7 @@ from antiphon.protocol.content import (
     ReasoningText,
     SummaryText,
 )
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.requests import ReasoningOptions, TextFormat, TextOptions, Thinking
 from antiphon.protocol.tools import FunctionTool, HostedTool, ToolRef
@@ -190,13 +191,13 @@ ASSISTANTS: list[tuple[dict[str, Any], list[Item]]] = [
 def test_what_the_model_said(block: dict[str, Any], expected: list[Item]) -> None:
     question = ask({"role": "assistant", "content": [block]}, USER)
     assert list(question.request.items) == [*expected, Message(role="user", content="hi")]
-    assert bool(question.notes) == (not expected or block.get("signature") == "theirs")
+    assert bool(question.downgrades) == (not expected or block.get("signature") == "theirs")
 
 
 def test_marks_on_calls_are_noted() -> None:
     call = {"type": "tool_use", "id": "t1", "name": "f", "input": {}, "cache_control": {"type": "ephemeral"}}
     question = ask({"role": "assistant", "content": [call]}, USER)
-    assert question.notes == ("cache markers on calls are not passed on",)
+    assert rendered(question.downgrades) == ["cache markers on calls are not passed on"]
 
 
 def test_system_prompts() -> None:
@@ -216,7 +217,9 @@ def test_system_prompts() -> None:
 
 def test_an_unfinished_answer_is_noted() -> None:
     question = ask(USER, {"role": "assistant", "content": "It is"})
-    assert question.notes == ("the last message is the model's own: most models begin a new one",)
+    assert rendered(question.downgrades) == [
+        "the last message is the model's own: most models begin a new one"
+    ]
 
 
 def test_parameters() -> None:
@@ -233,7 +236,7 @@ def test_parameters() -> None:
     form = TextFormat(type="json_schema", name="output", schema={"type": "object"})
     assert params.text == TextOptions(form)
     assert question.request.tool_choice == "required"
-    assert question.notes == ()
+    assert question.downgrades == ()
     old = ask(output_format={"type": "json_schema", "schema": {"type": "object"}}, speed="fast")
     assert old.request.params.text == TextOptions(form)
     assert old.request.params.service_tier == "fast"
@@ -350,14 +353,14 @@ NOTED: list[tuple[Any, str]] = [
 def test_citations_that_are_wanted_are_noted(cited: bool) -> None:
     wanted: dict[str, Any] = {"citations": {"enabled": cited}}
     found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "T", "content": [], **wanted}
-    note = ("citations of documents and search results are not made here",)
+    note = ["citations of documents and search results are not made here"]
     for block in (found, {**TITLED, **wanted}):
-        assert ask({"role": "user", "content": [block]}).notes == note * cited
+        assert rendered(ask({"role": "user", "content": [block]}).downgrades) == note * cited
 
 
 @pytest.mark.parametrize(("given", "note"), NOTED)
 def test_what_is_left_out_is_noted(given: dict[str, Any], note: str) -> None:
-    assert ask(**given).notes == (note,)
+    assert rendered(ask(**given).downgrades) == [note]
 
 
 REFUSED: list[tuple[Any, str]] = [

@@ -15,6 +15,7 @@ from antiphon.errors import (
     BackendUnreachable,
     Unsupported,
 )
+from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import parse_create
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
@@ -68,7 +69,7 @@ def test_the_response_says_who_answers_instead_of_whom() -> None:
     assert attempt.downgrades == ()
     following = attempt.after(BackendUnreachable(), REQUEST)
     assert following is not None
-    assert following.downgrades == ("model: 'n' answers because 'm' could not",)
+    assert rendered(following.downgrades) == ["model: 'n' answers because 'm' could not"]
 
 
 def test_when_all_are_left_alone_all_are_named_and_the_first_to_come_back_counts() -> None:

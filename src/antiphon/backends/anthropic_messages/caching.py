@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import UnsetType
 
-from antiphon.backends.notes import Notes
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody
 
 _FIELD = "cache_control"
@@ -34,13 +34,20 @@ def hoisted(blocks: list[JsonObject]) -> JsonObject:
 
 
 def place_breakpoints(
-    prefix: list[JsonObject], messages: list[JsonObject], params: CreateBody, notes: Notes, *, automatic: bool
+    prefix: list[JsonObject],
+    messages: list[JsonObject],
+    params: CreateBody,
+    downgrades: Downgrades,
+    *,
+    automatic: bool,
 ) -> None:
     """Settle the marks of a request. `prefix` is what stands before the messages: tools, then system."""
     said = [block for message in messages for block in message["content"]]
     marked = [block for block in (*prefix, *said) if _FIELD in block]
     if len(marked) > _MAX_BREAKPOINTS:
-        notes.add(f"only the last {_MAX_BREAKPOINTS} prompt cache breakpoints are sent")
+        downgrades.add(
+            "not_sent", f"only the last {_MAX_BREAKPOINTS} prompt cache breakpoints are sent", "input"
+        )
         for block in marked[:-_MAX_BREAKPOINTS]:
             del block[_FIELD]
         marked = marked[-_MAX_BREAKPOINTS:]

@@ -10,7 +10,6 @@ import mimetypes
 from collections.abc import Sequence
 
 from antiphon.backends.anthropic_messages.caching import marker
-from antiphon.backends.notes import Notes
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -22,6 +21,7 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
+from antiphon.protocol.downgrade import Downgrades
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
@@ -29,10 +29,10 @@ _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "
 """Media types that are text, besides all of ``text/``."""
 
 
-def blocks_of(content: str | Sequence[MessagePart], path: str, notes: Notes) -> list[JsonObject]:
+def blocks_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgrades) -> list[JsonObject]:
     """What somebody said."""
     parts: Sequence[MessagePart] = [InputText(text=content)] if isinstance(content, str) else content
-    found = [_block(part, f"{path}[{index}]", notes) for index, part in enumerate(parts)]
+    found = [_block(part, f"{path}[{index}]", downgrades) for index, part in enumerate(parts)]
     return [block for block in found if block is not None]
 
 
@@ -42,7 +42,7 @@ def texts_of(content: str | Sequence[MessagePart], path: str) -> list[JsonObject
         if isinstance(part, InputImage | InputFile | InputAudio):
             message = "Only user messages and tool outputs may hold images, files and sound."
             raise Unsupported(message, param=f"{path}[{index}]")
-    return blocks_of(content, path, Notes())
+    return blocks_of(content, path, Downgrades())
 
 
 def text_block(text: str) -> JsonObject:
@@ -50,14 +50,14 @@ def text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _block(part: MessagePart, path: str, notes: Notes) -> JsonObject | None:
+def _block(part: MessagePart, path: str, downgrades: Downgrades) -> JsonObject | None:
     match part:
         case InputText() | OutputText():
             block = text_block(part.text) if part.text.strip() else None
         case Refusal():
             block = text_block(part.refusal) if part.refusal.strip() else None
         case InputImage():
-            block = _image(part, path, notes)
+            block = _image(part, path, downgrades)
         case InputFile():
             block = _file(part, path)
         case InputAudio():
@@ -67,11 +67,13 @@ def _block(part: MessagePart, path: str, notes: Notes) -> JsonObject | None:
     return block
 
 
-def _image(part: InputImage, path: str, notes: Notes) -> JsonObject:
+def _image(part: InputImage, path: str, downgrades: Downgrades) -> JsonObject:
     if part.image_url is None:
         raise _no_source(part.file_id, path, "image_url")
     if part.detail not in (None, "auto"):
-        notes.add("the detail of images is not sent: this model's server does not take it")
+        downgrades.add(
+            "not_sent", "the detail of images is not sent: this model's server does not take it", "input"
+        )
     if part.image_url.startswith("data:"):
         media, data = _data_url(part.image_url, f"{path}.image_url")
         return _image_data(media, data, f"{path}.image_url")

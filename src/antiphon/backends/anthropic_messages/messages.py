@@ -15,9 +15,9 @@ from antiphon.backends.anthropic_messages.caching import hoisted
 from antiphon.backends.anthropic_messages.content import blocks_of, text_block, texts_of
 from antiphon.backends.anthropic_messages.models import Traits
 from antiphon.backends.anthropic_messages.thinking import thinking_blocks
-from antiphon.backends.notes import Notes
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
@@ -86,10 +86,10 @@ class _Callers(NamedTuple):
 
 
 def read_conversation(
-    turn: TurnRequest, traits: Traits, origin: str, notes: Notes, *, thinking: bool
+    turn: TurnRequest, traits: Traits, origin: str, downgrades: Downgrades, *, thinking: bool
 ) -> Conversation:
     """The whole conversation. Thoughts are handed back only while `thinking`."""
-    transcript = _Transcript(turn, traits, origin, notes, thinking=thinking)
+    transcript = _Transcript(turn, traits, origin, downgrades, thinking=thinking)
     if turn.params.instructions:
         transcript.system.extend(texts_of(turn.params.instructions, "instructions"))
     for index, item in enumerate(turn.items):
@@ -101,12 +101,12 @@ class _Transcript:
     """The conversation so far."""
 
     def __init__(
-        self, turn: TurnRequest, traits: Traits, origin: str, notes: Notes, *, thinking: bool
+        self, turn: TurnRequest, traits: Traits, origin: str, downgrades: Downgrades, *, thinking: bool
     ) -> None:
         self._turn = turn
         self._traits = traits
         self._origin = origin
-        self._notes = notes
+        self._downgrades = downgrades
         self._thinking = thinking
         self._speeches: list[_Speech] = []
         self._callers: dict[str, _Callers] = {}
@@ -149,7 +149,7 @@ class _Transcript:
 
     def _message(self, item: Message, path: str) -> None:
         if item.role == "user":
-            self._speech("user").blocks += blocks_of(item.content, path, self._notes)
+            self._speech("user").blocks += blocks_of(item.content, path, self._downgrades)
         elif item.role == "assistant":
             self._speech("assistant").blocks += texts_of(item.content, path)
         elif self._speeches:
@@ -159,13 +159,23 @@ class _Transcript:
 
     def _thinks(self, item: Reasoning) -> None:
         if not isinstance(item, OpenedReasoning) or not item.states_from(self._origin):
-            self._notes.add("reasoning in the input is left out: this model's server did not make it")
+            self._downgrades.add(
+                "input_omitted",
+                "reasoning in the input is left out: this model's server did not make it",
+                "input",
+            )
         elif not self._thinking:
-            self._notes.add("reasoning in the input is left out: thinking is off in this turn")
+            self._downgrades.add(
+                "input_omitted", "reasoning in the input is left out: thinking is off in this turn", "input"
+            )
         elif blocks := thinking_blocks(item, self._origin, signed=self._traits.signs):
             self._speech("assistant").blocks += blocks
         else:
-            self._notes.add("reasoning in the input is left out: it is not as this model's server made it")
+            self._downgrades.add(
+                "input_omitted",
+                "reasoning in the input is left out: it is not as this model's server made it",
+                "input",
+            )
 
     def _call(self, item: FunctionCall) -> None:
         name = self._turn.flat_name(item.name, item.namespace)
@@ -199,7 +209,11 @@ class _Transcript:
         try:
             return msgspec.json.decode(arguments or "{}", type=JsonObject)
         except (msgspec.DecodeError, RecursionError):
-            self._notes.add("arguments of a call that are no JSON object are sent inside of one")
+            self._downgrades.add(
+                "input_rewritten",
+                "arguments of a call that are no JSON object are sent inside of one",
+                "input",
+            )
             return {"arguments": arguments}
 
     def _output(self, item: FunctionCallOutput, path: str) -> None:
@@ -207,9 +221,9 @@ class _Transcript:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
             raise InvalidRequest(message, param=path, code="invalid_value")
         callers = self._callers[item.call_id]
-        blocks = blocks_of(item.output, f"{path}.output", self._notes)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
+        blocks = blocks_of(item.output, f"{path}.output", self._downgrades)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
         if not callers.speech.answer(callers.next(), blocks):
-            self._notes.add("several outputs of one call are sent as one")
+            self._downgrades.add("input_rewritten", "several outputs of one call are sent as one", "input")
 
     def _speech(self, role: Literal["user", "assistant", "system"]) -> _Speech:
         """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
@@ -227,7 +241,9 @@ class _Transcript:
                 continue
             result = speech.outputs.get(block["id"])
             if result is None:
-                self._notes.add("calls without an output are sent with one that says so")
+                self._downgrades.add(
+                    "input_rewritten", "calls without an output are sent with one that says so", "input"
+                )
                 missing = [text_block(NO_OUTPUT)]
                 result = {"type": "tool_result", "tool_use_id": block["id"], "content": missing}
             results.append(_plain(result))
@@ -238,7 +254,9 @@ class _Transcript:
         if heeded and messages and messages[-1]["role"] == "user":
             messages.append({"role": "system", "content": blocks})
             return
-        self._notes.add("system messages after the beginning are sent as user messages")
+        self._downgrades.add(
+            "input_rewritten", "system messages after the beginning are sent as user messages", "input"
+        )
         text = "\n\n".join(block["text"] for block in blocks)
         _join(messages, "user", [text_block(f"<system>\n{text}\n</system>")])
 
@@ -248,13 +266,21 @@ class _Transcript:
             if not self.system:
                 message = "There is nothing to answer: 'input' holds no text, image or file."
                 raise InvalidRequest(message, param="input", code="invalid_value")
-            self._notes.add("the last instruction is sent as a user message: this API wants one")
+            self._downgrades.add(
+                "input_rewritten",
+                "the last instruction is sent as a user message: this API wants one",
+                "input",
+            )
             messages.append({"role": "user", "content": [self.system.pop()]})
         if messages[0]["role"] == "assistant":
-            self._notes.add("a user message is put before the model's own: this API wants one")
+            self._downgrades.add(
+                "input_rewritten", "a user message is put before the model's own: this API wants one", "input"
+            )
             messages.insert(0, {"role": "user", "content": [text_block(_GO_ON)]})
         if messages[-1]["role"] == "assistant":
-            self._notes.add("the model is asked to go on from its own last message")
+            self._downgrades.add(
+                "input_rewritten", "the model is asked to go on from its own last message", "input"
+            )
             messages.append({"role": "user", "content": [text_block(_GO_ON)]})
 
 

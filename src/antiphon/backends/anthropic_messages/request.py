@@ -22,9 +22,9 @@ from antiphon.backends.anthropic_messages.thinking import (
 )
 from antiphon.backends.anthropic_messages.tools import declared_tools, remembered_tools, tool_choice
 from antiphon.backends.base import Constraint
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.context import TurnRequest
 
@@ -39,7 +39,7 @@ class Payload(NamedTuple):
     """A body, and what of the turn it does not say, or only asks for. `betas` are headers that it needs."""
 
     body: JsonObject
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint] = frozenset()
     betas: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class _Draft:
         self.params = turn.params
         self.traits: Traits = traits_of(turn.model)
         self.endpoint = endpoint
-        self.notes = Notes()
+        self.downgrades = Downgrades()
         self.asks: list[str] = []
         self.unenforced: set[Constraint] = set()
         self.betas: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
         [*tools, *system],
         conversation.messages,
         turn.params,
-        draft.notes,
+        draft.downgrades,
         automatic=endpoint.quirks.prompt_cache == "automatic",
     )
     if system:
@@ -87,22 +87,26 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     draft.body["messages"] = conversation.messages
     if turn.streamed:
         draft.body["stream"] = True
-    return Payload(draft.body, tuple(draft.notes), frozenset(draft.unenforced), draft.betas)
+    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), draft.betas)
 
 
 def _converse(draft: _Draft) -> tuple[Thinking, Conversation]:
     """The conversation, and whether the model may think in it."""
     traits, origin = draft.traits, origin_of(draft.endpoint)
     forced = draft.must_call and traits.forced
-    thinking = plan_thinking(draft.turn, traits, draft.max_tokens, draft.notes, forced=forced)
-    notes = Notes(draft.notes)
+    thinking = plan_thinking(draft.turn, traits, draft.max_tokens, draft.downgrades, forced=forced)
+    downgrades = Downgrades(draft.downgrades)
     on = thinking.mode == "on"
-    conversation = read_conversation(draft.turn, traits, origin, notes, thinking=on)
+    conversation = read_conversation(draft.turn, traits, origin, downgrades, thinking=on)
     if on and traits.thinking == "budget" and conversation.continues_without_thought:
-        draft.notes.add("thinking is off in this turn: it goes on from calls that another model made")
-        thinking, notes = Thinking("off"), Notes(draft.notes)
-        conversation = read_conversation(draft.turn, traits, origin, notes, thinking=False)
-    draft.notes = notes
+        draft.downgrades.add(
+            "reasoning_disabled",
+            "thinking is off in this turn: it goes on from calls that another model made",
+            "reasoning.effort",
+        )
+        thinking, downgrades = Thinking("off"), Downgrades(draft.downgrades)
+        conversation = read_conversation(draft.turn, traits, origin, downgrades, thinking=False)
+    draft.downgrades = downgrades
     return thinking, conversation
 
 
@@ -119,8 +123,8 @@ def _put_thinking(draft: _Draft, thinking: Thinking, conversation: Conversation)
 def _put_tools(draft: _Draft, messages: list[JsonObject]) -> list[JsonObject]:
     turn, body = draft.turn, draft.body
     if turn.tools:
-        body["tools"] = declared_tools(turn, draft.traits, draft.notes)
-        choice = tool_choice(turn, draft.traits, draft.notes, draft.asks)
+        body["tools"] = declared_tools(turn, draft.traits, draft.downgrades)
+        choice = tool_choice(turn, draft.traits, draft.downgrades, draft.asks)
         if choice is not None:
             body["tool_choice"] = choice
         if draft.must_call and not draft.traits.forced:
@@ -144,9 +148,17 @@ def _put_format(draft: _Draft) -> None:
         draft.body["output_config"] = {**draft.body.get("output_config", {}), "format": native}
         if enforced.exact:
             return
-        draft.notes.add("parts of the JSON schema are checked afterwards: this model's server knows no such")
+        draft.downgrades.add(
+            "not_enforced",
+            "parts of the JSON schema are checked afterwards: this model's server knows no such",
+            "text.format",
+        )
     else:
-        draft.notes.add("JSON is asked for in the prompt: this model's server does not enforce it")
+        draft.downgrades.add(
+            "not_enforced",
+            "JSON is asked for in the prompt: this model's server does not enforce it",
+            "text.format",
+        )
     draft.unenforced.add("format")
     draft.asks.append(_asked(form))
 
@@ -164,16 +176,20 @@ def _put_sampling(draft: _Draft, thinking: Thinking) -> None:
     if not wanted:
         return
     if not draft.traits.sampling:
-        draft.notes.add(f"not sent, because this model does not take it: {', '.join(wanted)}")
+        draft.downgrades.add("not_sent", "not sent, because this model does not take it: {param}", *wanted)
         return
     if thinking.mode == "on" and (left := _left_out_when_thinking(wanted)):
-        draft.notes.add(f"not sent, because the model thinks: {', '.join(left)}")
+        draft.downgrades.add("not_sent", "not sent, because the model thinks: {param}", *left)
         wanted = {name: value for name, value in wanted.items() if name not in left}
     if len(wanted) > 1 and not draft.traits.both_samplings:
-        draft.notes.add("'top_p' is not sent: this model takes either that or 'temperature'")
+        draft.downgrades.add(
+            "not_sent", "'{param}' is not sent: this model takes either that or 'temperature'", "top_p"
+        )
         del wanted["top_p"]
     if wanted.get("temperature", 0) > 1:
-        draft.notes.add("'temperature' is sent as 1: this model's server takes no higher one")
+        draft.downgrades.add(
+            "value_changed", "'{param}' is sent as 1: this model's server takes no higher one", "temperature"
+        )
         wanted["temperature"] = 1
     draft.body |= wanted
 
@@ -183,7 +199,7 @@ def _left_out_when_thinking(wanted: dict[str, float]) -> list[str]:
 
 
 def _put_hints(draft: _Draft) -> None:
-    """What does not change the answer: passed where it is understood, and otherwise named in one note."""
+    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
     params = draft.params
     user = params.safety_identifier or params.user
     if user:
@@ -195,9 +211,11 @@ def _put_hints(draft: _Draft) -> None:
     if tier not in (None, "auto", *_TIERS):
         left.append("service_tier")
     if left:
-        draft.notes.add(f"not sent to this model's server: {', '.join(left)}")
+        draft.downgrades.add("not_sent", "not sent to this model's server: {param}", *left)
     if params.top_logprobs or _LOGPROBS in (params.include or ()):
-        draft.notes.add("logprobs are left out: this model's server does not send them")
+        draft.downgrades.add(
+            "output_omitted", "logprobs are left out: this model's server does not send them", "top_logprobs"
+        )
 
 
 def _unsent(params: CreateBody) -> dict[str, object]:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from msgspec import UnsetType
 
 from antiphon.backends.anthropic_messages.models import Traits
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Endpoint
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, Effort
 from antiphon.protocol.requests import Thinking as Asked
 from antiphon.turn.context import TurnRequest
@@ -53,70 +53,90 @@ def wants_summary(params: CreateBody) -> bool:
 
 
 def plan_thinking(
-    turn: TurnRequest, traits: Traits, max_tokens: int, notes: Notes, *, forced: bool
+    turn: TurnRequest, traits: Traits, max_tokens: int, downgrades: Downgrades, *, forced: bool
 ) -> Thinking:
     """What to say to this model. `forced`: it must call a tool."""
     params, asked = turn.params, turn.thinking
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
         if asked is not None or wanted not in (None, "none"):
-            notes.add("'reasoning.effort' is not sent: this model does not think")
+            downgrades.add("not_sent", "'{param}' is not sent: this model does not think", "reasoning.effort")
         return _SILENCE
     if wanted == "none":
-        return _off(traits, notes)
+        return _off(traits, downgrades)
     if wanted is None and asked is None:
-        return _unasked(params, traits, notes)
+        return _unasked(params, traits, downgrades)
     if traits.thinking == "adaptive":
-        return Thinking("on", _adaptive(traits), _freely(wanted, asked, traits, notes))
+        return Thinking("on", _adaptive(traits), _freely(wanted, asked, traits, downgrades))
     if forced:
-        notes.add("thinking is off in this turn: with it, this model cannot be made to call a tool")
-        return _SILENCE
-    budget = _budget(BUDGETS[wanted or _USUAL], asked and asked.budget, max_tokens, notes)
-    if budget < _LEAST:
-        notes.add(
-            f"thinking is off in this turn: 'max_output_tokens' leaves no room for {_LEAST} tokens of it"
+        downgrades.add(
+            "reasoning_disabled",
+            "thinking is off in this turn: with it, this model cannot be made to call a tool",
+            "reasoning.effort",
         )
         return _SILENCE
-    effort = None if wanted is None else _level(wanted, traits, notes)
+    budget = _budget(BUDGETS[wanted or _USUAL], asked and asked.budget, max_tokens, downgrades)
+    if budget < _LEAST:
+        downgrades.add(
+            "reasoning_disabled",
+            f"thinking is off in this turn: '{{param}}' leaves no room for {_LEAST} tokens of it",
+            "max_output_tokens",
+        )
+        return _SILENCE
+    effort = None if wanted is None else _level(wanted, traits, downgrades)
     return Thinking("on", {"type": "enabled", "budget_tokens": budget}, effort)
 
 
-def _freely(wanted: Effort | None, asked: Asked | None, traits: Traits, notes: Notes) -> Effort | None:
+def _freely(
+    wanted: Effort | None, asked: Asked | None, traits: Traits, downgrades: Downgrades
+) -> Effort | None:
     """The effort for a model that decides by itself how many tokens that means."""
     if wanted is None:
         return None
-    effort = _level(wanted, traits, notes)
+    effort = _level(wanted, traits, downgrades)
     if asked is not None and asked.budget is not None:
-        notes.add(
-            f"a thinking budget of {asked.budget} tokens is sent as effort '{effort}': this model takes none"
+        downgrades.add(
+            "value_changed",
+            f"a thinking budget of {asked.budget} tokens is sent as effort '{effort}': this model takes none",
+            "reasoning.effort",
         )
     return effort
 
 
-def _budget(meant: int, given: int | None, max_tokens: int, notes: Notes) -> int:
+def _budget(meant: int, given: int | None, max_tokens: int, downgrades: Downgrades) -> int:
     """Tokens to think with: what the caller says, if the API takes it; else as many as fit."""
     if given is not None and _LEAST <= given < max_tokens:
         return given
     budget = min(meant if given is None else max(given, _LEAST), max_tokens - max_tokens // 4)
     if given is not None and budget >= _LEAST:
-        notes.add(f"a thinking budget of {given} tokens is sent as {budget}")
+        downgrades.add(
+            "value_changed", f"a thinking budget of {given} tokens is sent as {budget}", "reasoning.effort"
+        )
     return budget
 
 
-def _off(traits: Traits, notes: Notes) -> Thinking:
+def _off(traits: Traits, downgrades: Downgrades) -> Thinking:
     if not traits.unasked:
         return _SILENCE
     if traits.off is None:
-        notes.add("reasoning effort 'none' is sent as 'low': this model always thinks")
+        downgrades.add(
+            "value_changed",
+            "reasoning effort 'none' is sent as 'low': this model always thinks",
+            "reasoning.effort",
+        )
         return Thinking("on", None, "low")
     return Thinking("off", {"type": traits.off})
 
 
-def _unasked(params: CreateBody, traits: Traits, notes: Notes) -> Thinking:
+def _unasked(params: CreateBody, traits: Traits, downgrades: Downgrades) -> Thinking:
     if traits.unasked:
         return Thinking("on", _adaptive(traits) if wants_summary(params) else None)
     if wants_summary(params):
-        notes.add("there is no reasoning to summarise: this model thinks only if 'reasoning.effort' is given")
+        downgrades.add(
+            "reasoning_disabled",
+            "there is no reasoning to summarise: this model thinks only if '{param}' is given",
+            "reasoning.effort",
+        )
     return _SILENCE
 
 
@@ -124,14 +144,16 @@ def _adaptive(traits: Traits) -> JsonObject:
     return {"type": "adaptive", "display": "summarized"} if traits.silent else {"type": "adaptive"}
 
 
-def _level(wanted: Effort, traits: Traits, notes: Notes) -> Effort | None:
+def _level(wanted: Effort, traits: Traits, downgrades: Downgrades) -> Effort | None:
     """The effort of those it takes with the least difference; of two, the greater."""
     if not traits.efforts:
         return None
     place = ALL_EFFORTS.index
     effort = min(traits.efforts, key=lambda level: (abs(place(level) - place(wanted)), -place(level)))
     if effort != wanted:
-        notes.add(f"reasoning effort '{wanted}' is sent as '{effort}'")
+        downgrades.add(
+            "value_changed", f"reasoning effort '{wanted}' is sent as '{effort}'", "reasoning.effort"
+        )
     return effort
 
 

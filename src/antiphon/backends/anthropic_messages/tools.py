@@ -2,15 +2,15 @@
 
 from antiphon.backends.anthropic_messages.models import Traits
 from antiphon.backends.anthropic_messages.schemas import as_input_schema, enforceable
-from antiphon.backends.notes import Notes
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.turn.context import TurnRequest, TurnTool
 
 _MAX_STRICT = 20
 """More strict tools the API refuses."""
 
 
-def declared_tools(turn: TurnRequest, traits: Traits, notes: Notes) -> list[JsonObject]:
+def declared_tools(turn: TurnRequest, traits: Traits, downgrades: Downgrades) -> list[JsonObject]:
     """The tools that the model sees."""
     tools: list[JsonObject] = []
     strict = 0
@@ -19,7 +19,11 @@ def declared_tools(turn: TurnRequest, traits: Traits, notes: Notes) -> list[Json
         if tool.strict:
             schema = _strict_schema(tool, traits) if strict < _MAX_STRICT else None
             if schema is None:
-                notes.add("'strict' of a tool is not sent: this model's server cannot enforce it")
+                downgrades.add(
+                    "not_enforced",
+                    "'strict' of a tool is not sent: this model's server cannot enforce it",
+                    "tools",
+                )
             else:
                 declared |= {"input_schema": schema, "strict": True}
                 strict += 1
@@ -38,7 +42,9 @@ def remembered_tools(messages: list[JsonObject]) -> list[JsonObject]:
     return [{"name": name, "input_schema": as_input_schema(None)} for name in names]
 
 
-def tool_choice(turn: TurnRequest, traits: Traits, notes: Notes, asks: list[str]) -> JsonObject | None:
+def tool_choice(
+    turn: TurnRequest, traits: Traits, downgrades: Downgrades, asks: list[str]
+) -> JsonObject | None:
     """The choice; None where the default says the same. What a model cannot be forced to is asked for."""
     alone: JsonObject = (
         {"disable_parallel_tool_use": True} if turn.params.parallel_tool_calls is False else {}
@@ -48,7 +54,11 @@ def tool_choice(turn: TurnRequest, traits: Traits, notes: Notes, asks: list[str]
     if not traits.forced:
         names = ", ".join(tool.name for tool in turn.tools)
         asks.append(f"You must answer by calling one of these tools, and not with text: {names}.")
-        notes.add("tool_choice is asked for in the prompt: this model's server does not enforce it")
+        downgrades.add(
+            "not_enforced",
+            "{param} is asked for in the prompt: this model's server does not enforce it",
+            "tool_choice",
+        )
         return {"type": "auto", **alone} if alone else None
     if isinstance(turn.choice, TurnTool):
         return {"type": "tool", "name": turn.choice.name, **alone}

@@ -6,7 +6,6 @@ the part; nothing that the model should see is left out. We fetch nothing: a URL
 
 from collections.abc import Sequence
 
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
@@ -19,15 +18,16 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
+from antiphon.protocol.downgrade import Downgrades
 
 
 def chat_content(
-    content: str | Sequence[MessagePart], quirks: Quirks, path: str, notes: Notes
+    content: str | Sequence[MessagePart], quirks: Quirks, path: str, downgrades: Downgrades
 ) -> str | list[JsonObject]:
     """A message's content: a string if it is all text, else a list of parts."""
     if isinstance(content, str):
         return content
-    parts = [chat_part(part, quirks, f"{path}[{index}]", notes) for index, part in enumerate(content)]
+    parts = [chat_part(part, quirks, f"{path}[{index}]", downgrades) for index, part in enumerate(content)]
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts
@@ -50,17 +50,17 @@ def plain_text(content: str | Sequence[MessagePart], path: str) -> str:
     return "\n".join(texts)
 
 
-def chat_part(part: MessagePart, quirks: Quirks, path: str, notes: Notes) -> JsonObject:
+def chat_part(part: MessagePart, quirks: Quirks, path: str, downgrades: Downgrades) -> JsonObject:
     """One part."""
     if isinstance(part, InputText | InputImage | InputFile) and part.prompt_cache_breakpoint:
-        notes.add("prompt cache breakpoints are not sent")
+        downgrades.add("not_sent", "prompt cache breakpoints are not sent", "input")
     match part:
         case InputText() | OutputText():
             return {"type": "text", "text": part.text}
         case Refusal():
             return {"type": "text", "text": part.refusal}
         case InputImage():
-            return {"type": "image_url", "image_url": _image(part, quirks, path, notes)}
+            return {"type": "image_url", "image_url": _image(part, quirks, path, downgrades)}
         case InputFile():
             return {"type": "file", "file": _file(part, quirks, path)}
         case InputAudio():
@@ -69,7 +69,7 @@ def chat_part(part: MessagePart, quirks: Quirks, path: str, notes: Notes) -> Jso
             return {"type": "input_audio", "input_audio": part.input_audio}
 
 
-def _image(part: InputImage, quirks: Quirks, path: str, notes: Notes) -> JsonObject:
+def _image(part: InputImage, quirks: Quirks, path: str, downgrades: Downgrades) -> JsonObject:
     if quirks.images is None:
         raise Unsupported("This model's server does not take images.", param=path)
     if part.image_url is None:
@@ -84,7 +84,7 @@ def _image(part: InputImage, quirks: Quirks, path: str, notes: Notes) -> JsonObj
             raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")
     detail = part.detail
     if detail == "original":
-        notes.add("image detail 'original' is sent as 'high'")
+        downgrades.add("value_changed", "image detail 'original' is sent as 'high'", "input")
         detail = "high"
     return {"url": part.image_url} if detail is None else {"url": part.image_url, "detail": detail}
 

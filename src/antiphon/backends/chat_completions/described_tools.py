@@ -7,8 +7,8 @@ in the same convention: a model believes what it sees itself do.
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.backends.notes import Notes
 from antiphon.protocol.content import InputText, JsonObject, MessagePart
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.turn.calls_as_json import tool_lines
 from antiphon.turn.context import TurnRequest
@@ -27,14 +27,20 @@ _MUST = "You must answer with such a call now, and not with text, of one of thes
 _ONE = "Write one call at most."
 
 
-def described(turn: TurnRequest, notes: Notes, asks: list[str]) -> TurnRequest:
+def described(turn: TurnRequest, downgrades: Downgrades, asks: list[str]) -> TurnRequest:
     """The turn in words alone. What the model must be told about its tools goes to `asks`."""
     if turn.tools:
         asks.append(_TEACHING.format(tool_lines(turn.tools)))
-        notes.add("tools are described in the prompt, and calls are read from the text")
+        downgrades.add(
+            "emulated", "tools are described in the prompt, and calls are read from the text", "tools"
+        )
         if turn.choice not in ("auto", "none"):
             asks.append(_MUST.format(", ".join(tool.name for tool in turn.tools)))
-            notes.add("tool_choice is asked for in the prompt: this model's server does not enforce it")
+            downgrades.add(
+                "not_enforced",
+                "{param} is asked for in the prompt: this model's server does not enforce it",
+                "tool_choice",
+            )
         if turn.params.parallel_tool_calls is False:
             asks.append(_ONE)
     return replace(turn, items=tuple(map(_told, turn.items)), tools=(), choice="none")

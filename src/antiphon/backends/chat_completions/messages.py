@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from msgspec import UnsetType
 
 from antiphon.backends.chat_completions.content import chat_content, chat_part, plain_text
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputText, JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
@@ -34,9 +34,11 @@ class _Block:
         return self.head["role"] == "assistant" and not self.outputs
 
 
-def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> list[JsonObject]:
+def chat_messages(
+    turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
+) -> list[JsonObject]:
     """The whole conversation. `asks` are emulations that are put to the model in the system message."""
-    transcript = _Transcript(quirks, notes)
+    transcript = _Transcript(quirks, downgrades)
     if turn.params.instructions:
         transcript.system("system", turn.params.instructions)
     for index, item in enumerate(turn.items):
@@ -47,9 +49,9 @@ def chat_messages(turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[st
 class _Transcript:
     """The conversation so far."""
 
-    def __init__(self, quirks: Quirks, notes: Notes) -> None:
+    def __init__(self, quirks: Quirks, downgrades: Downgrades) -> None:
         self._quirks = quirks
-        self._notes = notes
+        self._downgrades = downgrades
         self._blocks: list[_Block] = []
         self._callers: dict[str, _Block] = {}
         self._thoughts: list[str] = []
@@ -77,7 +79,9 @@ class _Transcript:
         answered = {output["tool_call_id"] for output in block.outputs}
         missing = [call["id"] for call in block.head["tool_calls"] if call["id"] not in answered]
         if missing:
-            self._notes.add("calls without an output are sent with one that says so")
+            self._downgrades.add(
+                "input_rewritten", "calls without an output are sent with one that says so", "input"
+            )
         return [{"role": "tool", "tool_call_id": call_id, "content": NO_OUTPUT} for call_id in missing]
 
     def add(self, item: Item, path: str) -> None:
@@ -98,7 +102,7 @@ class _Transcript:
 
     def _message(self, item: Message, path: str) -> None:
         if item.role == "user":
-            content = chat_content(item.content, self._quirks, path, self._notes)
+            content = chat_content(item.content, self._quirks, path, self._downgrades)
             self._blocks.append(_Block({"role": "user", "content": content}))
             self._thoughts.clear()  # they led to nothing
         elif item.role == "assistant":
@@ -117,13 +121,19 @@ class _Transcript:
         elif leading or self._quirks.late_system:
             self._blocks.append(_Block({"role": role, "content": text}))
         else:
-            self._notes.add("system messages after the beginning are sent as user messages")
+            self._downgrades.add(
+                "input_rewritten", "system messages after the beginning are sent as user messages", "input"
+            )
             self._blocks.append(_Block({"role": "user", "content": text}))
 
     def _thinks(self, item: Reasoning) -> None:
         text = "" if isinstance(item.content, UnsetType) else "".join(part.text for part in item.content)
         if self._quirks.replay_reasoning is None:
-            self._notes.add("reasoning in the input is left out: this model's server does not take it back")
+            self._downgrades.add(
+                "input_omitted",
+                "reasoning in the input is left out: this model's server does not take it back",
+                "input",
+            )
         elif text:
             self._thoughts.append(text)
 
@@ -163,12 +173,16 @@ class _Transcript:
         """The text of an output; other parts wait for the user message behind the outputs."""
         texts = [part.text for part in item.output if isinstance(part, InputText)]
         media = [
-            chat_part(part, self._quirks, f"{path}.output[{index}]", self._notes)
+            chat_part(part, self._quirks, f"{path}.output[{index}]", self._downgrades)
             for index, part in enumerate(item.output)
             if not isinstance(part, str | InputText)
         ]
         if media:
-            self._notes.add("images and files in tool outputs are sent in a user message after them")
+            self._downgrades.add(
+                "input_rewritten",
+                "images and files in tool outputs are sent in a user message after them",
+                "input",
+            )
             block.media += [{"type": "text", "text": f"Output of the tool call {item.call_id}:"}, *media]
             texts = texts or ["See the next user message."]
         return "\n".join(texts)

@@ -11,9 +11,9 @@ import msgspec
 from antiphon.backends.chat_completions.described_tools import described, one_after_the_other
 from antiphon.backends.chat_completions.messages import chat_messages
 from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.constraints import Constraint
@@ -29,13 +29,13 @@ class Payload(NamedTuple):
     """A body, and what of the turn it does not say, or only asks for."""
 
     body: JsonObject
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
     """Translate a turn."""
-    notes, asks = Notes(), list[str]()
+    downgrades, asks = Downgrades(), list[str]()
     params = turn.params
     options: JsonObject = {}
     _put_sampling(options, params)
@@ -43,25 +43,25 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
         options[quirks.max_tokens] = params.max_output_tokens
     unenforced = _unenforced(turn, quirks)
     if quirks.tools == "prompt":
-        turn = described(turn, notes, asks)
+        turn = described(turn, downgrades, asks)
     elif turn.tools:
-        _put_tools(options, turn, quirks, notes, asks)
+        _put_tools(options, turn, quirks, downgrades, asks)
     if turn.grammar is not None:
-        unenforced |= _put_grammar(options, turn.grammar, quirks, notes)
+        unenforced |= _put_grammar(options, turn.grammar, quirks, downgrades)
     elif params.text is not None and params.text.format is not None:
-        _put_format(options, params.text.format, quirks, notes, asks)
+        _put_format(options, params.text.format, quirks, downgrades, asks)
     if params.reasoning is not None and params.reasoning.effort is not None:
-        _put_effort(options, params.reasoning.effort, quirks, notes)
-    _put_logprobs(options, params, quirks, notes)
-    _put_hints(options, params, quirks, notes)
+        _put_effort(options, params.reasoning.effort, quirks, downgrades)
+    _put_logprobs(options, params, quirks, downgrades)
+    _put_hints(options, params, quirks, downgrades)
     if turn.streamed:
         options["stream"] = True
         if quirks.usage_on_request:
             options["stream_options"] = {"include_usage": True}
-    messages = chat_messages(turn, quirks, notes, asks)
+    messages = chat_messages(turn, quirks, downgrades, asks)
     if quirks.tools == "prompt":
         messages = one_after_the_other(messages)
-    return Payload({"model": turn.model, "messages": messages, **options}, tuple(notes), unenforced)
+    return Payload({"model": turn.model, "messages": messages, **options}, tuple(downgrades), unenforced)
 
 
 def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Constraint]:
@@ -91,19 +91,27 @@ def _put_sampling(options: JsonObject, params: CreateBody) -> None:
         options["frequency_penalty"] = params.frequency_penalty
 
 
-def _put_tools(options: JsonObject, turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]) -> None:
-    options["tools"] = chat_tools(turn, quirks, notes)
-    choice = chat_tool_choice(turn, quirks, notes, asks)
+def _put_tools(
+    options: JsonObject, turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
+) -> None:
+    options["tools"] = chat_tools(turn, quirks, downgrades)
+    choice = chat_tool_choice(turn, quirks, downgrades, asks)
     if choice is not None:
         options["tool_choice"] = choice
     parallel = turn.params.parallel_tool_calls
     if quirks.parallel_tool_calls and parallel is not None:
         options["parallel_tool_calls"] = parallel
     elif parallel is False:
-        notes.add("'parallel_tool_calls' is not sent: the model may call several tools at once")
+        downgrades.add(
+            "not_sent",
+            "'{param}' is not sent: the model may call several tools at once",
+            "parallel_tool_calls",
+        )
 
 
-def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: Notes, asks: list[str]) -> None:
+def _put_format(
+    options: JsonObject, form: TextFormat, quirks: Quirks, downgrades: Downgrades, asks: list[str]
+) -> None:
     """JSON by schema, else JSON mode with the schema in the prompt, else the prompt alone."""
     if form.type == "text":
         return
@@ -116,9 +124,17 @@ def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: No
         if quirks.json_object:
             options["response_format"] = {"type": "json_object"}
         else:
-            notes.add("JSON is asked for in the prompt: this model's server does not enforce it")
+            downgrades.add(
+                "not_enforced",
+                "JSON is asked for in the prompt: this model's server does not enforce it",
+                "text.format",
+            )
         if form.type == "json_schema":
-            notes.add("the JSON schema is described in the prompt: this model's server does not enforce it")
+            downgrades.add(
+                "not_enforced",
+                "the JSON schema is described in the prompt: this model's server does not enforce it",
+                "text.format",
+            )
             schema_text = msgspec.json.encode(form.schema).decode()
             asks.append(f"Answer with JSON only. It must follow this JSON schema:\n{schema_text}")
         elif not quirks.json_object:
@@ -126,12 +142,16 @@ def _put_format(options: JsonObject, form: TextFormat, quirks: Quirks, notes: No
 
 
 def _put_grammar(
-    options: JsonObject, form: TextFormatGrammar, quirks: Quirks, notes: Notes
+    options: JsonObject, form: TextFormatGrammar, quirks: Quirks, downgrades: Downgrades
 ) -> frozenset[Constraint]:
     """Hold the whole answer to a grammar; what cannot be held is unenforced."""
     text = with_llguidance(form) if quirks.grammars == "llguidance" else gbnf(form)
     if quirks.grammars is None or text is None:
-        notes.add("the grammar of the answer is not enforced: this model's server cannot")
+        downgrades.add(
+            "not_enforced",
+            "the grammar of the answer is not enforced: this model's server cannot",
+            "text.format",
+        )
         return frozenset({"grammar"})
     if quirks.grammars == "vllm":
         options["structured_outputs"] = {"grammar": text}
@@ -149,24 +169,30 @@ def _schema_of(form: TextFormat) -> JsonObject:
     return members
 
 
-def _put_logprobs(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
+def _put_logprobs(options: JsonObject, params: CreateBody, quirks: Quirks, downgrades: Downgrades) -> None:
     if not params.top_logprobs and _LOGPROBS not in (params.include or ()):
         return
     if not quirks.logprobs:
-        notes.add("logprobs are left out: this model's server does not send them")
+        downgrades.add(
+            "output_omitted", "logprobs are left out: this model's server does not send them", "top_logprobs"
+        )
         return
     options["logprobs"] = True
     if params.top_logprobs:
         options["top_logprobs"] = params.top_logprobs
 
 
-def _put_effort(options: JsonObject, wanted: Effort, quirks: Quirks, notes: Notes) -> None:
+def _put_effort(options: JsonObject, wanted: Effort, quirks: Quirks, downgrades: Downgrades) -> None:
     if not quirks.efforts:
-        notes.add("'reasoning.effort' is not sent: this model's server does not take it")
+        downgrades.add(
+            "not_sent", "'{param}' is not sent: this model's server does not take it", "reasoning.effort"
+        )
         return
     effort = _nearest(wanted, quirks.efforts)
     if effort != wanted:
-        notes.add(f"reasoning effort '{wanted}' is sent as '{effort}'")
+        downgrades.add(
+            "value_changed", f"reasoning effort '{wanted}' is sent as '{effort}'", "reasoning.effort"
+        )
     if effort == "none" and quirks.thinking_switch:
         options["thinking"] = {"type": "disabled"}
     elif quirks.effort_field == "reasoning":
@@ -181,8 +207,8 @@ def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
     return min(offered, key=lambda effort: (abs(place(effort) - place(wanted)), -place(effort)))
 
 
-def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, notes: Notes) -> None:
-    """What does not change the answer: passed where it is understood, and otherwise named in one note."""
+def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, downgrades: Downgrades) -> None:
+    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
     left: list[str] = []
     for name in _HINTS:
         value = getattr(params, name)
@@ -202,4 +228,4 @@ def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, notes: N
     if params.reasoning and params.reasoning.mode == "pro":
         left.append("reasoning.mode")
     if left:
-        notes.add(f"not sent to this model's server: {', '.join(left)}")
+        downgrades.add("not_sent", "not sent to this model's server: {param}", *left)

@@ -1,20 +1,20 @@
 """Tools and the choice among them, for the upstream."""
 
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.turn.context import TurnRequest, TurnTool
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
-def chat_tools(turn: TurnRequest, quirks: Quirks, notes: Notes) -> list[JsonObject]:
+def chat_tools(turn: TurnRequest, quirks: Quirks, downgrades: Downgrades) -> list[JsonObject]:
     """The tools that the model sees."""
-    return [{"type": "function", "function": _function(tool, quirks, notes)} for tool in turn.tools]
+    return [{"type": "function", "function": _function(tool, quirks, downgrades)} for tool in turn.tools]
 
 
 def chat_tool_choice(
-    turn: TurnRequest, quirks: Quirks, notes: Notes, asks: list[str]
+    turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
 ) -> JsonObject | str | None:
     """The strongest form of the choice that the endpoint obeys; None where the default says the same."""
     if turn.choice in ("auto", "none"):
@@ -22,7 +22,11 @@ def chat_tool_choice(
     if quirks.tool_choice == "asked":
         names = ", ".join(tool.name for tool in turn.tools)
         asks.append(f"You must answer by calling one of these tools, and not with text: {names}.")
-        notes.add("tool_choice is asked for in the prompt: this model's server does not enforce it")
+        downgrades.add(
+            "not_enforced",
+            "{param} is asked for in the prompt: this model's server does not enforce it",
+            "tool_choice",
+        )
         return None
     if isinstance(turn.choice, TurnTool) and quirks.tool_choice == "named":
         return {"type": "function", "function": {"name": turn.choice.name}}
@@ -30,7 +34,7 @@ def chat_tool_choice(
     return "required"
 
 
-def _function(tool: TurnTool, quirks: Quirks, notes: Notes) -> JsonObject:
+def _function(tool: TurnTool, quirks: Quirks, downgrades: Downgrades) -> JsonObject:
     function: JsonObject = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
@@ -38,7 +42,13 @@ def _function(tool: TurnTool, quirks: Quirks, notes: Notes) -> JsonObject:
     if quirks.strict_tools and tool.strict is not None:
         function["strict"] = tool.strict
     elif tool.strict:
-        notes.add("'strict' of tools is not sent: this model's server does not enforce it")
+        downgrades.add(
+            "not_enforced", "'strict' of tools is not sent: this model's server does not enforce it", "tools"
+        )
     if tool.grammar is not None and tool.grammar.type == "grammar":
-        notes.add(f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced")
+        downgrades.add(
+            "not_enforced",
+            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced",
+            "tools",
+        )
     return function

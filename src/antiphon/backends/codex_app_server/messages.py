@@ -18,6 +18,7 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
@@ -27,9 +28,9 @@ _DETAILS = ("auto", "high", "original")
 """What codex takes; in place of an image with another detail the model would be shown a complaint."""
 
 
-def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[JsonObject]:
-    """The whole conversation, as codex takes it. `notes` are told what is left out."""
-    history = _History(names, notes)
+def thread_items(turn: TurnRequest, names: ToolNames, downgrades: Downgrades) -> list[JsonObject]:
+    """The whole conversation, as codex takes it. Adds what is left out to `downgrades`."""
+    history = _History(names, downgrades)
     for index, item in enumerate(turn.items):
         history.add(item, turn.param(index))
     return history.items
@@ -38,10 +39,10 @@ def thread_items(turn: TurnRequest, names: ToolNames, notes: list[str]) -> list[
 class _History:
     """The conversation so far."""
 
-    def __init__(self, names: ToolNames, notes: list[str]) -> None:
+    def __init__(self, names: ToolNames, downgrades: Downgrades) -> None:
         self.items: list[JsonObject] = []
         self._names = names
-        self._notes = notes
+        self._downgrades = downgrades
         self._called: set[str] = set()
 
     def add(self, item: Item, path: str) -> None:
@@ -54,7 +55,11 @@ class _History:
             case FunctionCallOutput():
                 self._output(item, path)
             case Reasoning():
-                self._notes.append("reasoning in the input is left out: codex does not take it back")
+                self._downgrades.add(
+                    "input_omitted",
+                    "reasoning in the input is left out: codex does not take it back",
+                    "input",
+                )
             case _:
                 # Everything else is a function by now, or left out, or refused (turn/function_forms/).
                 message = f"codex cannot read an item of type '{item_type(item)}'."
@@ -79,7 +84,11 @@ class _History:
         """Outputs that go on with a turn have no field for `detail`; the others are to say the same."""
         said = _part(part, path)
         if said.pop("detail", "auto") != "auto":
-            self._notes.append("'detail' of images in tool outputs is not sent: codex has no field for it")
+            self._downgrades.add(
+                "not_sent",
+                "'detail' of images in tool outputs is not sent: codex has no field for it",
+                "input",
+            )
         return said
 
     def _message(self, item: Message, path: str) -> JsonObject:
@@ -96,8 +105,10 @@ class _History:
     def _message_part(self, part: MessagePart, path: str) -> JsonObject:
         said = _part(part, path)
         if said.get("detail", "auto") not in _DETAILS:
-            self._notes.append(
-                f"the image detail '{said['detail']}' is sent as 'auto': codex does not take it"
+            self._downgrades.add(
+                "value_changed",
+                f"the image detail '{said['detail']}' is sent as 'auto': codex does not take it",
+                "input",
             )
             said["detail"] = "auto"
         return said

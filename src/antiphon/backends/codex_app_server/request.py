@@ -12,6 +12,7 @@ from antiphon.backends.codex_app_server.messages import OUTPUT, call_item, threa
 from antiphon.backends.codex_app_server.names import ToolNames
 from antiphon.backends.codex_app_server.tools import tool_result, tool_spec
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest, TurnTool
@@ -83,7 +84,7 @@ class CodexRequest(Struct, frozen=True):
     items: list[JsonObject]
     turn: JsonObject
     tools: Mapping[str, TurnTool]
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint] = frozenset()
 
     @property
@@ -113,20 +114,20 @@ class CodexRequest(Struct, frozen=True):
 
 def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
     """Translate a turn."""
-    notes: list[str] = []
+    downgrades = Downgrades()
     asks = [turn.params.instructions] if turn.params.instructions else []
     names = ToolNames(turn.tools)
-    items = thread_items(turn, names, notes)
-    tools = [tool_spec(tool, alias, notes) for alias, tool in names.by_alias.items()]
-    _ask_for_choice(turn, names, notes, asks)
-    request = _turn_options(turn.params, notes, asks)
-    _note_not_sent(turn, notes)
+    items = thread_items(turn, names, downgrades)
+    tools = [tool_spec(tool, alias, downgrades) for alias, tool in names.by_alias.items()]
+    _ask_for_choice(turn, names, downgrades, asks)
+    request = _turn_options(turn.params, downgrades, asks)
+    _list_not_sent(turn, downgrades)
     return CodexRequest(
         thread=_thread(turn.model, options, "\n\n".join(asks), tools),
         items=items,
         turn=request,
         tools=names.by_alias,
-        downgrades=tuple(dict.fromkeys(notes)),
+        downgrades=tuple(downgrades),
         unenforced=_unenforced(turn),
     )
 
@@ -165,15 +166,17 @@ def _thread(model: str, options: ThreadOptions, instructions: str, tools: list[J
     return thread
 
 
-def _ask_for_choice(turn: TurnRequest, names: ToolNames, notes: list[str], asks: list[str]) -> None:
+def _ask_for_choice(turn: TurnRequest, names: ToolNames, downgrades: Downgrades, asks: list[str]) -> None:
     if turn.choice in ("auto", "none"):
         return  # with "none" the model is shown no tools
     tools = ", ".join(names.by_alias)
     asks.append(f"You must answer by calling one of these tools, and not with text: {tools}.")
-    notes.append("tool_choice is asked for in the prompt: codex does not enforce it")
+    downgrades.add(
+        "not_enforced", "{param} is asked for in the prompt: codex does not enforce it", "tool_choice"
+    )
 
 
-def _turn_options(params: CreateBody, notes: list[str], asks: list[str]) -> JsonObject:
+def _turn_options(params: CreateBody, downgrades: Downgrades, asks: list[str]) -> JsonObject:
     options: JsonObject = {}
     if params.reasoning is not None:
         if params.reasoning.effort is not None:
@@ -181,21 +184,27 @@ def _turn_options(params: CreateBody, notes: list[str], asks: list[str]) -> Json
         if params.reasoning.summary is not None:
             options["summary"] = params.reasoning.summary
     if params.text is not None and params.text.format is not None:
-        _put_format(options, params.text.format, notes, asks)
+        _put_format(options, params.text.format, downgrades, asks)
     return options
 
 
-def _put_format(options: JsonObject, form: TextFormat, notes: list[str], asks: list[str]) -> None:
+def _put_format(options: JsonObject, form: TextFormat, downgrades: Downgrades, asks: list[str]) -> None:
     if form.type == "json_object":
         asks.append("Answer with one JSON object only.")
-        notes.append("JSON is asked for in the prompt: codex does not enforce it without a schema")
+        downgrades.add(
+            "not_enforced",
+            "JSON is asked for in the prompt: codex does not enforce it without a schema",
+            "text.format",
+        )
     elif form.type == "json_schema" and not isinstance(form.schema, UnsetType):
         options["outputSchema"] = form.schema
         if form.strict is not True:
-            notes.append("the JSON schema is taken as strict: codex knows no other")
+            downgrades.add(
+                "value_changed", "the JSON schema is taken as strict: codex knows no other", "text.format"
+            )
 
 
-def _note_not_sent(turn: TurnRequest, notes: list[str]) -> None:
+def _list_not_sent(turn: TurnRequest, downgrades: Downgrades) -> None:
     params = turn.params
     left = [name for name, usual in _NOT_SENT.items() if getattr(params, name) not in (None, usual)]
     if _LOGPROBS in (params.include or ()):
@@ -205,6 +214,8 @@ def _note_not_sent(turn: TurnRequest, notes: list[str]) -> None:
     if params.service_tier not in (None, "auto", "default"):
         left.append("service_tier")
     if left:
-        notes.append(f"not sent to codex: {', '.join(left)}")
+        downgrades.add("not_sent", "not sent to codex: {param}", *left)
     if turn.tools and params.parallel_tool_calls is False:
-        notes.append("'parallel_tool_calls' is not sent: codex may call several tools at once")
+        downgrades.add(
+            "not_sent", "'{param}' is not sent: codex may call several tools at once", "parallel_tool_calls"
+        )

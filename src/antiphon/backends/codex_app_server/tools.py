@@ -3,18 +3,21 @@
 from typing import Any
 
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.turn.context import TurnTool
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
-def tool_spec(tool: TurnTool, alias: str, notes: list[str]) -> JsonObject:
+def tool_spec(tool: TurnTool, alias: str, downgrades: Downgrades) -> JsonObject:
     """The declaration of a tool."""
     if tool.strict:
-        notes.append("'strict' of tools is not sent: codex does not take it")
+        downgrades.add("not_enforced", "'strict' of tools is not sent: codex does not take it", "tools")
     if tool.grammar is not None and tool.grammar.type == "grammar":
-        notes.append(
-            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced"
+        downgrades.add(
+            "not_enforced",
+            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced",
+            "tools",
         )
     return {
         "type": "function",

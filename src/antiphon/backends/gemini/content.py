@@ -8,7 +8,6 @@ import mimetypes
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from antiphon.backends.notes import Notes
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -20,6 +19,7 @@ from antiphon.protocol.content import (
     OutputText,
     Refusal,
 )
+from antiphon.protocol.downgrade import Downgrades
 
 _PDF = "application/pdf"
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
@@ -27,11 +27,11 @@ _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "
 _USUAL_NAMES = {"image/jpg": "image/jpeg"}
 
 
-def parts_of(content: str | Sequence[MessagePart], path: str, notes: Notes) -> list[JsonObject]:
+def parts_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgrades) -> list[JsonObject]:
     """What somebody said."""
     if isinstance(content, str):
         return [text_part(content)] if content.strip() else []
-    found = [_part(part, f"{path}[{index}]", notes) for index, part in enumerate(content)]
+    found = [_part(part, f"{path}[{index}]", downgrades) for index, part in enumerate(content)]
     return [part for part in found if part is not None]
 
 
@@ -57,27 +57,31 @@ def text_part(text: str) -> JsonObject:
     return {"text": text}
 
 
-def _part(part: MessagePart, path: str, notes: Notes) -> JsonObject | None:
+def _part(part: MessagePart, path: str, downgrades: Downgrades) -> JsonObject | None:
     if isinstance(part, InputText | InputImage | InputFile) and part.prompt_cache_breakpoint:
-        notes.add("prompt cache breakpoints are not sent: this model's server caches by itself")
+        downgrades.add(
+            "not_sent", "prompt cache breakpoints are not sent: this model's server caches by itself", "input"
+        )
     match part:
         case InputText() | OutputText():
             return text_part(part.text) if part.text.strip() else None
         case Refusal():
             return text_part(part.refusal) if part.refusal.strip() else None
         case InputImage():
-            return _image(part, path, notes)
+            return _image(part, path, downgrades)
         case InputFile():
             return _file(part, path)
         case InputAudio():
             return _sound(part, path)
 
 
-def _image(part: InputImage, path: str, notes: Notes) -> JsonObject:
+def _image(part: InputImage, path: str, downgrades: Downgrades) -> JsonObject:
     if part.image_url is None:
         raise _no_source(part.file_id, path, "image_url")
     if part.detail not in (None, "auto"):
-        notes.add("the detail of images is not sent: this model's server does not take it")
+        downgrades.add(
+            "not_sent", "the detail of images is not sent: this model's server does not take it", "input"
+        )
     if part.image_url.startswith("data:"):
         return _inline(*_data_url(part.image_url, f"{path}.image_url"))
     if not part.image_url.startswith("https://"):

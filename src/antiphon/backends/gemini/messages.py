@@ -14,9 +14,9 @@ from antiphon.backends.gemini.content import parts_of, text_part, texts_of
 from antiphon.backends.gemini.models import Traits
 from antiphon.backends.gemini.signatures import NO_SIGNATURE, signed, signed_words
 from antiphon.backends.gemini.tools import Names, wire_name
-from antiphon.backends.notes import Notes
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
@@ -73,10 +73,10 @@ class _Said(NamedTuple):
 
 
 def read_conversation(
-    turn: TurnRequest, traits: Traits, names: Names, origin: str, notes: Notes
+    turn: TurnRequest, traits: Traits, names: Names, origin: str, downgrades: Downgrades
 ) -> Conversation:
     """The whole conversation."""
-    transcript = _Transcript(turn, traits, names, origin, notes)
+    transcript = _Transcript(turn, traits, names, origin, downgrades)
     if turn.params.instructions:
         transcript.instruct([turn.params.instructions])
     for index, item in enumerate(turn.items):
@@ -87,12 +87,14 @@ def read_conversation(
 class _Transcript:
     """The conversation so far."""
 
-    def __init__(self, turn: TurnRequest, traits: Traits, names: Names, origin: str, notes: Notes) -> None:
+    def __init__(
+        self, turn: TurnRequest, traits: Traits, names: Names, origin: str, downgrades: Downgrades
+    ) -> None:
         self._turn = turn
         self._traits = traits
         self._names = names
         self._origin = origin
-        self._notes = notes
+        self._downgrades = downgrades
         self._system: list[JsonObject] = []
         self._speeches: list[_Speech] = []
         self._calls: dict[str, _Call] = {}
@@ -108,7 +110,11 @@ class _Transcript:
         contents: list[JsonObject] = []
         for speech in self._speeches:
             if speech.role == "system":
-                self._notes.add("system messages after the beginning are sent as user messages")
+                self._downgrades.add(
+                    "input_rewritten",
+                    "system messages after the beginning are sent as user messages",
+                    "input",
+                )
                 text = "\n\n".join(part["text"] for part in speech.parts)
                 _join(contents, "user", [text_part(f"<system>\n{text}\n</system>")] if text else [])
             elif not speech.empty:
@@ -144,7 +150,7 @@ class _Transcript:
     def _hear(self, item: Message, path: str) -> None:
         self._forget()
         if item.role == "user":
-            self._speech("user").parts += parts_of(item.content, path, self._notes)
+            self._speech("user").parts += parts_of(item.content, path, self._downgrades)
             return
         texts = texts_of(item.content, path)
         if self._speeches:
@@ -164,7 +170,11 @@ class _Transcript:
     def _think(self, item: Reasoning) -> None:
         marks = item.states_from(self._origin) if isinstance(item, OpenedReasoning) else []
         if not marks:
-            self._notes.add("reasoning in the input is left out: it has no signature of this model's server")
+            self._downgrades.add(
+                "input_omitted",
+                "reasoning in the input is left out: it has no signature of this model's server",
+                "input",
+            )
             return
         said = [mark for mark in marks if mark["on"] == "said"]
         if said:
@@ -184,7 +194,7 @@ class _Transcript:
         """Cut the words into the parts that they were, with their signatures."""
         parts = signed_words(said.text, marks)
         if parts is None:
-            self._notes.add(_NOT_AS_MADE)
+            self._downgrades.add("input_omitted", _NOT_AS_MADE, "input")
         else:
             said.speech.parts[said.start :] = parts
 
@@ -216,7 +226,11 @@ class _Transcript:
         try:
             return msgspec.json.decode(arguments or "{}", type=JsonObject)
         except (msgspec.DecodeError, RecursionError):
-            self._notes.add("arguments of a call that are no JSON object are sent inside of one")
+            self._downgrades.add(
+                "input_rewritten",
+                "arguments of a call that are no JSON object are sent inside of one",
+                "input",
+            )
             return {"arguments": arguments}
 
     def _output(self, item: FunctionCallOutput, path: str) -> None:
@@ -225,7 +239,7 @@ class _Transcript:
         if call is None:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
             raise InvalidRequest(message, param=path, code="invalid_value")
-        parts = parts_of(item.output, f"{path}.output", self._notes)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
+        parts = parts_of(item.output, f"{path}.output", self._downgrades)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
         text = item.output if isinstance(item.output, str) else "\n".join(_texts(parts))
         response = self._response(call, text)
         inside: list[JsonObject] = []
@@ -234,7 +248,11 @@ class _Transcript:
             if "inlineData" in part and self._traits.media_in_outputs:
                 inside.append(part)
             elif "text" not in part:
-                self._notes.add("images and files in an output are sent behind it, not inside of it")
+                self._downgrades.add(
+                    "input_rewritten",
+                    "images and files in an output are sent behind it, not inside of it",
+                    "input",
+                )
                 call.media.append(part)
         if inside:
             response["parts"] = inside
@@ -249,7 +267,9 @@ class _Transcript:
         responses: list[JsonObject] = []
         for call in speech.calls:
             if call.response is None:
-                self._notes.add("calls without an output are sent with one that says so")
+                self._downgrades.add(
+                    "input_rewritten", "calls without an output are sent with one that says so", "input"
+                )
                 call.response = {"functionResponse": self._response(call, NO_OUTPUT)}
             responses.append(call.response)
         return responses + [part for call in speech.calls for part in call.media]
@@ -257,7 +277,11 @@ class _Transcript:
     def _sign_first(self, part: JsonObject) -> None:
         """The API refuses calls without a signature, and tells what to send for those of another model."""
         if "thoughtSignature" not in part:
-            self._notes.add("a call without the signature of this model's server is sent as one of another's")
+            self._downgrades.add(
+                "input_rewritten",
+                "a call without the signature of this model's server is sent as one of another's",
+                "input",
+            )
             part["thoughtSignature"] = NO_SIGNATURE
 
     def _forget(self) -> None:
@@ -279,13 +303,21 @@ class _Transcript:
             if not self._system:
                 message = "There is nothing to answer: 'input' holds no text, image or file."
                 raise InvalidRequest(message, param="input", code="invalid_value")
-            self._notes.add("the last instruction is sent as a user message: this API wants one")
+            self._downgrades.add(
+                "input_rewritten",
+                "the last instruction is sent as a user message: this API wants one",
+                "input",
+            )
             contents.append({"role": "user", "parts": [self._system.pop()]})
         if contents[0]["role"] == "model":
-            self._notes.add("a user message is put before the model's own: this API wants one")
+            self._downgrades.add(
+                "input_rewritten", "a user message is put before the model's own: this API wants one", "input"
+            )
             contents.insert(0, {"role": "user", "parts": [text_part(_GO_ON)]})
         if contents[-1]["role"] == "model":
-            self._notes.add("the model is asked to go on from its own last message")
+            self._downgrades.add(
+                "input_rewritten", "the model is asked to go on from its own last message", "input"
+            )
             contents.append({"role": "user", "parts": [text_part(_GO_ON)]})
 
 

@@ -16,9 +16,9 @@ from antiphon.backends.gemini.schemas import enforceable
 from antiphon.backends.gemini.signatures import origin_of
 from antiphon.backends.gemini.thinking import thinking_config
 from antiphon.backends.gemini.tools import Names, declared_tools, tool_config, wire_names
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -32,7 +32,7 @@ class Payload(NamedTuple):
     """A body, and what of the turn it does not say, or only asks for; and what it calls the tools."""
 
     body: JsonObject
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint]
     names: Names
 
@@ -44,7 +44,7 @@ class _Draft:
         self.turn = turn
         self.params = turn.params
         self.traits: Traits = traits_of(turn.model)
-        self.notes = Notes()
+        self.downgrades = Downgrades()
         self.asks: list[str] = []
         self.unenforced: set[Constraint] = set()
         self.config: JsonObject = {}
@@ -55,8 +55,8 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     """Translate a turn."""
     draft = _Draft(turn)
     names = wire_names(turn.tools)
-    system, contents = read_conversation(turn, draft.traits, names, origin_of(endpoint), draft.notes)
-    thinking = thinking_config(turn.params, draft.traits, draft.notes)
+    system, contents = read_conversation(turn, draft.traits, names, origin_of(endpoint), draft.downgrades)
+    thinking = thinking_config(turn.params, draft.traits, draft.downgrades)
     if thinking is not None:
         draft.config["thinkingConfig"] = thinking
     _put_format(draft)
@@ -70,7 +70,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     draft.body["contents"] = contents
     if draft.config:
         draft.body["generationConfig"] = draft.config
-    return Payload(draft.body, tuple(draft.notes), frozenset(draft.unenforced), names)
+    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), names)
 
 
 def _put_tools(draft: _Draft, names: Names) -> None:
@@ -78,7 +78,7 @@ def _put_tools(draft: _Draft, names: Names) -> None:
     if not turn.tools:
         return
     draft.body["tools"] = declared_tools(turn, names)
-    config = tool_config(turn, draft.traits, names, draft.notes)
+    config = tool_config(turn, draft.traits, names, draft.downgrades)
     if config is not None:
         draft.body["toolConfig"] = config
     if any(tool.grammar is not None and tool.grammar.type == "grammar" for tool in turn.tools):
@@ -92,18 +92,30 @@ def _put_format(draft: _Draft) -> None:
         return
     enforced = enforceable(form.schema) if isinstance(form.schema, dict) else None
     if draft.turn.tools and not draft.traits.json_with_tools:
-        draft.notes.add("JSON is asked for in the prompt: this model's server does not enforce it with tools")
+        draft.downgrades.add(
+            "not_enforced",
+            "JSON is asked for in the prompt: this model's server does not enforce it with tools",
+            "text.format",
+        )
     elif form.type == "json_object":
         draft.config["responseMimeType"] = _JSON
         return
     elif enforced is None:
         draft.config["responseMimeType"] = _JSON
-        draft.notes.add("the JSON schema is described in the prompt: this model's server does not take it")
+        draft.downgrades.add(
+            "not_enforced",
+            "the JSON schema is described in the prompt: this model's server does not take it",
+            "text.format",
+        )
     else:
         draft.config |= {"responseMimeType": _JSON, "responseJsonSchema": enforced.schema}
         if enforced.exact:
             return
-        draft.notes.add("parts of the JSON schema are checked afterwards: this model's server knows no such")
+        draft.downgrades.add(
+            "not_enforced",
+            "parts of the JSON schema are checked afterwards: this model's server knows no such",
+            "text.format",
+        )
     draft.unenforced.add("format")
     draft.asks.append(_asked(form))
 
@@ -134,7 +146,7 @@ def _put_sampling(draft: _Draft) -> None:
         else:
             left.append(name)
     if left:
-        draft.notes.add(f"not sent, because this model does not take it: {', '.join(left)}")
+        draft.downgrades.add("not_sent", "not sent, because this model does not take it: {param}", *left)
 
 
 def _put_logprobs(draft: _Draft) -> None:
@@ -142,7 +154,9 @@ def _put_logprobs(draft: _Draft) -> None:
     if not params.top_logprobs and _LOGPROBS not in (params.include or ()):
         return
     if not draft.traits.logprobs:
-        draft.notes.add("logprobs are left out: this model's server does not send them")
+        draft.downgrades.add(
+            "output_omitted", "logprobs are left out: this model's server does not send them", "top_logprobs"
+        )
         return
     draft.config["responseLogprobs"] = True
     if params.top_logprobs:
@@ -150,7 +164,7 @@ def _put_logprobs(draft: _Draft) -> None:
 
 
 def _put_hints(draft: _Draft) -> None:
-    """What does not change the answer: passed where it is understood, and otherwise named in one note."""
+    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
     tier = draft.params.service_tier
     if tier in _TIERS:
         draft.body["serviceTier"] = tier
@@ -158,7 +172,7 @@ def _put_hints(draft: _Draft) -> None:
     if tier not in (None, "auto", "default", *_TIERS):
         left.append("service_tier")
     if left:
-        draft.notes.add(f"not sent to this model's server: {', '.join(left)}")
+        draft.downgrades.add("not_sent", "not sent to this model's server: {param}", *left)
 
 
 def _unsent(params: CreateBody) -> dict[str, object]:

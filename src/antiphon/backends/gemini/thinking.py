@@ -1,9 +1,9 @@
 """How much thinking is asked for, and whether we are told of it."""
 
 from antiphon.backends.gemini.models import Traits
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, Effort
 
 BUDGETS: dict[Effort, int] = {
@@ -17,18 +17,18 @@ BUDGETS: dict[Effort, int] = {
 """Tokens to think with, for models that want a number. At most three quarters of the whole answer's bound."""
 
 
-def thinking_config(params: CreateBody, traits: Traits, notes: Notes) -> JsonObject | None:
+def thinking_config(params: CreateBody, traits: Traits, downgrades: Downgrades) -> JsonObject | None:
     """What to say to this model; None: nothing."""
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
         if wanted not in (None, "none"):
-            notes.add("'reasoning.effort' is not sent: this model does not think")
+            downgrades.add("not_sent", "'{param}' is not sent: this model does not think", "reasoning.effort")
         return None
     config: JsonObject = {}
     if wanted is not None and traits.thinking == "levels":
-        config["thinkingLevel"] = _level(wanted, traits, notes).upper()
+        config["thinkingLevel"] = _level(wanted, traits, downgrades).upper()
     elif wanted is not None:
-        config["thinkingBudget"] = _budget(wanted, traits, params.max_output_tokens, notes)
+        config["thinkingBudget"] = _budget(wanted, traits, params.max_output_tokens, downgrades)
     # What the API shows of its thoughts are summaries, and it shows none unless it is asked to.
     if _wants_summary(params) and config.get("thinkingBudget") != 0:
         config["includeThoughts"] = True
@@ -40,22 +40,28 @@ def _wants_summary(params: CreateBody) -> bool:
     return reasoning is not None and bool(reasoning.summary or reasoning.generate_summary)
 
 
-def _level(wanted: Effort, traits: Traits, notes: Notes) -> Effort:
+def _level(wanted: Effort, traits: Traits, downgrades: Downgrades) -> Effort:
     """The effort of those it takes with the least difference; of two, the greater."""
     place = ALL_EFFORTS.index
     effort = min(traits.levels, key=lambda level: (abs(place(level) - place(wanted)), -place(level)))
     if effort != wanted:
         why = ": this model always thinks" if wanted == "none" else ""
-        notes.add(f"reasoning effort '{wanted}' is sent as '{effort}'{why}")
+        downgrades.add(
+            "value_changed", f"reasoning effort '{wanted}' is sent as '{effort}'{why}", "reasoning.effort"
+        )
     return effort
 
 
-def _budget(wanted: Effort, traits: Traits, bound: int | None, notes: Notes) -> int:
+def _budget(wanted: Effort, traits: Traits, bound: int | None, downgrades: Downgrades) -> int:
     least, most = traits.budget
     if wanted == "none":
         if traits.off:
             return 0
-        notes.add(f"reasoning effort 'none' is sent as {least} tokens: this model always thinks")
+        downgrades.add(
+            "value_changed",
+            f"reasoning effort 'none' is sent as {least} tokens: this model always thinks",
+            "reasoning.effort",
+        )
         return least
     tokens = min(BUDGETS[wanted], most)
     if bound is not None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from antiphon.backends.gemini.models import Traits
-from antiphon.backends.notes import Notes
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.turn.context import TurnRequest, TurnTool
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.:-]")
@@ -40,10 +40,14 @@ def declared_tools(turn: TurnRequest, names: Names) -> list[JsonObject]:
     return [{"functionDeclarations": [_declared(tool, names[tool.name]) for tool in turn.tools]}]
 
 
-def tool_config(turn: TurnRequest, traits: Traits, names: Names, notes: Notes) -> JsonObject | None:
+def tool_config(turn: TurnRequest, traits: Traits, names: Names, downgrades: Downgrades) -> JsonObject | None:
     """The choice; None where the default says the same."""
     if turn.params.parallel_tool_calls is False:
-        notes.add("'parallel_tool_calls' is not sent: this model's server cannot forbid several calls")
+        downgrades.add(
+            "not_sent",
+            "'{param}' is not sent: this model's server cannot forbid several calls",
+            "parallel_tool_calls",
+        )
     if isinstance(turn.choice, TurnTool):
         return _calling("ANY", allowedFunctionNames=[names[turn.choice.name]])
     if turn.choice == "required":
@@ -51,7 +55,9 @@ def tool_config(turn: TurnRequest, traits: Traits, names: Names, notes: Notes) -
     if not any(tool.strict for tool in turn.tools):
         return None
     if not traits.validated:
-        notes.add("'strict' of a tool is not sent: this model's server cannot enforce it")
+        downgrades.add(
+            "not_enforced", "'strict' of a tool is not sent: this model's server cannot enforce it", "tools"
+        )
         return None
     # For all tools or none; it does no harm to those that did not ask for it.
     return _calling("VALIDATED")

@@ -13,9 +13,9 @@ from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.tools import chat_tools
 from antiphon.backends.local.calls import answer_label, arguments_body, choice_body, input_body
 from antiphon.backends.local.weights import Sampling
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Quirks
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import FunctionCallOutput
 from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.grammars.llguidance import with_llguidance
@@ -25,7 +25,7 @@ SYSTEM_PROMPT = "You are a helpful assistant."
 GO_ON = "Go on."
 """Said for a user who says nothing: the engine would take the model's last words for the beginning of its
 answer, and can hold no such answer to a schema."""
-EMULATED = "tools are emulated by constrained decoding"
+EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars="llguidance")
 MOST_ARGUMENT_TOKENS = 1024
 _CHOICE_TOKENS = 128
@@ -45,7 +45,7 @@ class Prompt(NamedTuple):
     answer: str
     """What the model says in the choice to answer in words; empty: it must call."""
     sampling: JsonObject
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     grammars: dict[str, str]
     """The grammars of the functions whose input is text by one, by name."""
 
@@ -74,25 +74,27 @@ class Prompt(NamedTuple):
 
 def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
     """Translate a turn; `Unsupported` or `InvalidRequest` for what cannot be served."""
-    notes = Notes()
+    downgrades = Downgrades()
     mode = _mode(turn)
-    # What it notes about grammars is not true here: they are enforced.
-    functions = [tool["function"] for tool in chat_tools(turn, QUIRKS, Notes())] if mode != "answer" else []
+    # Its downgrades of grammars do not apply: grammars are enforced here.
+    functions = (
+        [tool["function"] for tool in chat_tools(turn, QUIRKS, Downgrades())] if mode != "answer" else []
+    )
     if turn.tools:
-        notes.add(EMULATED)
+        downgrades.append(EMULATED)
     payload = build_payload(msgspec.structs.replace(turn, tools=(), choice="none"), QUIRKS)
     body = payload.body
     if not body["messages"] or body["messages"][0]["role"] != "system":
         body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
     if body["messages"][-1]["role"] == "assistant":
         body["messages"].append({"role": "user", "content": GO_ON})
-        notes.add("after the model's own words it is asked to go on")
+        downgrades.add("input_rewritten", "after the model's own words it is asked to go on", "input")
     return Prompt(
         body=body,
         functions=tuple(functions),
         answer=answer_label(functions) if mode == "choose" else "",
         sampling=msgspec.to_builtins(sampling),
-        downgrades=(*payload.downgrades, *notes),
+        downgrades=(*payload.downgrades, *downgrades),
         grammars=_grammars(turn),
     )
 

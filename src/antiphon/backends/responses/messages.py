@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, UnsetType, to_builtins
 
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
 from antiphon.protocol.call_items import is_call, is_output
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.hosted_items import HostedItem, McpApprovalRequest, McpListTools
 from antiphon.protocol.items import CustomToolCall, Item, Message, OpaqueItem, Reasoning
 from antiphon.protocol.stored_items import item_type
@@ -36,22 +36,22 @@ def reasoning_mark(origin: str, item_id: str | None, sealed: str) -> ProviderSta
     return ProviderState(origin, {"id": item_id or "", "encrypted_content": sealed})
 
 
-def input_items(turn: TurnRequest, endpoint: Endpoint, notes: Notes) -> list[JsonObject]:
+def input_items(turn: TurnRequest, endpoint: Endpoint, downgrades: Downgrades) -> list[JsonObject]:
     """The whole conversation."""
     found: list[JsonObject] = []
     for index, item in enumerate(turn.items):
         if isinstance(item, Reasoning):
-            found += _reasoning(item, index, endpoint, notes)
+            found += _reasoning(item, index, endpoint, downgrades)
             continue
         body = _message(item, index) if isinstance(item, Message) else _other(item, turn.param(index))
         for name in ("content", "output"):
             if isinstance(body.get(name), list):
-                _fit_parts(body[name], f"{turn.param(index)}.{name}", endpoint, notes)
+                _fit_parts(body[name], f"{turn.param(index)}.{name}", endpoint, downgrades)
         found.append(body)
     return found
 
 
-def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, notes: Notes) -> None:
+def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrades: Downgrades) -> None:
     """Parts as this upstream takes them; an error for those that it does not."""
     quirks = endpoint.quirks
     for position, part in enumerate(parts):
@@ -66,7 +66,11 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, notes: No
             part.setdefault("filename", "file.pdf")  # the real API insists on it
         marked = quirks.prompt_cache and kind != "output_text"  # the API takes none on the model's own words
         if kind and not marked and part.pop("prompt_cache_breakpoint", None):
-            notes.add("breakpoints of the prompt cache are not sent: this model's server may not know them")
+            downgrades.add(
+                "not_sent",
+                "breakpoints of the prompt cache are not sent: this model's server may not know them",
+                "input",
+            )
 
 
 def _message(message: Message, index: int) -> JsonObject:
@@ -80,7 +84,7 @@ def _message(message: Message, index: int) -> JsonObject:
     return {**body, "id": body.get("id") or f"msg_{index}", "status": body.get("status") or "completed"}
 
 
-def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, notes: Notes) -> list[JsonObject]:
+def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, downgrades: Downgrades) -> list[JsonObject]:
     """What the upstream has sealed; else the text, if it takes that; else nothing, and that is said."""
     plain: JsonObject = {"type": "reasoning", "summary": to_builtins(item.summary)}
     if endpoint.quirks.replay_reasoning == "item" and item.content:
@@ -93,7 +97,7 @@ def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, notes: Notes) ->
     if "content" in plain:
         return [{**plain, "id": item.id or f"rs_{index}"}]
     if item.summary or item.content or not isinstance(item.encrypted_content, UnsetType):
-        notes.add(_LEFT_OUT)
+        downgrades.add("input_omitted", _LEFT_OUT, "input")
     return []
 
 

@@ -10,11 +10,11 @@ from typing import NamedTuple, get_args
 from msgspec import to_builtins
 
 from antiphon.backends.features import FUNCTIONS
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import ALL_EFFORTS, Endpoint, Hint
 from antiphon.backends.responses.messages import input_items
 from antiphon.backends.responses.tools import declared_tools, tool_choice
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, Effort
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -37,27 +37,27 @@ class Payload(NamedTuple):
     """A body, and what of the turn it does not say, or only asks for."""
 
     body: JsonObject
-    downgrades: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     """Translate a turn."""
-    notes, params = Notes(), turn.params
-    body: JsonObject = {"model": turn.model, "input": input_items(turn, endpoint, notes), "store": False}
+    downgrades, params = Downgrades(), turn.params
+    body: JsonObject = {"model": turn.model, "input": input_items(turn, endpoint, downgrades), "store": False}
     if params.instructions:
         body["instructions"] = params.instructions
-    _put_tools(body, turn, endpoint, notes)
+    _put_tools(body, turn, endpoint, downgrades)
     body |= _given(params, _AS_THEY_CAME)
-    _put_text(body, params, endpoint, notes)
-    _put_reasoning(body, params, endpoint, notes)
-    _put_included(body, params, endpoint, notes)
-    _put_hints(body, params, endpoint, notes)
+    _put_text(body, params, endpoint, downgrades)
+    _put_reasoning(body, params, endpoint, downgrades)
+    _put_included(body, params, endpoint, downgrades)
+    _put_hints(body, params, endpoint, downgrades)
     if turn.streamed:
         body["stream"] = True
         if endpoint.quirks.obfuscates:
             body["stream_options"] = {"include_obfuscation": False}
-    return Payload(body, tuple(notes), _unenforced(turn, endpoint))
+    return Payload(body, tuple(downgrades), _unenforced(turn, endpoint))
 
 
 def _unenforced(turn: TurnRequest, endpoint: Endpoint) -> frozenset[Constraint]:
@@ -72,8 +72,8 @@ def _given(params: CreateBody, names: tuple[str, ...]) -> JsonObject:
     return {name: value for name in names if (value := getattr(params, name)) is not None}
 
 
-def _put_tools(body: JsonObject, turn: TurnRequest, endpoint: Endpoint, notes: Notes) -> None:
-    tools = declared_tools(turn, endpoint, notes)
+def _put_tools(body: JsonObject, turn: TurnRequest, endpoint: Endpoint, downgrades: Downgrades) -> None:
+    tools = declared_tools(turn, endpoint, downgrades)
     if not tools:
         return
     body["tools"] = tools
@@ -84,17 +84,17 @@ def _put_tools(body: JsonObject, turn: TurnRequest, endpoint: Endpoint, notes: N
         body["parallel_tool_calls"] = turn.params.parallel_tool_calls
 
 
-def _put_text(body: JsonObject, params: CreateBody, endpoint: Endpoint, notes: Notes) -> None:
+def _put_text(body: JsonObject, params: CreateBody, endpoint: Endpoint, downgrades: Downgrades) -> None:
     if params.text is None:
         return
     text = to_builtins(params.text)
     if not endpoint.quirks.verbosity and text.pop("verbosity", None) in ("low", "high"):
-        notes.add("not sent to this model's server: text.verbosity")
+        downgrades.add("not_sent", "not sent to this model's server: {param}", "text.verbosity")
     if text:
         body["text"] = text
 
 
-def _put_reasoning(body: JsonObject, params: CreateBody, endpoint: Endpoint, notes: Notes) -> None:
+def _put_reasoning(body: JsonObject, params: CreateBody, endpoint: Endpoint, downgrades: Downgrades) -> None:
     if params.reasoning is None:
         return
     given = to_builtins(params.reasoning)
@@ -102,11 +102,15 @@ def _put_reasoning(body: JsonObject, params: CreateBody, endpoint: Endpoint, not
     if params.reasoning.effort is not None:
         reasoning["effort"] = _nearest(params.reasoning.effort, endpoint.quirks.efforts)
         if reasoning["effort"] != params.reasoning.effort:
-            notes.add(f"reasoning effort '{params.reasoning.effort}' is sent as '{reasoning['effort']}'")
+            downgrades.add(
+                "value_changed",
+                f"reasoning effort '{params.reasoning.effort}' is sent as '{reasoning['effort']}'",
+                "reasoning.effort",
+            )
     if not endpoint.quirks.sealed_reasoning:
         reasoning.pop("context", None)
         if reasoning.pop("mode", None) == "pro":
-            notes.add("not sent to this model's server: reasoning.mode")
+            downgrades.add("not_sent", "not sent to this model's server: {param}", "reasoning.mode")
     if reasoning:
         body["reasoning"] = reasoning
 
@@ -117,7 +121,7 @@ def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
     return min(offered, key=lambda effort: (abs(place(effort) - place(wanted)), -place(effort)))
 
 
-def _put_included(body: JsonObject, params: CreateBody, endpoint: Endpoint, notes: Notes) -> None:
+def _put_included(body: JsonObject, params: CreateBody, endpoint: Endpoint, downgrades: Downgrades) -> None:
     asked = params.include or ()
     include = [name for name in asked if _SERVED_BY.get(name) in endpoint.natives]
     if params.top_logprobs or _LOGPROBS in asked:
@@ -125,15 +129,19 @@ def _put_included(body: JsonObject, params: CreateBody, endpoint: Endpoint, note
             include.append(_LOGPROBS)
             body |= _given(params, ("top_logprobs",))
         else:
-            notes.add("logprobs are left out: this model's server does not send them")
+            downgrades.add(
+                "output_omitted",
+                "logprobs are left out: this model's server does not send them",
+                "top_logprobs",
+            )
     if endpoint.quirks.sealed_reasoning:
         include.append(_SEALED)
     if include:
         body["include"] = include
 
 
-def _put_hints(body: JsonObject, params: CreateBody, endpoint: Endpoint, notes: Notes) -> None:
-    """What does not change the answer: passed where it is understood, and otherwise named in one note."""
+def _put_hints(body: JsonObject, params: CreateBody, endpoint: Endpoint, downgrades: Downgrades) -> None:
+    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
     quirks = endpoint.quirks
     hints = _given(params, get_args(Hint))
     left = [name for name in hints if name not in quirks.hints]
@@ -150,4 +158,4 @@ def _put_hints(body: JsonObject, params: CreateBody, endpoint: Endpoint, notes: 
     else:
         left += full
     if left:
-        notes.add(f"not sent to this model's server: {', '.join(left)}")
+        downgrades.add("not_sent", "not sent to this model's server: {param}", *left)

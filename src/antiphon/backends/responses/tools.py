@@ -7,10 +7,10 @@ are functions (`turn/function_forms/`).
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from antiphon.backends.notes import Notes
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.tool_items import ToolSearchOutput
@@ -53,7 +53,7 @@ def names_of(turn: TurnRequest, natives: frozenset[str]) -> Names:
     return Names(called, typed)
 
 
-def declared_tools(turn: TurnRequest, endpoint: Endpoint, notes: Notes) -> list[JsonObject]:
+def declared_tools(turn: TurnRequest, endpoint: Endpoint, downgrades: Downgrades) -> list[JsonObject]:
     """The tools that the model sees."""
     groups: dict[str, JsonObject] = {}
     declared: list[JsonObject] = []
@@ -68,8 +68,8 @@ def declared_tools(turn: TurnRequest, endpoint: Endpoint, notes: Notes) -> list[
             else:
                 _group(tool.within, groups, declared)["tools"].append(body)
         else:
-            declared.append(_function(tool, endpoint, notes))
-    return [*declared, *(_hosted(tool, notes) for tool in turn.hosted)]
+            declared.append(_function(tool, endpoint, downgrades))
+    return [*declared, *(_hosted(tool, downgrades) for tool in turn.hosted)]
 
 
 def tool_choice(turn: TurnRequest, endpoint: Endpoint) -> JsonObject | str | None:
@@ -112,12 +112,20 @@ def _group(within: NamespaceTool, groups: dict[str, JsonObject], declared: list[
     return groups[within.name]
 
 
-def _function(tool: TurnTool, endpoint: Endpoint, notes: Notes) -> JsonObject:
+def _function(tool: TurnTool, endpoint: Endpoint, downgrades: Downgrades) -> JsonObject:
     strict = tool.strict if tool.kind == "function" else False
     if strict and not endpoint.quirks.strict_tools:
-        notes.add("'strict' of tools may not be enforced: little is known about this model's server")
+        downgrades.add(
+            "not_enforced",
+            "'strict' of tools may not be enforced: little is known about this model's server",
+            "tools",
+        )
     if tool.grammar is not None and tool.grammar.type == "grammar":
-        notes.add(f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced")
+        downgrades.add(
+            "not_enforced",
+            f"the grammar of the custom tool '{tool.origin}' is described to the model, not enforced",
+            "tools",
+        )
     return {
         "type": "function",
         "name": tool.name,
@@ -127,7 +135,7 @@ def _function(tool: TurnTool, endpoint: Endpoint, notes: Notes) -> JsonObject:
     }
 
 
-def _hosted(tool: HostedTool, notes: Notes) -> JsonObject:
+def _hosted(tool: HostedTool, downgrades: Downgrades) -> JsonObject:
     if tool.type == "shell":
         raise Unsupported(
             "A shell in a container is not available here. Use {'type': 'shell', 'environment': "
@@ -136,5 +144,7 @@ def _hosted(tool: HostedTool, notes: Notes) -> JsonObject:
             code="unsupported_tool",
         )
     if tool.body.get("partial_images"):
-        notes.add("partial images are not shown: an image is told when it is whole")
+        downgrades.add(
+            "output_omitted", "partial images are not shown: an image is told when it is whole", "tools"
+        )
     return tool.body

@@ -1,12 +1,13 @@
 """What a door makes of a body: a request of the engine, and what the door must remember of the original."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from antiphon.errors import AntiphonError
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
@@ -28,21 +29,15 @@ class Names(Struct, frozen=True):
     params: Mapping[str, str]
     members: Mapping[str, str]
 
-    def told(self, note: str) -> str:
-        """A note of the engine, with the door's own names of what it speaks of."""
-        for name, own in self.params.items():
-            note = note.replace(f"'{name}'", f"'{own}'")
-        return note
-
 
 class CompatRequest(Struct, frozen=True, kw_only=True):
-    """One request. `notes` say what the door left out of it; `stops` end the answer."""
+    """One request. `downgrades` are those of this API, in its own names; `stops` end the answer."""
 
     request: CreateResponse
     names: Names
     streamed: bool = False
     places: tuple[Place, ...] = ()
-    notes: tuple[str, ...] = ()
+    downgrades: tuple[Downgrade, ...] = ()
     stops: tuple[str, ...] = ()
 
     def blame(self, error: AntiphonError) -> None:
@@ -82,6 +77,10 @@ class Renderer(Protocol):
 
     def stopped(self, stop: str) -> None:
         """The next events are the last ones, because this sequence was found."""
+        ...
+
+    def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
+        """The engine's downgrades, known before the answer ends."""
         ...
 
     def failed(self, status: int, request_id: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.downgrade import Downgrade
 
 CHAT = "POST /v1/chat/completions"
 MESSAGES = "POST /v1/messages"
@@ -64,7 +65,12 @@ def refuse_foreign_params(given: Iterable[str], here: str, strangers: Mapping[st
                 raise InvalidRequest(message, param=name, code="wrong_endpoint")
 
 
-def unused_note(given: Iterable[str], known: frozenset[str]) -> tuple[str, ...]:
-    """What is to be said about members that nobody here reads."""
+def unused_params(given: Iterable[str], known: frozenset[str]) -> tuple[Downgrade, ...]:
+    """The downgrade for members that nothing here reads."""
     unused = sorted(set(given) - known)
-    return (f"not used here: {', '.join(unused)}",) if unused else ()
+    return (not_used(*unused),) if unused else ()
+
+
+def not_used(*params: str) -> Downgrade:
+    """The downgrade for parameters without effect."""
+    return Downgrade("not_used", "not used here: {param}", params)

@@ -52,6 +52,7 @@ class CompatRoute:
                     await self._stream(exchange, stopping, teller)
                     return
                 response = await stopping.result()
+            teller.downgraded(stopping.downgrades)
             payload = teller.whole(response, stopping.found)
             await exchange.send_json(payload, headers=exchange.errors.headers(exchange.request_id))
         except ClientGone:
@@ -83,6 +84,7 @@ class CompatRoute:
                 elif stopping.failure is not None:
                     teller.failed(stopping.failure.status, exchange.request_id)
                 if stopping.ended:
+                    teller.downgraded(stopping.downgrades)
                     await exchange.end_stream(teller.render(events))
                 elif payload := teller.render(events):
                     await exchange.send_events(payload)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.protocol.content import Logprob, OutputText
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import (
     Event,
     Keepalive,
@@ -62,6 +63,11 @@ class Stopping:
     def failure(self) -> AntiphonError | None:
         """What broke the run, if anything did."""
         return self._run.failure
+
+    @property
+    def downgrades(self) -> Sequence[Downgrade]:
+        """What was emulated, changed or left out so far."""
+        return self._run.downgrades
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
         """Batches of events; text that may be the beginning of a stop sequence waits for what follows."""

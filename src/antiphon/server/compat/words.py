@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from antiphon.protocol.content import OutputText, Refusal
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import (
     CustomToolCall,
     FunctionCall,
@@ -12,13 +13,11 @@ from antiphon.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from antiphon.protocol.response import Response
-from antiphon.server.compat.api import Names
 
 GAP = "\n\n"
 """What stands between two messages, or two parts of reasoning, where a door has one text for all."""
 
-TOLD = (Message, Reasoning, FunctionCall, CustomToolCall)
+RENDERED = (Message, Reasoning, FunctionCall, CustomToolCall)
 """The items that a chat-shaped answer has a place for."""
 
 
@@ -42,13 +41,11 @@ def thought_text(item: Reasoning) -> str:
     return GAP.join([part.text for part in item.summary] + [part.text for part in raw])
 
 
-def downgrades(response: Response, notes: Sequence[str], names: Names) -> list[str] | UnsetType:
-    """All that was emulated or left out: by the door, by the engine, and of the answer."""
-    engine = () if isinstance(response.downgrades, UnsetType) else response.downgrades
-    known = [names.told(note) for note in engine]
-    return [*notes, *known, *_untold(response.output)] or UNSET
-
-
-def _untold(output: Sequence[OutputItem]) -> list[str]:
-    kinds = {str(item.__struct_config__.tag): None for item in output if not isinstance(item, TOLD)}
-    return [f"items of type '{kind}' have no place in this API and are not told" for kind in kinds]
+def omitted_items(output: Sequence[OutputItem]) -> list[Downgrade]:
+    """The downgrades for items that a chat-shaped answer has no place for."""
+    found = Downgrades()
+    for item in output:
+        if not isinstance(item, RENDERED):
+            text = f"items of type '{item.__struct_config__.tag}' have no place in this API and are not told"
+            found.add("output_omitted", text)
+    return found

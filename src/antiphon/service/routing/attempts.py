@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import BackendBusy, BackendError, BackendPaused, RequestError
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.routing.circuits import is_ill
@@ -33,14 +34,22 @@ class Attempt(Struct, frozen=True):
         return self.routes[0]
 
     @property
-    def downgrades(self) -> tuple[str, ...]:
+    def downgrades(self) -> tuple[Downgrade, ...]:
         """What was left out to make it fit, and who answers instead of whom."""
-        notes: list[str] = []
+        found = Downgrades()
         if self.dropped:
-            notes.append(f"truncation: the {self.dropped} oldest items did not fit and were left out")
+            found.add(
+                "items_truncated",
+                f"{{param}}: the {self.dropped} oldest items did not fit and were left out",
+                "truncation",
+            )
         if self.route.instead_of:
-            notes.append(f"model: '{self.route.model}' answers because '{self.route.instead_of}' could not")
-        return tuple(notes)
+            found.add(
+                "fallback_model",
+                f"{{param}}: '{self.route.model}' answers because '{self.route.instead_of}' could not",
+                "model",
+            )
+        return tuple(found)
 
     def after(self, error: BackendError, request: CreateResponse) -> "Attempt | None":
         """What to try after a backend has failed before its first word, or was not asked; None: nothing."""

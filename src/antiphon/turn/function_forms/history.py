@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.call_items import CallItem, OutputOfCall, call_id_of, is_call, is_output
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.hosted_items import McpCall
 from antiphon.protocol.items import (
     HOSTED_ITEMS,
@@ -75,13 +76,13 @@ def show_as_functions(
     items: Sequence[Item],
     tools: Sequence[TurnTool],
     native: frozenset[str],
-    notes: list[str],
+    downgrades: Downgrades,
     path: Callable[[int], str],
 ) -> Shown:
     """Show the items to a backend that takes the tool types in `native`. `path` names a given item."""
     if all(isinstance(item, _AS_THEY_ARE) for item in items):
         return Shown(tuple(items))
-    history = _History(tools, native, notes)
+    history = _History(tools, native, downgrades)
     for index, item in enumerate(items):
         history.add(item, index, path)
     places = tuple(history.places)
@@ -91,13 +92,13 @@ def show_as_functions(
 class _History:
     """The conversation so far."""
 
-    def __init__(self, tools: Sequence[TurnTool], native: frozenset[str], notes: list[str]) -> None:
+    def __init__(self, tools: Sequence[TurnTool], native: frozenset[str], downgrades: Downgrades) -> None:
         self.items: list[Item] = []
         self.places: list[int] = []
         self._names = {(tool.namespace, tool.origin): tool.name for tool in tools}
         self._kinds: dict[str, str] = {tool.kind: tool.name for tool in tools}
         self._native = native
-        self._notes = notes
+        self._downgrades = downgrades
         self._kept: set[str] = set()
         self._commands: dict[str, list[str]] = {}
         self._searches = 0
@@ -174,16 +175,13 @@ class _History:
         if self._takes(kind):
             self._show(index, item)
         elif isinstance(item, McpCall):
-            self._note(_MCP)
+            self._downgrades.add("input_rewritten", _MCP, "input")
             self._show(index, *_mcp_call(item, index))
         elif isinstance(item, HOSTED_ITEMS) or (isinstance(item, OpaqueItem) and ":" in kind):
-            self._note(f"items of type '{kind}' are left out: this model cannot read them")
+            text = f"items of type '{kind}' are left out: this model cannot read them"
+            self._downgrades.add("input_omitted", text, "input")
         else:
             raise _unreadable(item, path(index))
-
-    def _note(self, note: str) -> None:
-        if note not in self._notes:
-            self._notes.append(note)
 
 
 def _mcp_call(item: McpCall, index: int) -> tuple[FunctionCall, FunctionCallOutput]:

@@ -7,12 +7,12 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.protocol.content import JsonObject, Logprob, OutputText
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
 from antiphon.protocol.shape import finish_reason
-from antiphon.server.compat.chat_completions.request import NAMES
-from antiphon.server.compat.words import GAP, downgrades, message_text, refusal_text, thought_text
+from antiphon.server.compat.words import GAP, message_text, refusal_text, thought_text
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
@@ -59,7 +59,7 @@ class ChatCompletion(Struct, frozen=True, kw_only=True):
     downgrades: list[str] | UnsetType = UNSET
 
 
-def chat_completion(response: Response, *, legacy: bool, notes: Sequence[str]) -> bytes:
+def chat_completion(response: Response, *, legacy: bool, downgrades: Sequence[str]) -> bytes:
     """The answer in one piece. `legacy`: the caller knows `functions`, not `tools`."""
     return msgspec.json.encode(
         ChatCompletion(
@@ -75,7 +75,7 @@ def chat_completion(response: Response, *, legacy: bool, notes: Sequence[str]) -
             ],
             usage=chat_usage(response.usage),
             service_tier=response.service_tier,
-            downgrades=downgrades(response, chat_notes(response, notes, legacy=legacy), NAMES),
+            downgrades=[*downgrades] or UNSET,
         )
     )
 
@@ -106,12 +106,13 @@ def chat_usage(usage: EngineUsage | None) -> JsonObject | None:
     }
 
 
-def chat_notes(response: Response, notes: Sequence[str], *, legacy: bool) -> Sequence[str]:
-    """What the door must add about the answer."""
+def chat_downgrades(response: Response, *, legacy: bool) -> list[Downgrade]:
+    """The downgrades of the rendered answer itself."""
     calls = [item for item in response.output if isinstance(item, FunctionCall | CustomToolCall)]
     if legacy and len(calls) > 1:
-        return [*notes, "the model called several functions; 'function_call' has room for the first one only"]
-    return notes
+        text = "the model called several functions; '{param}' has room for the first one only"
+        return [Downgrade("output_omitted", text, ("function_call",))]
+    return []
 
 
 def chat_annotation(annotation: JsonObject) -> JsonObject | None:

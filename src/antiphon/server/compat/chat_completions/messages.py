@@ -15,6 +15,7 @@ from antiphon.protocol.content import (
     ReasoningText,
     Refusal,
 )
+from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -44,7 +45,7 @@ class Conversation(Struct, frozen=True):
 
     items: tuple[Item, ...]
     places: tuple[Place, ...]
-    notes: tuple[str, ...]
+    downgrades: tuple[Downgrade, ...]
 
 
 def read_messages(messages: Sequence[ChatMessage]) -> Conversation:
@@ -52,7 +53,7 @@ def read_messages(messages: Sequence[ChatMessage]) -> Conversation:
     reader = _Reader()
     for index, message in enumerate(messages):
         reader.add(message, f"messages[{index}]")
-    return Conversation(tuple(reader.items), tuple(reader.places), tuple(reader.notes))
+    return Conversation(tuple(reader.items), tuple(reader.places), tuple(reader.downgrades))
 
 
 class _Reader:
@@ -61,7 +62,7 @@ class _Reader:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.places: list[Place] = []
-        self.notes: dict[str, None] = {}
+        self.downgrades = Downgrades()
         self._custom: set[str] = set()
         self._unanswered: dict[str, str] = {}
         """Calls of the time before calls had ids, by the name of their function."""
@@ -69,7 +70,8 @@ class _Reader:
     def add(self, message: ChatMessage, path: str) -> None:
         """One more message."""
         if message.name and message.role != "function":
-            self.notes["the names of speakers are not shown to the model"] = None
+            text = "the names of speakers are not shown to the model"
+            self.downgrades.add("input_omitted", text, "messages")
         match message.role:
             case "system" | "developer":
                 self._put(Message(role=message.role, content=_texts(message, path)), path)

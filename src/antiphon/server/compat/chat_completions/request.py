@@ -4,6 +4,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.metadata import check_metadata
 from antiphon.protocol.parse import check_text, decode, missing
 from antiphon.protocol.parse_tools import check_schema
@@ -25,8 +26,9 @@ from antiphon.server.compat.foreign_params import (
     MESSAGES_ONLY,
     RESPONSES,
     RESPONSES_ONLY,
+    not_used,
     refuse_foreign_params,
-    unused_note,
+    unused_params,
 )
 from antiphon.server.compat.stopping import read_stops
 
@@ -61,7 +63,7 @@ def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
     given = decode(raw, dict[str, msgspec.Raw])
     refuse_foreign_params(given, CHAT, _FOREIGN_PARAMS)
     body = decode(raw, ChatBody)
-    notes = [*_check(body), *unused_note(given, _KNOWN)]
+    downgrades = [*_check(body), *unused_params(given, _KNOWN)]
     stops = _stops(body)
     tools, choice = read_tools(body), read_choice(body)
     conversation = read_messages(body.messages)
@@ -75,12 +77,12 @@ def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
         names=NAMES,
         streamed=body.stream is True,
         places=conversation.places,
-        notes=(*conversation.notes, *notes),
+        downgrades=(*conversation.downgrades, *downgrades),
         stops=stops,
     ), body
 
 
-def _check(body: ChatBody) -> list[str]:
+def _check(body: ChatBody) -> list[Downgrade]:
     """Refuse what would change the answer and cannot be served; the rest of it is noted."""
     check_metadata(body.metadata)
     if body.n is not None and body.n != 1:
@@ -100,14 +102,16 @@ def _check(body: ChatBody) -> list[str]:
     return _left_out(body)
 
 
-def _left_out(body: ChatBody) -> list[str]:
-    notes: list[str] = []
+def _left_out(body: ChatBody) -> list[Downgrade]:
+    downgrades: list[Downgrade] = []
     hints = [name for name in ("prediction", "seed") if getattr(body, name) is not None]
     if hints:
-        notes.append(f"not used here: {', '.join(hints)}")
+        downgrades.append(not_used(*hints))
     if body.store:
-        notes.append("not stored: POST /v1/responses keeps responses")
-    return notes
+        downgrades.append(
+            Downgrade("not_stored", "not stored: POST /v1/responses keeps responses", ("store",))
+        )
+    return downgrades
 
 
 def _stops(body: ChatBody) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 Text deltas, the hot path, are cached bytes around the escaped text, as in `antiphon.protocol.sse`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from antiphon.protocol.content import JsonObject, Logprob
+from antiphon.protocol.downgrade import Downgrade, rendered
 from antiphon.protocol.events import (
     CustomToolCallInputDelta,
     ErrorEvent,
@@ -34,13 +35,13 @@ from antiphon.server.compat.chat_completions.answer import (
     Logprobs,
     chat_annotation,
     chat_completion,
+    chat_downgrades,
     chat_finish,
-    chat_notes,
     chat_usage,
     completion_id,
 )
 from antiphon.server.compat.chat_completions.request import NAMES, read_chat
-from antiphon.server.compat.words import GAP, downgrades
+from antiphon.server.compat.words import GAP, omitted_items
 
 _encode = msgspec.json.encode
 
@@ -52,14 +53,15 @@ class ChatCompletionsApi:
         """The question, and who will tell the answer."""
         question, asked = read_chat(body)
         wants_usage = asked.stream_options is not None and asked.stream_options.include_usage is True
-        return question, ChatTeller(question.notes, usage=wants_usage, legacy=bool(asked.functions))
+        return question, ChatTeller(question.downgrades, usage=wants_usage, legacy=bool(asked.functions))
 
 
 class ChatTeller:
     """Tells one answer. `usage`: the stream ends with it; `legacy`: calls are told as `function_call`."""
 
-    def __init__(self, notes: tuple[str, ...], *, usage: bool = False, legacy: bool = False) -> None:
-        self._notes = notes
+    def __init__(self, own: Sequence[Downgrade], *, usage: bool = False, legacy: bool = False) -> None:
+        self._own = own
+        self._engine: Sequence[Downgrade] = ()
         self._wants_usage = usage
         self._legacy = legacy
         self._head = self._tail = self._text_head = b""
@@ -70,7 +72,11 @@ class ChatTeller:
 
     def whole(self, response: Response, stop: str | None) -> bytes:
         """The answer in one piece."""
-        return chat_completion(response, legacy=self._legacy, notes=self._notes)
+        return chat_completion(response, legacy=self._legacy, downgrades=self._downgrades(response))
+
+    def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
+        """The end lists them."""
+        self._engine = downgrades
 
     def stopped(self, stop: str) -> None:
         """This API does not tell which sequence it was."""
@@ -174,9 +180,9 @@ class ChatTeller:
         reason = chat_finish(response, legacy=legacy)
         choice: JsonObject = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
         members = b',"usage":null' if self._wants_usage else b""
-        notes = downgrades(response, chat_notes(response, self._notes, legacy=legacy), NAMES)
-        if notes:
-            members += b',"downgrades":' + _encode(notes)
+        downgrades = self._downgrades(response)
+        if downgrades:
+            members += b',"downgrades":' + _encode(downgrades)
         last = b"%b%b]%b}\n\n" % (self._head, _encode(choice), members)
         usage = chat_usage(response.usage)
         if self._wants_usage and usage is not None:
@@ -190,6 +196,11 @@ class ChatTeller:
     def stay(self, _event: Keepalive) -> bytes:
         """A sign of life."""
         return COMMENT
+
+    def _downgrades(self, response: Response) -> list[str]:
+        own = [*self._own, *chat_downgrades(response, legacy=self._legacy)]
+        engine = rendered(self._engine, NAMES.params)
+        return [*rendered(own), *engine, *rendered(omitted_items(response.output))]
 
     def _delta(self, delta: JsonObject, logprobs: list[Logprob] | None = None) -> bytes:
         if not logprobs:

@@ -7,16 +7,18 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.protocol.content import JsonObject, OutputText, Refusal
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import FunctionCall, Message, OutputItem, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
-from antiphon.server.compat.messages.request import NAMES
-from antiphon.server.compat.words import downgrades, refusal_text, thought_text
+from antiphon.server.compat.words import refusal_text, thought_text
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 UNREADABLE = "INVALID_JSON"
 """The member that holds arguments which are no JSON object: Anthropic's own advice for such input."""
-_UNCITED = "citations are not told: the words that they quote, which this API wants, are not kept"
+_UNCITED = Downgrade(
+    "output_omitted", "citations are not told: the words that they quote, which this API wants, are not kept"
+)
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -41,7 +43,9 @@ class AnswerMessage(Struct, tag_field="type", tag="message", frozen=True, kw_onl
     downgrades: list[str] | UnsetType = UNSET
 
 
-def whole_message(response: Response, stop: str | None, *, notes: Sequence[str], thoughts: bool) -> bytes:
+def whole_message(
+    response: Response, stop: str | None, *, downgrades: Sequence[str], thoughts: bool
+) -> bytes:
     """The answer in one piece. `thoughts`: their words are shown."""
     return msgspec.json.encode(
         AnswerMessage(
@@ -51,7 +55,7 @@ def whole_message(response: Response, stop: str | None, *, notes: Sequence[str],
             stop_reason=stop_reason(response, stop),
             stop_sequence=stop,
             usage=message_usage(response.usage),
-            downgrades=downgrades(response, answer_notes(response, notes), NAMES),
+            downgrades=[*downgrades] or UNSET,
         )
     )
 
@@ -88,15 +92,15 @@ def message_usage(usage: EngineUsage | None) -> Usage:
     )
 
 
-def answer_notes(response: Response, notes: Sequence[str]) -> Sequence[str]:
-    """What the door must add about the answer."""
+def message_downgrades(response: Response) -> list[Downgrade]:
+    """The downgrades of the rendered answer itself."""
     cited = any(
         isinstance(part, OutputText) and part.annotations
         for item in response.output
         if isinstance(item, Message) and not isinstance(item.content, str)
         for part in item.content
     )
-    return [*notes, _UNCITED] if cited else notes
+    return [_UNCITED] if cited else []
 
 
 def _blocks(item: OutputItem, *, thoughts: bool) -> list[JsonObject]:

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputFile, InputImage, InputText, JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
 
 Part = InputText | InputImage | InputFile
-Notes = dict[str, None]
-"""What was left out, once each, in order."""
 
 
 class CacheControl(Struct, frozen=True):
@@ -76,18 +75,18 @@ class Parts:
         self.parts = _marked(self.parts, marker)
 
 
-def read_parts(content: str | list[Any], path: str, notes: Notes) -> list[Part]:
+def read_parts(content: str | list[Any], path: str, downgrades: Downgrades) -> list[Part]:
     """The parts of a content that is not the model's own."""
     if isinstance(content, str):
         return [InputText(text=content)]
     parts: list[Part] = []
     for index, value in enumerate(content):
         place = f"{path}[{index}]"
-        parts += read_part(as_object(value, place), place, notes)
+        parts += read_part(as_object(value, place), place, downgrades)
     return parts
 
 
-def read_part(block: JsonObject, path: str, notes: Notes) -> list[Part]:
+def read_part(block: JsonObject, path: str, downgrades: Downgrades) -> list[Part]:
     """One block; some are more than one part to a model of another kind."""
     kind = block_type(block, path)
     match kind:
@@ -99,11 +98,11 @@ def read_part(block: JsonObject, path: str, notes: Notes) -> list[Part]:
             return _marked([_image(image.source, f"{path}.source")], image.cache_control)
         case "document":
             document = convert(block, MediaBlock, path)
-            return _marked(_document(document, path, notes), document.cache_control)
+            return _marked(_document(document, path, downgrades), document.cache_control)
         case "search_result":
             found = convert(block, SearchResult, path)
-            _note_citations(found.citations, notes)
-            inner = read_parts(found.content, f"{path}.content", notes)
+            _list_citations(found.citations, downgrades)
+            inner = read_parts(found.content, f"{path}.content", downgrades)
             heading = InputText(text=f"{found.title} ({found.source})")
             return _marked([heading, *inner], found.cache_control)
         case _:
@@ -118,7 +117,7 @@ def block_type(block: JsonObject, path: str) -> str:
 
 def read_texts(content: str | list[Any], path: str) -> list[InputText]:
     """The content of a system prompt: text alone."""
-    parts = read_parts(content, path, {})
+    parts = read_parts(content, path, Downgrades())
     texts = [part for part in parts if isinstance(part, InputText)]
     if len(texts) != len(parts):
         raise InvalidRequest("A system prompt holds text only.", param=path, code="invalid_value")
@@ -146,8 +145,8 @@ def _image(source: Source, path: str) -> InputImage:
     raise _no_source(source, path)
 
 
-def _document(block: MediaBlock, path: str, notes: Notes) -> list[Part]:
-    _note_citations(block.citations, notes)
+def _document(block: MediaBlock, path: str, downgrades: Downgrades) -> list[Part]:
+    _list_citations(block.citations, downgrades)
     source = block.source
     match source.type:
         case "base64":
@@ -158,7 +157,7 @@ def _document(block: MediaBlock, path: str, notes: Notes) -> list[Part]:
         case "text":
             return [*_heading(block.title, block.context), InputText(text=source.data)]
         case "content":
-            inner = read_parts(source.content or [], f"{path}.source.content", notes)
+            inner = read_parts(source.content or [], f"{path}.source.content", downgrades)
             return [*_heading(block.title, block.context), *inner]
         case _:
             raise _no_source(source, f"{path}.source")
@@ -170,9 +169,10 @@ def _heading(*lines: str | None) -> list[Part]:
     return [InputText(text=text)] if text else []
 
 
-def _note_citations(wanted: JsonObject | None, notes: Notes) -> None:
+def _list_citations(wanted: JsonObject | None, downgrades: Downgrades) -> None:
     if wanted and wanted.get("enabled"):
-        notes["citations of documents and search results are not made here"] = None
+        text = "citations of documents and search results are not made here"
+        downgrades.add("not_used", text, "messages")
 
 
 def _no_source(source: Source, path: str) -> InvalidRequest:

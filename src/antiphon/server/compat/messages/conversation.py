@@ -15,13 +15,13 @@ from antiphon.protocol.content import (
     ReasoningText,
     SummaryText,
 )
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.parse import as_object, convert
 from antiphon.server.compat.api import Place
 from antiphon.server.compat.foreign_params import CHAT
 from antiphon.server.compat.messages.blocks import (
     CacheControl,
-    Notes,
     Parts,
     TextBlock,
     block_type,
@@ -77,7 +77,7 @@ class Conversation:
         self._open = open_envelope
         self.items: list[Item] = []
         self.places: list[Place] = []
-        self.notes: Notes = {}
+        self.downgrades = Downgrades()
 
     def system(self, content: str | list[Any]) -> None:
         """The prompt before all messages."""
@@ -98,7 +98,8 @@ class Conversation:
                 case _:
                     raise _foreign_role(message.role, f"{path}.role")
         if messages[-1].role == "assistant":
-            self.notes["the last message is the model's own: most models begin a new one"] = None
+            text = "the last message is the model's own: most models begin a new one"
+            self.downgrades.add("input_rewritten", text, "messages")
 
     def _put(self, item: Item, place: Place) -> None:
         self.items.append(item)
@@ -113,7 +114,7 @@ class Conversation:
             where = f"{path}.content[{index}]"
             block = as_object(value, where)
             if block_type(block, where) != "tool_result":
-                said.add(index, read_part(block, where, self.notes))
+                said.add(index, read_part(block, where, self.downgrades))
                 continue
             self._said(said, path)
             said = Parts()
@@ -145,9 +146,10 @@ class Conversation:
             where = f"{path}[{index}]"
             block = as_object(value, where)
             if block_type(block, where) == "tool_reference":
-                self.notes["references to tools are left out: every tool is shown to the model"] = None
+                text = "references to tools are left out: every tool is shown to the model"
+                self.downgrades.add("input_omitted", text, "messages")
             else:
-                read.add(index, read_part(block, where, self.notes))
+                read.add(index, read_part(block, where, self.downgrades))
 
     def _assistant(self, message: WireMessage, path: str) -> None:
         if isinstance(message.content, str):
@@ -166,7 +168,7 @@ class Conversation:
             case "tool_use":
                 call = convert(block, ToolUse, path)
                 if call.cache_control is not None:
-                    self.notes["cache markers on calls are not passed on"] = None
+                    self.downgrades.add("not_sent", "cache markers on calls are not passed on", "messages")
                 arguments = msgspec.json.encode(call.input).decode()
                 self._put(FunctionCall(call_id=call.id, name=call.name, arguments=arguments), Place(path))
             case "thinking":
@@ -174,9 +176,8 @@ class Conversation:
             case "redacted_thinking":
                 self._sealed_thought(convert(block, RedactedThinking, path), path)
             case _ if kind in _SERVERS_OWN or kind.endswith("_tool_result"):
-                self.notes[f"content blocks of type '{kind}' are left out: this model cannot read them"] = (
-                    None
-                )
+                left_out = f"content blocks of type '{kind}' are left out: this model cannot read them"
+                self.downgrades.add("input_omitted", left_out, "messages")
             case _:
                 message = f"Invalid value for '{path}.type': the assistant has no block of type '{kind}'."
                 raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
@@ -189,13 +190,15 @@ class Conversation:
             self._put(Reasoning(summary=shown, encrypted_content=block.signature), Place(path))
             return
         if block.signature:
-            self.notes["signatures of thoughts that were not made here are ignored"] = None
+            ignored = "signatures of thoughts that were not made here are ignored"
+            self.downgrades.add("input_omitted", ignored, "messages")
         if block.thinking:
             self._put(Reasoning(summary=[], content=[ReasoningText(block.thinking)]), Place(path))
 
     def _sealed_thought(self, block: RedactedThinking, path: str) -> None:
         if self._open(block.data) is None:
-            self.notes["redacted thoughts that were not made here are left out"] = None
+            left_out = "redacted thoughts that were not made here are left out"
+            self.downgrades.add("input_omitted", left_out, "messages")
         else:
             self._put(Reasoning(summary=[], encrypted_content=block.data), Place(path))
 

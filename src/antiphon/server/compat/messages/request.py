@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import check_text, decode, missing
 from antiphon.protocol.parse_tools import check_schema
 from antiphon.protocol.requests import (
@@ -25,10 +26,10 @@ from antiphon.server.compat.foreign_params import (
     MESSAGES,
     RESPONSES,
     RESPONSES_ONLY,
+    not_used,
     refuse_foreign_params,
-    unused_note,
+    unused_params,
 )
-from antiphon.server.compat.messages.blocks import Notes
 from antiphon.server.compat.messages.conversation import Conversation, OpenEnvelope
 from antiphon.server.compat.messages.tools import read_choice, read_tools
 from antiphon.server.compat.messages.wire import CountBody, MessagesBody
@@ -41,9 +42,11 @@ NAMES = Names(
         "input": "messages",
         "instructions": "system",
         "max_output_tokens": "max_tokens",
+        "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
         "reasoning.effort": "output_config.effort",
         "text.format": "output_config.format",
         "text.format.schema": "output_config.format.schema",
+        "user": "metadata.user_id",
     },
     members={
         ".call_id": ".tool_use_id",
@@ -64,8 +67,8 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatReques
     given = _members(raw)
     body = decode(raw, MessagesBody)
     stops = read_stops(body.stop_sequences or (), "stop_sequences", _MAX_STOPS)
-    notes = _noted(body, given)
-    _note_contradictions(body, notes)
+    downgrades = _downgrades(body, given)
+    _list_contradictions(body, downgrades)
     streamed = body.stream is True
     params = CreateBody(
         model=body.model,
@@ -80,7 +83,7 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatReques
         top_p=body.top_p,
         user=body.metadata.user_id if body.metadata else None,
     )
-    question = _question(body, params, notes, open_envelope, streamed=streamed, stops=stops)
+    question = _question(body, params, downgrades, open_envelope, streamed=streamed, stops=stops)
     request = replace(question.request, thinking=_thinking(body))
     return replace(question, request=request), body
 
@@ -90,7 +93,7 @@ def read_count(raw: bytes, open_envelope: OpenEnvelope) -> CompatRequest:
     given = _members(raw)
     body = decode(raw, CountBody)
     params = CreateBody(model=body.model, store=False)
-    return _question(body, params, _noted(body, given), open_envelope)
+    return _question(body, params, _downgrades(body, given), open_envelope)
 
 
 def _members(raw: bytes) -> dict[str, msgspec.Raw]:
@@ -105,18 +108,18 @@ def _members(raw: bytes) -> dict[str, msgspec.Raw]:
 def _question(
     body: CountBody,
     params: CreateBody,
-    notes: Notes,
+    downgrades: Downgrades,
     open_envelope: OpenEnvelope,
     *,
     streamed: bool = False,
     stops: tuple[str, ...] = (),
 ) -> CompatRequest:
     conversation = Conversation(open_envelope)
-    conversation.notes = notes
+    conversation.downgrades = downgrades
     if body.system:
         conversation.system(body.system)
     conversation.read(body.messages)
-    tools = read_tools(body.tools or [], notes)
+    tools = read_tools(body.tools or [], downgrades)
     request = CreateResponse(
         params=params,
         items=tuple(conversation.items),
@@ -128,36 +131,37 @@ def _question(
         names=NAMES,
         streamed=streamed,
         places=tuple(conversation.places),
-        notes=tuple(notes),
+        downgrades=tuple(downgrades),
         stops=stops,
     )
 
 
-def _noted(body: CountBody, given: dict[str, msgspec.Raw]) -> Notes:
-    """Refuse what cannot be served; what changes nothing essential is noted."""
+def _downgrades(body: CountBody, given: dict[str, msgspec.Raw]) -> Downgrades:
+    """Refuse what cannot be served; list what has no effect."""
     for name, value in (("container", body.container), ("mcp_servers", body.mcp_servers)):
         if value:
             message = f"'{name}' is not supported by this server. Leave it out."
             raise Unsupported(message, param=name, code="unsupported_parameter")
-    notes: Notes = {}
+    downgrades = Downgrades()
     if body.context_management and body.context_management.get("edits"):
-        notes["not used here: context_management"] = None
+        downgrades.append(not_used("context_management"))
     if body.cache_control is not None:
-        notes["not used here: cache_control"] = None
-    for note in unused_note(given, _KNOWN):
-        notes[note] = None
-    return notes
+        downgrades.append(not_used("cache_control"))
+    downgrades += unused_params(given, _KNOWN)
+    return downgrades
 
 
-def _note_contradictions(body: MessagesBody, notes: Notes) -> None:
+def _list_contradictions(body: MessagesBody, downgrades: Downgrades) -> None:
     """What the answer cannot be made with, besides what nobody here reads."""
     if body.top_k is not None:
-        notes["not used here: top_k"] = None
+        downgrades.append(not_used("top_k"))
     off = body.thinking is not None and body.thinking.type == "disabled"
     if off and body.output_config is not None and body.output_config.effort is not None:
-        notes["'output_config.effort' is not used: thinking is disabled"] = None
+        text = "'{param}' is not used: thinking is disabled"
+        downgrades.add("not_used", text, "output_config.effort")
     if body.speed == "fast" and body.service_tier == "standard_only":
-        notes["'service_tier' is not used: 'speed' says something else"] = None
+        text = "'{param}' is not used: 'speed' says something else"
+        downgrades.add("not_used", text, "service_tier")
 
 
 def _parallel(body: MessagesBody) -> bool | None:

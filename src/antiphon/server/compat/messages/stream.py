@@ -4,13 +4,14 @@ An item becomes one block, or none if it says nothing; blocks follow one another
 gap. Text deltas, the hot path, are cached bytes around the escaped text.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade, rendered
 from antiphon.protocol.events import (
     ErrorEvent,
     Event,
@@ -31,7 +32,7 @@ from antiphon.protocol.response import Response
 from antiphon.server.compat.api import CompatRequest, Renderer
 from antiphon.server.compat.messages.answer import (
     AnswerMessage,
-    answer_notes,
+    message_downgrades,
     message_id,
     message_usage,
     stop_reason,
@@ -39,7 +40,7 @@ from antiphon.server.compat.messages.answer import (
 )
 from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import NAMES, read_messages
-from antiphon.server.compat.words import GAP, downgrades
+from antiphon.server.compat.words import GAP, omitted_items
 from antiphon.server.error_shapes import anthropic_error
 
 _encode = msgspec.json.encode
@@ -60,14 +61,15 @@ class MessagesApi:
         """The question, and who will tell the answer."""
         question, asked = read_messages(body, self._open_envelope)
         shown = asked.thinking is None or asked.thinking.display != "omitted"
-        return question, MessagesTeller(question.notes, thoughts=shown)
+        return question, MessagesTeller(question.downgrades, thoughts=shown)
 
 
 class MessagesTeller:
     """Tells one answer. `thoughts`: their words are shown."""
 
-    def __init__(self, notes: tuple[str, ...], *, thoughts: bool = True) -> None:
-        self._notes = notes
+    def __init__(self, own: Sequence[Downgrade], *, thoughts: bool = True) -> None:
+        self._own = own
+        self._engine: Sequence[Downgrade] = ()
         self._thoughts = thoughts
         self._stop: str | None = None
         self._status = AntiphonError.status
@@ -80,7 +82,11 @@ class MessagesTeller:
 
     def whole(self, response: Response, stop: str | None) -> bytes:
         """The answer in one piece."""
-        return whole_message(response, stop, notes=self._notes, thoughts=self._thoughts)
+        return whole_message(response, stop, downgrades=self._downgrades(response), thoughts=self._thoughts)
+
+    def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
+        """The end lists them."""
+        self._engine = downgrades
 
     def stopped(self, stop: str) -> None:
         """The stream ends because this sequence was found."""
@@ -153,9 +159,9 @@ class MessagesTeller:
         response = event.response
         delta = {"stop_reason": stop_reason(response, self._stop), "stop_sequence": self._stop}
         members: JsonObject = {"delta": delta, "usage": message_usage(response.usage)}
-        notes = downgrades(response, answer_notes(response, self._notes), NAMES)
-        if notes:
-            members["downgrades"] = notes
+        downgrades = self._downgrades(response)
+        if downgrades:
+            members["downgrades"] = downgrades
         return self._end_block() + _event("message_delta", members) + _event("message_stop", {})
 
     def fail(self, event: ErrorEvent) -> bytes:
@@ -167,6 +173,11 @@ class MessagesTeller:
     def stay(self, _event: Keepalive) -> bytes:
         """A sign of life."""
         return _PING
+
+    def _downgrades(self, response: Response) -> list[str]:
+        own = [*self._own, *message_downgrades(response)]
+        engine = rendered(self._engine, NAMES.params)
+        return [*rendered(own), *engine, *rendered(omitted_items(response.output))]
 
     def _thinking(self, item_id: str, text: str, part: tuple[Literal["raw", "summary"], int]) -> bytes:
         begun = b"" if self._open == (item_id, 0) else self._begin(item_id, 0, _THOUGHT)

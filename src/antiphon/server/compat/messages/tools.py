@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
 from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema
 from antiphon.protocol.tools import FunctionTool, HostedTool, Tool, ToolChoice, ToolName, ToolRef
-from antiphon.server.compat.messages.blocks import Notes
 from antiphon.server.compat.messages.client_tools import client_tool
 from antiphon.server.compat.messages.wire import WireChoice
 
@@ -26,7 +26,7 @@ class CustomTool(Struct, frozen=True):
     strict: bool | None = None
 
 
-def read_tools(values: list[Any], notes: Notes) -> tuple[Tool, ...]:
+def read_tools(values: list[Any], downgrades: Downgrades) -> tuple[Tool, ...]:
     """What the model may call."""
     if len(values) > MAX_TOOLS:
         message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
@@ -35,7 +35,7 @@ def read_tools(values: list[Any], notes: Notes) -> tuple[Tool, ...]:
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = f"tools[{index}]"
-        tool = _tool(as_object(value, path), path, notes)
+        tool = _tool(as_object(value, path), path, downgrades)
         if isinstance(tool, FunctionTool):
             if tool.name in seen:
                 message = f"Duplicate tool name '{tool.name}' at '{path}'. Give each tool its own name."
@@ -59,8 +59,8 @@ def read_choice(choice: WireChoice | None) -> ToolChoice:
             return ToolRef("function", name)
 
 
-def _tool(body: JsonObject, path: str, notes: Notes) -> Tool:
-    _note_unused(body, notes)
+def _tool(body: JsonObject, path: str, downgrades: Downgrades) -> Tool:
+    _list_unused(body, downgrades)
     kind = convert(body.get("type", "custom"), str, f"{path}.type")
     if kind == "custom":
         if "function" in body or "parameters" in body:
@@ -96,10 +96,11 @@ def _hosted(family: str, body: JsonObject) -> JsonObject:
     return hosted
 
 
-def _note_unused(body: JsonObject, notes: Notes) -> None:
+def _list_unused(body: JsonObject, downgrades: Downgrades) -> None:
     if body.get("cache_control") is not None:
-        notes["cache markers on tools are not passed on"] = None
+        downgrades.add("not_sent", "cache markers on tools are not passed on", "tools")
     if body.get("defer_loading"):
-        notes["'defer_loading' is not heeded: every tool is shown to the model"] = None
+        text = "'defer_loading' is not heeded: every tool is shown to the model"
+        downgrades.add("not_used", text, "tools")
     if body.get("input_examples"):
-        notes["'input_examples' of tools are not shown to the model"] = None
+        downgrades.add("not_sent", "'input_examples' of tools are not shown to the model", "tools")

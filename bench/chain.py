@@ -12,7 +12,7 @@ from statistics import median
 
 from bench.gateway import Gateway, serving
 from bench.measure import LoadFailed, Metrics
-from bench.processes import session
+from bench.processes import ROOT, session
 from bench.procfs import foreign_seconds
 from bench.rig import OUT, Rig, exchange
 from bench.scenarios import Scenario
@@ -42,7 +42,7 @@ def measure_chain(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metri
     begin, foreign = time.monotonic(), foreign_seconds(ours)
     with tempfile.TemporaryDirectory(prefix="chain-", dir=OUT) as folder:
         file = Path(folder) / "chain.db"
-        chain = _built(file, rig)
+        chain = build_chain(file, rig)
         extra = {"BENCH_STORE": f"sqlite:{file}"}
         with serving(gateway.contender, rig, f"{gateway.contender.name}-chain", extra) as server:
             resumed = _resumed_ms(server, chain, rig)
@@ -51,9 +51,17 @@ def measure_chain(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metri
     return metrics | {"noise_cores": max(0.0, noise) / (time.monotonic() - begin)}, ""
 
 
-def _built(file: Path, rig: Rig) -> Chain:
+def build_chain(file: Path, rig: Rig, folder: Path = ROOT, extra: Mapping[str, str] | None = None) -> Chain:
+    """Build the chain with the source tree in `folder`."""
     command = [sys.executable, "-m", "bench.chain_builder", str(file)]
-    with session(command, core=rig.cores.gateway, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as builder:
+    with session(
+        command,
+        core=rig.cores.gateway,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        extra=extra,
+        cwd=folder,
+    ) as builder:
         try:
             output, errors = builder.communicate(timeout=BUILD_LIMIT)
         except subprocess.TimeoutExpired as error:

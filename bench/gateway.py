@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.contenders import Contender
 from bench.processes import logged
-from bench.procfs import memory_mb
+from bench.procfs import cpu_seconds, memory_mb
 from bench.rig import HERE, OUT, Rig, exchange, free_port, get
 from bench.scenarios import APIS, Api, Kind
 
@@ -30,6 +30,7 @@ class Gateway:
     port: int
     session: int | None
     cold_start_s: float | None
+    cold_start_cpu_s: float | None
     idle_mb: float | None
 
     def api(self, kind: Kind) -> Api:
@@ -51,7 +52,7 @@ def serving(
     Its state is in out/, on a disk like everything else there: in some systems /tmp is memory.
     """
     if contender.script is None:
-        yield Gateway(contender, rig.mock_port, None, None, None)
+        yield Gateway(contender, rig.mock_port, None, None, None, None)
         return
     log = OUT / f"{label or contender.name}.log"
     port = free_port()
@@ -60,9 +61,10 @@ def serving(
         begin = time.monotonic()
         with logged(["bash", str(contender.script)], core=rig.cores.gateway, log=log, extra=given) as process:
             cold_start = _await_health(contender, port, process, begin, log)
+            cold_start_cpu = cpu_seconds(process.pid)
             _ask_once(contender, port)
             time.sleep(SETTLE)
-            yield Gateway(contender, port, process.pid, cold_start, memory_mb(process.pid))
+            yield Gateway(contender, port, process.pid, cold_start, cold_start_cpu, memory_mb(process.pid))
 
 
 def _await_health(

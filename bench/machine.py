@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,10 +18,19 @@ def processor() -> str:
     return platform.machine()
 
 
+def python_build() -> str:
+    """The version of Python and how it was optimised: that changes times by a fifth."""
+    options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    names = {"--enable-optimizations": "profile-guided", "--with-lto": "link-time optimised"}
+    optimised = [name for option, name in names.items() if option in options] or ["no profile, no LTO"]
+    flags = str(sysconfig.get_config_var("OPT") or "").split()
+    level = [flag for flag in flags if flag.startswith("-O")]
+    return f"Python {platform.python_version()} ({', '.join([*level, *optimised])})"
+
+
 def describe(versions: Mapping[str, str]) -> str:
     """One sentence about the machine and the versions of the contenders."""
     gateways = ", ".join(
         f"{NAMES.get(name, name)} {version}" for name, version in versions.items() if version
     )
-    python = platform.python_version()
-    return f"{os.cpu_count()} cores ({processor()}), Linux, Python {python}; {gateways or 'no gateway'}."
+    return f"{os.cpu_count()} cores ({processor()}), Linux, {python_build()}; {gateways or 'no gateway'}."

@@ -82,6 +82,7 @@ def session(
     stdout: Output,
     stderr: Output,
     extra: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
 ) -> Generator[subprocess.Popen[bytes]]:
     """Run a command on a core, in its own session, for the length of the block."""
     process: subprocess.Popen[bytes] | None = None
@@ -90,7 +91,7 @@ def session(
             process = subprocess.Popen(
                 _on_core(core, command),
                 env=environment(extra or {}),
-                cwd=ROOT,
+                cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

@@ -17,8 +17,7 @@ from aiohttp import web
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.cli.codex_config import CodexConfig, codex_environment, keep_catalogue, toml_value
 from antiphon.cli.codex_server import logged_to
-from antiphon.protocol.codex_catalogue import encode_catalogue
-from antiphon.service.routing.catalogue import catalogue
+from antiphon.service.codex_catalogue import catalogue, encode_catalogue
 from antiphon.service.routing.router import Route, Router
 from tests.cli.conftest import Run
 from tests.cli.http_thread import serving

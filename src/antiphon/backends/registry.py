@@ -43,9 +43,9 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether `strict` is understood in a tool."""
     tools: Literal["sent", "prompt"] = "sent"
     """`prompt`: the model's template shows no tools, so they are described in the system message."""
-    grammars: Literal["vllm", "llama.cpp", "llguidance"] | None = None
-    """How the whole answer is held to a grammar: vLLM's `structured_outputs`, llama.cpp's `grammar` in its
-    own notation, or in Lark where it was built with llguidance."""
+    grammars: bool = False
+    """Whether the engine is built with llguidance and takes its grammars in the field `grammar`. A llama.cpp
+    that is built without it aborts on such a value."""
     json_schema: bool = True
     json_object: bool = True
     logprobs: bool = True
@@ -153,7 +153,6 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
             # vLLM renamed reasoning_content (vllm#27755) and does not read the old name back (vllm#38488).
             replay_reasoning="reasoning",
             audio=True,
-            grammars="vllm",
             hints=frozenset({"user"}),
         ),
     ),
@@ -182,7 +181,6 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
             efforts=_ON_PREMISES,
             replay_reasoning="reasoning_content",
             audio=True,
-            grammars="llama.cpp",
         ),
     ),
     "lm-studio": EndpointKind(

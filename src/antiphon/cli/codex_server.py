@@ -19,9 +19,9 @@ from antiphon.cli.upstreams import check_rows, offered_models
 from antiphon.cli.weights import ensure_weights, require_engine
 from antiphon.errors import AntiphonError, ResponsesCallFailed, SettingsError
 from antiphon.orchestrator.http_client import HttpResponsesClient
-from antiphon.protocol.codex_catalogue import CodexCatalogue
 from antiphon.server.embedded_server import serve_embedded
 from antiphon.server.process import bind
+from antiphon.service.codex_catalogue import CodexCatalogue
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
 

@@ -8,9 +8,10 @@ import jsonschema_rs
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.grammars.grammar import compile_grammar, grammars_installed
+from antiphon.grammars.lark import InvalidGrammar
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.grammar import check_grammar
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.tools import (
     CLIENT_TOOLS,
@@ -22,6 +23,7 @@ from antiphon.protocol.tools import (
     HostedTool,
     NamespaceTool,
     ShellTool,
+    TextFormatGrammar,
     Tool,
     ToolChoice,
     ToolRef,
@@ -168,6 +170,26 @@ def check_schema(schema: JsonObject, path: str) -> None:
         reason = str(error).partition("\n")[0]
         message = f"Invalid schema for '{path}': it is not a valid JSON Schema ({reason})."
         raise InvalidRequest(message, param=path, code="invalid_json_schema") from None
+
+
+def check_grammar(form: TextFormatGrammar, path: str) -> None:
+    """Reject a format whose grammar does not compile."""
+    if form.type == "text":
+        return
+    if isinstance(form.syntax, UnsetType):
+        raise missing(f"{path}.syntax", "Use 'lark' or 'regex'.")
+    if isinstance(form.definition, UnsetType):
+        raise missing(f"{path}.definition")
+    if not grammars_installed():
+        message = "Grammars need a library that is not installed here: pip install 'antiphon[grammars]'."
+        raise Unsupported(message, param=f"{path}.type", code="unsupported_grammar")
+    try:
+        compile_grammar(form)
+    except InvalidGrammar as error:
+        where = f" in line {error.line}" if error.line else ""
+        what = "Lark grammar" if form.syntax == "lark" else "regular expression"
+        message = f"'{path}.definition' is not a {what} that is accepted here: {error.why}{where}."
+        raise InvalidRequest(message, param=f"{path}.definition", code="invalid_grammar") from None
 
 
 def parse_tool_choice(value: str | JsonObject) -> ToolChoice:

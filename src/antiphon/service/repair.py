@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from antiphon.backends.features import Features
 from antiphon.errors import BackendBroken
+from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.items import (
     CustomToolCall,
     CustomToolCallOutput,

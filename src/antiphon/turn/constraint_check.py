@@ -13,10 +13,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import PARAM, Downgrade, Downgrades
-from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.ids import Clock
-from antiphon.protocol.json_answer import Fault, read_json_answer
 from antiphon.protocol.requests import TextFormat
 from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
@@ -35,6 +34,7 @@ from antiphon.turn.chunks import (
 from antiphon.turn.constraints import Constraint, HeldCall, Violation
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.function_forms.reading import read_text
+from antiphon.turn.json_answer import Fault, read_json_answer
 
 PATIENCE = 0.25
 """Seconds that grammars may take in all to judge one answer: everybody else waits meanwhile."""

@@ -6,10 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from antiphon.backends.local import messages
 from antiphon.backends.local.backend import LocalBackend
+from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import rendered
-from antiphon.protocol.grammar import compile_grammar
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.chunks import CallDelta, CallStarted, Chunk
 from tests.backends.local.fake_llama import FakeLlama, ending, piece, saying, sending
@@ -133,11 +132,7 @@ class TestTheRealModel:
         assert finish_of(chunks) == "tool_calls"
 
     @pytest.mark.parametrize("name", REAL)
-    @pytest.mark.parametrize("form", ["llguidance", "llama.cpp"])
-    async def test_a_whole_answer_follows_its_grammar_in_either_notation(
-        self, model: LocalBackend, name: str, form: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(messages, "QUIRKS", replace(messages.QUIRKS, grammars=form))
+    async def test_an_answer_follows_its_grammar(self, model: LocalBackend, name: str) -> None:
         chunks = await answer(model, REAL[name], temperature=1, max_output_tokens=60)
         if finish_of(chunks) == "stop":
             assert compile_grammar(REAL[name]).check(text_of(chunks)) is None

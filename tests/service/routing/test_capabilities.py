@@ -10,7 +10,7 @@ from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from antiphon.service.routing.capabilities import Capabilities, ServerFeatures, describe, weakest
 from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import Route, Router
-from tests.service.routing.test_catalogue import Model
+from tests.service.test_codex_catalogue import Model
 
 HERE = ServerFeatures(ignored_tools=frozenset({"web_search"}))
 

@@ -3,9 +3,9 @@
 from antiphon.backends.features import NATIVE, Feature, Features, Support
 from antiphon.backends.registry import Quirks
 
-_TOLD = Support("emulated", "the model is told the grammar; its input is checked, and asked for again")
-_HELD_WHEN_ASKED_AGAIN = Support(
-    "emulated", "its input is checked, and if it is asked for again, the server holds it to the grammar"
+_CHECKED = Support(
+    "emulated",
+    "the grammar is described to the model; its input is checked, and requested again if it is wrong",
 )
 _READ = Support("emulated", "described in the prompt, and read there")
 _PROMPT = "it is asked for in the prompt, checked, and asked for again if need be"
@@ -23,8 +23,8 @@ def chat_features(quirks: Quirks) -> Features:
         "usage": NATIVE,
         "function_tools": NATIVE if shown else _READ,
         "custom_tools": _AS_FUNCTION,
-        "grammars": _HELD_WHEN_ASKED_AGAIN if quirks.grammars else _TOLD,
-        "constrained_text": _native(bool(quirks.grammars), "the server takes no grammars"),
+        "grammars": _CHECKED,
+        "constrained_text": _native(quirks.grammars, "the server takes no grammars"),
         "parallel_tool_calls": NATIVE if shown else _READ,
         "single_tool_calls": _native(quirks.parallel_tool_calls, "the server does not take the parameter")
         if shown

@@ -12,14 +12,13 @@ from antiphon.backends.chat_completions.described_tools import described, one_af
 from antiphon.backends.chat_completions.messages import chat_messages
 from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
 from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
+from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.grammars.gbnf import gbnf
-from antiphon.turn.grammars.llguidance import with_llguidance
 
 _HINTS = cast("tuple[Hint, ...]", get_args(Hint))
 _LOGPROBS = "message.output_text.logprobs"
@@ -144,19 +143,16 @@ def _put_format(
 def _put_grammar(
     options: JsonObject, form: TextFormatGrammar, quirks: Quirks, downgrades: Downgrades
 ) -> frozenset[Constraint]:
-    """Hold the whole answer to a grammar; what cannot be held is unenforced."""
-    text = with_llguidance(form) if quirks.grammars == "llguidance" else gbnf(form)
-    if quirks.grammars is None or text is None:
+    """Send the grammar of the answer to an engine that enforces it; elsewhere it is unenforced."""
+    text = render_llguidance(form) if quirks.grammars else None
+    if text is None:
         downgrades.add(
             "not_enforced",
             "the grammar of the answer is not enforced: this model's server cannot",
             "text.format",
         )
         return frozenset({"grammar"})
-    if quirks.grammars == "vllm":
-        options["structured_outputs"] = {"grammar": text}
-    else:
-        options["grammar"] = text
+    options["grammar"] = text
     return frozenset()
 
 

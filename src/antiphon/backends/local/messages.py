@@ -14,11 +14,11 @@ from antiphon.backends.chat_completions.tools import chat_tools
 from antiphon.backends.local.calls import answer_label, arguments_body, choice_body, input_body
 from antiphon.backends.local.weights import Sampling
 from antiphon.backends.registry import Quirks
+from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import FunctionCallOutput
 from antiphon.turn.context import TurnRequest, TurnTool
-from antiphon.turn.grammars.llguidance import with_llguidance
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
@@ -26,7 +26,7 @@ GO_ON = "Go on."
 """Said for a user who says nothing: the engine would take the model's last words for the beginning of its
 answer, and can hold no such answer to a schema."""
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
-QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars="llguidance")
+QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars=True)
 MOST_ARGUMENT_TOKENS = 1024
 _CHOICE_TOKENS = 128
 _FIXED: JsonObject = {
@@ -100,7 +100,7 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
 
 
 def _grammars(turn: TurnRequest) -> dict[str, str]:
-    found = {tool.name: with_llguidance(tool.grammar) for tool in turn.tools if tool.grammar is not None}
+    found = {tool.name: render_llguidance(tool.grammar) for tool in turn.tools if tool.grammar is not None}
     return {name: grammar for name, grammar in found.items() if grammar is not None}
 
 

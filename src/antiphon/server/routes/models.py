@@ -7,10 +7,9 @@ import msgspec
 
 from antiphon.backends.base import ModelInfo
 from antiphon.errors import ModelNotFound
-from antiphon.protocol.codex_catalogue import PARAMETER, encode_catalogue, parse_client_version
 from antiphon.server.exchange import Exchange
+from antiphon.service.codex_catalogue import PARAMETER, catalogue, encode_catalogue, parse_client_version
 from antiphon.service.routing.capabilities import ServerFeatures, describe
-from antiphon.service.routing.catalogue import catalogue
 from antiphon.service.routing.router import Router
 
 

@@ -5,9 +5,14 @@ import pytest
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import Feature, Features, Support
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.errors import ModelNotFound
-from antiphon.protocol.codex_catalogue import CodexModel
-from antiphon.service.routing.catalogue import catalogue, compact_limit, tool_output_limit
+from antiphon.errors import InvalidRequest, ModelNotFound
+from antiphon.service.codex_catalogue import (
+    CodexModel,
+    catalogue,
+    compact_limit,
+    parse_client_version,
+    tool_output_limit,
+)
 from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import Route, Router
 
@@ -116,3 +121,33 @@ def test_room_for_an_answer_is_left_when_a_conversation_is_compacted(
 )
 def test_the_output_of_a_tool_fits_beside_the_rest(window: int | None, limit: int) -> None:
     assert tool_output_limit(window) == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("0.166.0", (0, 166, 0)),
+        ("0.140.0", (0, 140, 0)),
+        ("1.0.0", (1, 0, 0)),
+        ("0.167.0-alpha.2", (0, 167, 0)),
+        ("0.0.0", (0, 0, 0)),
+    ],
+)
+def test_a_version_that_reads_this_form_is_accepted(text: str, version: tuple[int, int, int]) -> None:
+    assert parse_client_version(text) == version
+
+
+@pytest.mark.parametrize(
+    "text", ["", "latest", "0.166", "v0.166.0", "0.166.0.1", "0.166.0\n", "-1.0.0", "9" * 99]
+)
+def test_anything_but_a_version_is_rejected(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="is not a version of Codex") as caught:
+        parse_client_version(text)
+    assert (caught.value.param, caught.value.code) == ("client_version", "unknown_client")
+
+
+@pytest.mark.parametrize("text", ["0.139.9", "0.80.0", "0.0.1"])
+def test_an_older_version_is_rejected_with_the_command_to_update(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"Use version 0\.140\.0 or newer") as caught:
+        parse_client_version(text)
+    assert caught.value.code == "unknown_client"

@@ -1,27 +1,35 @@
-"""Lark for engines with an older llguidance. The newer one is the judge: nothing may mean anything else."""
+"""Grammars rendered for engines with an older llguidance: the newer library must accept the same texts."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.protocol.grammar import compile_grammar
+from antiphon.grammars.grammar import compile_grammar
+from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.tools import TextFormatGrammar
-from antiphon.turn.grammars.llguidance import with_llguidance
-from tests.turn.grammars.test_gbnf import CALCULATOR, PATCH
+from tests.grammars.test_grammar import PATCH
 
+CALCULATOR = """
+?start: sum
+?sum: product | sum "+" product -> add | sum "-" product -> sub
+?product: atom | product "*" atom
+?atom: NUMBER | "-" atom | "(" sum ")"
+%import common.NUMBER
+%ignore / +/
+"""
 HEAD = "%llguidance {}\n"
 TEXTS = ["", "a", "ab", "aabb", "A", "1+2", "1 + 2", "x", "é", "\\x41", "*** Begin Patch\n*** Delete File: x\n*** End Patch"]  # fmt: skip
 
 
-def sent(form: TextFormatGrammar) -> str:
-    text = with_llguidance(form)
+def rendered(form: TextFormatGrammar) -> str:
+    text = render_llguidance(form)
     assert text is not None
     assert text.startswith(HEAD)
     return text.removeprefix(HEAD)
 
 
-def same(form: TextFormatGrammar, text: str) -> None:
-    again = TextFormatGrammar("grammar", "lark", sent(form))
+def check_same_verdict(form: TextFormatGrammar, text: str) -> None:
+    again = TextFormatGrammar("grammar", "lark", rendered(form))
     assert compile_grammar(again).check(text) == compile_grammar(form).check(text)
 
 
@@ -37,11 +45,11 @@ def same(form: TextFormatGrammar, text: str) -> None:
     ],
 )
 def test_a_grammar_means_the_same(definition: str, text: str) -> None:
-    same(TextFormatGrammar("grammar", "lark", definition), text)
+    check_same_verdict(TextFormatGrammar("grammar", "lark", definition), text)
 
 
-def test_what_older_ones_do_not_know_is_gone() -> None:
-    text = sent(TextFormatGrammar("grammar", "lark", 'start: "a"~2 "b"~1..3 "\\x41"'))
+def test_constructs_that_older_versions_do_not_know_are_rewritten() -> None:
+    text = rendered(TextFormatGrammar("grammar", "lark", 'start: "a"~2 "b"~1..3 "\\x41"'))
     assert text == 'start : "a" {2} "b" {1,3} "\\u0041"'
 
 
@@ -53,8 +61,8 @@ def test_what_older_ones_do_not_know_is_gone() -> None:
     st.text('ab/\\\n"', max_size=5),
 )
 def test_an_expression_means_the_same(expression: str, text: str) -> None:
-    same(TextFormatGrammar("grammar", "regex", expression), text)
+    check_same_verdict(TextFormatGrammar("grammar", "regex", expression), text)
 
 
-def test_plain_text_is_no_grammar() -> None:
-    assert with_llguidance(TextFormatGrammar("text")) is None
+def test_the_text_format_has_no_grammar() -> None:
+    assert render_llguidance(TextFormatGrammar("text")) is None

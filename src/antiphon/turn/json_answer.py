@@ -1,7 +1,7 @@
-"""An answer that must be JSON: found among fences and friendly words, and held against its schema.
+"""Extract the JSON of an answer, and check it against its schema.
 
-A model that nothing holds to a format often writes the right thing with something around it. What is around
-it is taken off; what is inside is never changed.
+A model whose server enforces no format often puts the right JSON into a code fence or between sentences. The
+text around the JSON is removed; the JSON itself is never changed.
 """
 
 import json
@@ -17,33 +17,33 @@ from antiphon.protocol.requests import TextFormat
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
-_MOST_CANDIDATES = 32
-_LONGEST_WHY = 200
+_MAX_CANDIDATES = 32
+_MAX_REASON_CHARACTERS = 200
 
 
 class Answer(Struct, frozen=True):
-    """What to tell: JSON that fits, as the model wrote it."""
+    """JSON that fits the format, as the model wrote it."""
 
     text: str
 
 
 class Fault(Struct, frozen=True):
-    """Why it does not fit, in one sentence, and where in the value."""
+    """Why the answer does not fit, in one sentence, and the path within the value."""
 
     why: str
     path: str = ""
 
 
 def read_json_answer(text: str, form: TextFormat) -> Answer | Fault:
-    """The JSON in an answer, if it is what the format asks for."""
+    """The JSON of an answer if it is what the format requires."""
     if form.type == "text":
         return Answer(text)
-    whole = _decoded(text)
-    if whole is not None:
-        fault = _misfit(whole.value, form)
+    answer = _decoded(text)
+    if answer is not None:
+        fault = _mismatch(answer.value, form)
         return Answer(text) if fault is None else fault
-    found = _inside(text)
-    faults = [_misfit(value.value, form) for value in found]
+    found = _embedded(text)
+    faults = [_mismatch(value.value, form) for value in found]
     fitting = {value.text: value for value, fault in zip(found, faults, strict=True) if fault is None}
     if len(fitting) == 1:
         return Answer(next(iter(fitting)))
@@ -64,21 +64,21 @@ def _decoded(text: str) -> _Decoded | None:
         return None
 
 
-def _inside(text: str) -> list[_Decoded]:
-    """The JSON values in a text that is more than one: those in fences, else those among the words."""
+def _embedded(text: str) -> list[_Decoded]:
+    """The JSON values in a longer text: those in code fences, otherwise those between sentences."""
     fenced = [value for value in map(_decoded, _fences(text)) if value is not None]
-    return fenced or _among_words(text)
+    return fenced or _between_sentences(text)
 
 
 def _fences(text: str) -> list[str]:
-    return [match[1].strip() for match in _FENCE.finditer(text)][:_MOST_CANDIDATES]
+    return [match[1].strip() for match in _FENCE.finditer(text)][:_MAX_CANDIDATES]
 
 
-def _among_words(text: str) -> list[_Decoded]:
-    """Objects and arrays. A number or a quoted word in a sentence is no answer."""
+def _between_sentences(text: str) -> list[_Decoded]:
+    """Objects and arrays only: a number or a quoted word in a sentence is not an answer."""
     found: list[_Decoded] = []
     position = 0
-    for _ in range(_MOST_CANDIDATES):
+    for _ in range(_MAX_CANDIDATES):
         opening = _OPENING.search(text, position)
         if opening is None:
             break
@@ -92,7 +92,7 @@ def _among_words(text: str) -> list[_Decoded]:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Where the value that begins at `start` ends; `start` if it is none."""
+    """The end of the value that begins at `start`; `start` if there is none."""
     try:
         return _SCANNER.raw_decode(text, start)[1]
     except (ValueError, RecursionError):
@@ -102,7 +102,7 @@ def _end_of_value(text: str, start: int) -> int:
 _SCANNER = json.JSONDecoder()
 
 
-def _misfit(value: object, form: TextFormat) -> Fault | None:
+def _mismatch(value: object, form: TextFormat) -> Fault | None:
     if form.type == "json_object":
         return None if isinstance(value, dict) else Fault("The answer is not a JSON object.")
     validator = _validator(msgspec.json.encode(form.schema))
@@ -116,7 +116,7 @@ def _misfit(value: object, form: TextFormat) -> Fault | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: bytes) -> jsonschema_rs.Validator | None:
-    """None for a schema that refers to what we do not fetch: it cannot be held against anything."""
+    """None for a schema with references to other documents: those are not fetched."""
     try:
         return jsonschema_rs.validator_for(schema.decode(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError):
@@ -130,7 +130,7 @@ def _path(steps: list[str | int]) -> str:
 
 def _short(message: str) -> str:
     line = " ".join(message.split()).rstrip(".")
-    return line if len(line) <= _LONGEST_WHY else f"{line[:_LONGEST_WHY]}…"
+    return line if len(line) <= _MAX_REASON_CHARACTERS else f"{line[:_MAX_REASON_CHARACTERS]}…"
 
 
 def _why_not_json(text: str) -> str:

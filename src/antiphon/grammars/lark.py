@@ -1,7 +1,7 @@
-"""The words of a Lark grammar: names, strings, regular expressions, signs. Sans meaning.
+"""The tokens of a Lark grammar: names, strings, regular expressions, signs.
 
-Who writes a grammar uses Lark. The library that checks it takes more than that: schemas, intersections,
-tokens of a model. Those are refused here: an intersection of two short expressions can take it forever.
+Clients write Lark. llguidance accepts more than that: JSON schemas, intersections, tokens of a model. Those
+are rejected here, because an intersection of two short expressions can keep the library busy forever.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 DIRECTIVES = frozenset({"%import", "%ignore"})
-_NO_LARK = {
+_NOT_LARK = {
     "&": "intersections ('&')",
     "::": "rules with parameters ('::')",
     "<": "tokens of a model ('<…>')",
@@ -32,15 +32,13 @@ _NO_LARK = {
 
 
 class Token(NamedTuple):
-    """A word, and the line it stands in."""
-
     kind: TokenKind
     text: str
     line: int
 
 
-class BadGrammar(ValueError):
-    """A grammar that is none, and why; `line` is 0 if no line is to blame."""
+class InvalidGrammar(ValueError):
+    """Why a definition is rejected; `line` is 0 if the reason has no line."""
 
     def __init__(self, why: str, line: int = 0) -> None:
         super().__init__(why)
@@ -49,44 +47,44 @@ class BadGrammar(ValueError):
 
 
 def lark_tokens(definition: str) -> list[Token]:
-    """The words in their order; `BadGrammar` for what is no part of a Lark grammar, or not taken here."""
+    """The tokens in order. Raises `InvalidGrammar` for anything that is not Lark or not accepted here."""
     tokens: list[Token] = []
     position, line = 0, 1
     while position < len(definition):
         match = _TOKENS.match(definition, position)
         if match is None:
-            raise _unknown(definition[position], line)
+            raise _unknown_character(definition[position], line)
         kind, position = match.lastgroup, match.end()
         if kind != "skip":
             tokens.append(_token(kind, match[0], line))  # pyright: ignore[reportArgumentType]
         line += match[0].count("\n")
-    _refuse_extensions(tokens)
+    _reject_extensions(tokens)
     return tokens
 
 
 def _token(kind: TokenKind, text: str, line: int) -> Token:
     if kind == "directive" and text not in DIRECTIVES:
-        raise BadGrammar(f"'{text}' is not taken here; only '%import' and '%ignore' are", line)
-    if kind == "sign" and text in _NO_LARK:
-        raise BadGrammar(f"{_NO_LARK[text]} are no part of Lark", line)
+        raise InvalidGrammar(f"'{text}' is not accepted here; only '%import' and '%ignore' are", line)
+    if kind == "sign" and text in _NOT_LARK:
+        raise InvalidGrammar(f"{_NOT_LARK[text]} are not part of Lark", line)
     return Token(kind, text, line)
 
 
-def _unknown(character: str, line: int) -> BadGrammar:
-    if character in _NO_LARK:
-        return BadGrammar(f"{_NO_LARK[character]} are no part of Lark", line)
+def _unknown_character(character: str, line: int) -> InvalidGrammar:
+    if character in _NOT_LARK:
+        return InvalidGrammar(f"{_NOT_LARK[character]} are not part of Lark", line)
     if character in "\"'/":
-        return BadGrammar("a string or a regular expression is not closed", line)
-    return BadGrammar(f"{character!r} means nothing here", line)
+        return InvalidGrammar("a string or a regular expression is not closed", line)
+    return InvalidGrammar(f"{character!r} has no meaning here", line)
 
 
-def _refuse_extensions(tokens: list[Token]) -> None:
-    """What the library would take for something else than Lark does."""
-    begins = True
+def _reject_extensions(tokens: list[Token]) -> None:
+    """Reject what means one thing in Lark and another in the library."""
+    at_line_start = True
     for token, following in pairwise(tokens):
-        # In Lark a tilde counts: `"a"~2..5`. Before anything but a number it would mean "not".
+        # In Lark a tilde repeats: `"a"~2..5`. In the library it negates, unless a number follows.
         if token.text == "~" and token.kind == "sign" and following.kind != "number":
-            raise BadGrammar("negations ('~') are no part of Lark", token.line)
-        if begins and token.kind == "rule" and following.text == "[":
-            raise BadGrammar("attributes of a rule ('[…]') are no part of Lark", token.line)
-        begins = token.kind == "newline"
+            raise InvalidGrammar("negations ('~') are not part of Lark", token.line)
+        if at_line_start and token.kind == "rule" and following.text == "[":
+            raise InvalidGrammar("attributes of a rule ('[…]') are not part of Lark", token.line)
+        at_line_start = token.kind == "newline"

@@ -7,13 +7,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.grammar import MAX_DEFINITION, MAX_TEXT, Grammar, check_grammar, compile_grammar
-from antiphon.protocol.lark_tokens import BadGrammar
+from antiphon.grammars.grammar import (
+    MAX_DEFINITION_CHARACTERS,
+    MAX_TEXT_BYTES,
+    Grammar,
+    compile_grammar,
+)
+from antiphon.grammars.lark import InvalidGrammar
 from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.parse_tools import check_grammar
 from antiphon.protocol.tools import TextFormatGrammar
-from tests.turn.grammars.test_gbnf import PATCH
 
-PATIENCE = 2.0
+PATCH = r"""
+// Files are added, deleted or changed.
+start: begin change_of_file+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+change_of_file: added | deleted | changed
+added: "*** Add File: " path LF ("+" /(.*)/ LF -> line)+
+deleted: "*** Delete File: " path LF
+changed: "*** Update File: " path LF ("*** Move to: " path LF)? hunk*
+hunk: ("@@" | "@@ " /(.+)/) LF line_of_hunk+
+line_of_hunk: ("+" | "-" | " ") /(.*)/ LF
+path: /(.+)/
+
+%import common.LF
+"""
+MAX_SECONDS = 2.0
 """Seconds that the worst definition may take here, on a machine that does other things too."""
 
 
@@ -25,7 +45,7 @@ def regex(definition: str) -> TextFormatGrammar:
     return TextFormatGrammar("grammar", "regex", definition)
 
 
-def refusal(form: TextFormatGrammar) -> InvalidRequest:
+def rejection(form: TextFormatGrammar) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
         check_grammar(form, "tools[0].format")
     return caught.value
@@ -47,24 +67,24 @@ def refusal(form: TextFormatGrammar) -> InvalidRequest:
         ("start: /(?=a)b/", "look-around", 1),
         ('start: x{"a"}\nx{y}: y y', "not supported", 2),
         ("%import elsewhere.X\nstart: X", "Unknown common", 1),
-        ("%declare X\nstart: X", "'%declare' is not taken here", 1),
-        ('start: %json {"type": "object"}', "'%json' is not taken here", 1),
+        ("%declare X\nstart: X", "'%declare' is not accepted here", 1),
+        ('start: %json {"type": "object"}', "'%json' is not accepted here", 1),
         ('start: A & B\nA: "a"\nB: "a"', "intersections", 1),
         ("start: A\nA: ~/a/", "negations", 2),
         ("start: /a\nb/ A\nA: B & C", "intersections", 3),
         ("start: <think>", "tokens of a model", 1),
         ("start: @other", "references", 1),
         ("start[lazy]: /.*/", "attributes", 1),
-        ('start[stop="x"]: /.*/', "means nothing here", 1),
+        ('start[stop="x"]: /.*/', "has no meaning here", 1),
         ("start::_: /a/", "parameters", 1),
         ("start: ((((((((((((((((((((((((((((((((((" + '"a"', "nested", 1),
-        ("start: ü", "means nothing here", 1),
+        ("start: ü", "has no meaning here", 1),
         ("", "Empty grammar", 0),
-        ("x" * (MAX_DEFINITION + 1), "at most 32768", 0),
+        ("x" * (MAX_DEFINITION_CHARACTERS + 1), "at most 32768", 0),
     ],
 )  # fmt: skip
-def test_what_is_no_lark_grammar_is_refused(definition: str, why: str, line: int) -> None:
-    error = refusal(lark(definition))
+def test_an_invalid_lark_grammar_is_rejected(definition: str, why: str, line: int) -> None:
+    error = rejection(lark(definition))
     assert (error.status, error.code, error.param) == (400, "invalid_grammar", "tools[0].format.definition")
     assert why in error.message
     assert (f" in line {line}." in error.message) == (line > 0)
@@ -75,10 +95,10 @@ def test_what_is_no_lark_grammar_is_refused(definition: str, why: str, line: int
 @pytest.mark.parametrize(
     ("definition", "why"),
     [("[", "unclosed character class"), ("(a", "unclosed group"), ("a**{", "repetition"), (r"(a)\1", "backreferences"),
-     ("(?=a)", "look-around"), (r"\bfoo", "not supported"), ("a" * (MAX_DEFINITION + 1), "characters")],
+     ("(?=a)", "look-around"), (r"\bfoo", "not supported"), ("a" * (MAX_DEFINITION_CHARACTERS + 1), "characters")],
 )  # fmt: skip
-def test_what_is_no_regular_expression_is_refused(definition: str, why: str) -> None:
-    error = refusal(regex(definition))
+def test_an_invalid_regular_expression_is_rejected(definition: str, why: str) -> None:
+    error = rejection(regex(definition))
     assert (error.code, error.param) == ("invalid_grammar", "tools[0].format.definition")
     assert why in error.message
     assert " in line" not in error.message
@@ -96,7 +116,7 @@ def test_a_grammar_needs_both_members(missing: str) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-grammar-refused")
-def test_a_request_with_a_broken_grammar_is_refused() -> None:
+def test_a_request_with_an_invalid_grammar_is_rejected() -> None:
     broken = {
         "type": "custom",
         "name": "t",
@@ -111,24 +131,24 @@ def test_a_request_with_a_broken_grammar_is_refused() -> None:
     )
 
 
-def test_without_the_library_a_grammar_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(name: str) -> None:
+def test_without_the_library_a_grammar_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> None:
         assert name == "llguidance"
 
-    monkeypatch.setattr(importlib.util, "find_spec", nowhere)
-    error = refusal(regex("a"))
+    monkeypatch.setattr(importlib.util, "find_spec", not_installed)
+    error = rejection(regex("a"))
     assert (error.param, error.code) == ("tools[0].format.type", "unsupported_grammar")
     assert "antiphon[grammars]" in error.message
     check_grammar(TextFormatGrammar("text"), "tools[0].format")
 
 
-def test_plain_text_takes_everything() -> None:
+def test_the_text_format_accepts_any_text() -> None:
     form = TextFormatGrammar("text")
     check_grammar(form, "tools[0].format")
     assert compile_grammar(form).check("anything") is None
 
 
-def test_a_grammar_is_made_once() -> None:
+def test_a_grammar_is_compiled_once() -> None:
     assert compile_grammar(lark(PATCH)) is compile_grammar(lark(PATCH))
 
 
@@ -160,7 +180,7 @@ def test_a_text_and_a_lark_grammar(text: str, why: str | None) -> None:
     assert compile_grammar(lark(PATCH)).check(text) == why
 
 
-def test_a_fault_is_found_wherever_it_stands() -> None:
+def test_a_mismatch_is_located_in_every_line() -> None:
     grammar = compile_grammar(lark(PATCH))
     long = "*** Begin Patch\n*** Add File: a\n" + "+some line\n" * 40
     for lines in range(40):
@@ -226,7 +246,7 @@ HOSTILE_EXPRESSIONS = {
 def judged(form: TextFormatGrammar, text: str) -> str | None:
     try:
         return compile_grammar(form).check(text)
-    except BadGrammar as error:
+    except InvalidGrammar as error:
         return error.why
 
 
@@ -234,14 +254,14 @@ def judged(form: TextFormatGrammar, text: str) -> str | None:
 def test_a_hostile_grammar_is_soon_done_with(name: str) -> None:
     began = time.monotonic()
     judged(lark(HOSTILE_GRAMMARS[name][0]), HOSTILE_GRAMMARS[name][1])
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < MAX_SECONDS
 
 
 @pytest.mark.parametrize("name", HOSTILE_EXPRESSIONS)
 def test_a_hostile_expression_is_soon_done_with(name: str) -> None:
     began = time.monotonic()
     judged(regex(HOSTILE_EXPRESSIONS[name][0]), HOSTILE_EXPRESSIONS[name][1])
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < MAX_SECONDS
 
 
 def test_what_is_too_hard_is_said_to_be() -> None:
@@ -251,7 +271,7 @@ def test_what_is_too_hard_is_said_to_be() -> None:
 
 
 def test_what_is_too_long_is_said_to_be() -> None:
-    assert "too long" in (compile_grammar(regex("a*")).check("a" * (MAX_TEXT + 1)) or "")
+    assert "too long" in (compile_grammar(regex("a*")).check("a" * (MAX_TEXT_BYTES + 1)) or "")
 
 
 def after(looks: int) -> Callable[[], bool]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.protocol.json_answer import Answer, Fault, read_json_answer
 from antiphon.protocol.requests import TextFormat
+from antiphon.turn.json_answer import Answer, Fault, read_json_answer
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -130,7 +130,7 @@ def test_a_stream_that_ends_badly_is_a_failure(run: Run, events: list[dict[str, 
         (429, {"error": {"message": "slow down"}}, 1, "slow down"),
         (500, {"detail": "other shape"}, 1, "answered with status 500"),
         (302, "", 1, "answered with status 302"),
-        (200, "<html>login</html>", 1, "which is no answer: login"),
+        (200, "<html>login</html>", 1, "which cannot be read: login"),
         (200, {"hello": "world"}, 1, "not a response object"),
     ],
 )

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.registry import Deadlines
 from antiphon.errors import ResponsesCallFailed, SettingsError
+from antiphon.http.target import Deadlines
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.http_client import NO_STREAM, HttpResponsesClient
-from tests.backends.raw_upstream import (
+from tests.http.raw_upstream import (
     DONE,
     SSE_HEAD,
     RawUpstream,

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from antiphon.backends.redact import excerpt
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendBroken, BackendError
+from antiphon.http.redact import excerpt
 from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
 

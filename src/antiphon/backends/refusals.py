@@ -3,9 +3,9 @@
 Trouble with *our* credentials is not the caller's: it is a 502. What the caller can act on keeps its status.
 """
 
-from antiphon.backends.http import AUTH_ERROR
 from antiphon.backends.registry import Endpoint, endpoint_kind
 from antiphon.errors import BackendRefused
+from antiphon.http.client import AUTH_ERROR
 
 KEPT = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 """Statuses that mean the same to our caller."""

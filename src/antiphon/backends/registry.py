@@ -5,7 +5,6 @@ A row describes the server, not its models: what only some models of a server ta
 server's own refusal reaches the caller.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from antiphon.backends.features import FUNCTIONS
 from antiphon.errors import SettingsError
+from antiphon.http.target import DEFAULT_DEADLINES, Deadlines, Target
 from antiphon.protocol.requests import Effort
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from antiphon.settings import TextCalls
@@ -117,7 +117,6 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     """Where its models' context windows are told; the first that knows is believed."""
 
 
-_BASE_URL = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 _ON_PREMISES: tuple[Effort, ...] = ("none", "low", "medium", "high")
 _ALL_HINTS: frozenset[Hint] = frozenset(get_args(Hint))
 _CLIENT_TOOLS = frozenset({"function", "custom", "namespace", *CLIENT_TOOLS})
@@ -343,20 +342,6 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Seconds. A comment in a stream is no sign of life: only events are."""
-
-    connect: float = 5.0
-    first_byte: float = 300.0
-    """Until the first event of a stream."""
-    between: float = 120.0
-    """Between two events, or two pieces of a JSON body."""
-    answer: float = 600.0
-    """Until the first byte of a JSON answer, which is generated whole before it is sent."""
-    total: float = 3600.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A configured upstream."""
@@ -368,7 +353,7 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     quirks: Quirks = _PLAIN
     natives: frozenset[str] = FUNCTIONS
-    deadlines: Deadlines = Deadlines()
+    deadlines: Deadlines = DEFAULT_DEADLINES
     retries: int = 2
     backoff: float = 0.25
     """Seconds before the first retry, doubled for each further one."""
@@ -377,20 +362,26 @@ class Endpoint:
     max_body_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        if not _BASE_URL.fullmatch(self.base_url):
-            raise SettingsError(
-                f"The upstream '{self.name}' needs a base_url such as 'http://localhost:8000/v1': http or "
-                "https, without user, password, query or white space."
-            )
-        if not all(map(str.isprintable, (*self.secrets, *self.headers))):
-            raise SettingsError(
-                f"The api_key or a header of the upstream '{self.name}' has a line break in it."
-            )
+        self.target({})  # checks the address and the headers
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never appear in a message."""
+        """Texts that must not appear in an error or a log."""
         return tuple(filter(None, (self.api_key, *self.headers.values())))
+
+    def target(self, headers: Mapping[str, str]) -> Target:
+        """The same for the HTTP client. `headers` are those of the dialect; the operator's override them."""
+        return Target(
+            name=self.name,
+            base_url=self.base_url,
+            headers={**headers, **{name.lower(): value for name, value in self.headers.items()}},
+            secrets=self.secrets,
+            deadlines=self.deadlines,
+            retries=self.retries,
+            backoff=self.backoff,
+            heartbeat=self.heartbeat,
+            max_body_bytes=self.max_body_bytes,
+        )
 
 
 def endpoint_kind(kind: str) -> EndpointKind:

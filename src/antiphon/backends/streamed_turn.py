@@ -7,16 +7,16 @@ one JSON body, whatever was asked for.
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Protocol
 
-from antiphon.backends.exchange import HEARTBEAT, Exchange
-from antiphon.backends.http import EVENT_STREAM
 from antiphon.errors import BackendBroken, BackendError
+from antiphon.http.client import EVENT_STREAM
+from antiphon.http.exchange import HEARTBEAT, Exchange
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
 from antiphon.turn.constraints import Constraint
 
-LAST_WORDS = 2.0
-"""Seconds to wait for usage and the end mark once the answer is complete."""
+END_TIMEOUT_SECONDS = 2.0
+"""The wait for usage and the end marker after the last content."""
 
 
 class Reader(Protocol):
@@ -92,14 +92,14 @@ class StreamedTurn:
                     said = True
                 yield batch
         finally:
-            exchange.close(whole=reader.complete)
+            exchange.close(complete=reader.complete)
 
 
 async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Sequence[Chunk]:
     """What the stream says next; nothing after a heartbeat of silence."""
     while True:
         if reader.finishing:
-            exchange.hurry(LAST_WORDS)
+            exchange.shorten_wait(END_TIMEOUT_SECONDS)
         try:
             data = await exchange.read()
             if data == HEARTBEAT:
@@ -113,7 +113,7 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
             return reader.lost(BackendBroken("The upstream sent an event beyond the size limit."))
         chunks = reader.feed(payloads)
         if payloads:
-            exchange.alive(heard=bool(chunks))
+            exchange.progress(delivered=bool(chunks))
         if chunks:
             return chunks
 

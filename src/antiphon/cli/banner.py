@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon import __version__
-from antiphon.backends.redact import redact
 from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.options import LOCAL_ALIAS
 from antiphon.cli.remote import API_KEY
 from antiphon.cli.weights import local_name
+from antiphon.http.redact import redact
 from antiphon.service.routing.names import WILDCARD, is_pattern
 from antiphon.settings import Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path

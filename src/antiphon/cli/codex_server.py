@@ -11,13 +11,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.backends.registry import Deadlines
 from antiphon.cli.banner import Banner
 from antiphon.cli.log import LineFormatter
 from antiphon.cli.remote import API_KEY, refusals
 from antiphon.cli.upstreams import check_rows, offered_models
 from antiphon.cli.weights import ensure_weights, require_engine
 from antiphon.errors import AntiphonError, ResponsesCallFailed, SettingsError
+from antiphon.http.target import Deadlines
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.server.embedded_server import serve_embedded
 from antiphon.server.process import bind

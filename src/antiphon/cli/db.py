@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from antiphon.backends.redact import redact
 from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
 from antiphon.cli.terminal import at_work, output
+from antiphon.http.redact import redact
 from antiphon.settings import Settings
 from antiphon.wiring import open_database
 from antiphon.wiring.folders import store_path

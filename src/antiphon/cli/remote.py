@@ -6,9 +6,9 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 
 import msgspec
 
-from antiphon.backends.registry import Deadlines
 from antiphon.cli.heard import Ended, Heard, hear
 from antiphon.errors import AntiphonError, BackendRefused, RequestError, ResponsesCallFailed, SettingsError
+from antiphon.http.target import Deadlines
 from antiphon.orchestrator.http_client import NO_STREAM, HttpResponsesClient
 from antiphon.protocol.content import JsonObject
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from antiphon.backends.registry import Deadlines
 from antiphon.cli.agent_doors import ShownRun
 from antiphon.cli.agent_task import Task
 from antiphon.cli.remote import API_KEY, refusals
 from antiphon.errors import BackendBroken
+from antiphon.http.target import Deadlines
 from antiphon.orchestrator.agent import ModeSummary
 from antiphon.orchestrator.casing import event_from_json, from_json
 from antiphon.orchestrator.events import END, AgentEvent

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from antiphon.backends.redact import redact
 from antiphon.conformance.members import list_at, text_at
 from antiphon.conformance.scenarios import SCENARIOS
 from antiphon.conformance.target import Answer, Target
 from antiphon.conformance.verdict import Skipped, expect
+from antiphon.http.redact import redact
 from antiphon.protocol.content import JsonObject
 
 KEPT = 6

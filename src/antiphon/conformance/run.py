@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from antiphon.backends.redact import redact
 from antiphon.conformance.checking import Check
 from antiphon.conformance.members import list_at, object_at, text_at
 from antiphon.conformance.probe import ENOUGH, NO_MODEL, Heard, Probe
@@ -13,6 +12,7 @@ from antiphon.conformance.report import Report, Result, Verdict, summarise
 from antiphon.conformance.target import Answer, Target
 from antiphon.conformance.verdict import Failed, Skipped
 from antiphon.errors import AntiphonError
+from antiphon.http.redact import redact
 
 Progress = Callable[[Check], None]
 Clock = Callable[[], float]

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from antiphon.backends.connection import Answer as Arriving
-from antiphon.backends.connection import ConnectionFault, NotHttp, Pool
 from antiphon.conformance.framing import Frame, count_frames, read_frames
 from antiphon.conformance.verdict import Failed
 from antiphon.errors import SettingsError
+from antiphon.http.connection import ConnectionFault, IncomingResponse, NotHttp, Pool
 from antiphon.protocol.content import JsonObject
 
 MAX_BODY = 64 * 1024 * 1024
@@ -139,7 +138,7 @@ class Target:
         return f"{method} {self._path}/{path} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body
 
 
-async def _receive(arriving: Arriving, frames: int | None) -> Answer:
+async def _receive(arriving: IncomingResponse, frames: int | None) -> Answer:
     await arriving.head()
     pieces = bytearray()
     while (data := await arriving.read()) is not None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
@@ -10,11 +11,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from antiphon.backends.exchange import HEARTBEAT, Exchange
-from antiphon.backends.http import EVENT_STREAM, MAX_ERROR_BYTES, Upstream, retry_after
-from antiphon.backends.redact import excerpt, redact
-from antiphon.backends.registry import Deadlines, Endpoint
 from antiphon.errors import BackendBroken, BackendError, ResponsesCallFailed
+from antiphon.http.client import EVENT_STREAM, JSON, MAX_ERROR_BYTES, HttpClient, retry_after
+from antiphon.http.exchange import HEARTBEAT, Exchange
+from antiphon.http.redact import excerpt, redact
+from antiphon.http.target import DEFAULT_DEADLINES, Deadlines, Target
 from antiphon.orchestrator.wire import SentTools, to_strict
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import TERMINAL_TYPES
@@ -23,7 +24,7 @@ from antiphon.protocol.sse import LineTooLong, SseReader
 NO_STREAM = "no_stream"
 """The code of the failure that a server was asked for a stream and sent something else."""
 
-_DEADLINES = Deadlines()
+MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 _Kind = TypeVar("_Kind")
 
@@ -66,23 +67,28 @@ class HttpResponsesClient:
         model: str | None = None,
         resend_tools: bool = False,
         retries: int = 2,
-        deadlines: Deadlines = _DEADLINES,
+        deadlines: Deadlines = DEFAULT_DEADLINES,
     ) -> None:
         base = _with_path(base_url)
-        self._endpoint = Endpoint(
-            name=redact(base), base_url=base, api_key=api_key or "", retries=retries, deadlines=deadlines
-        )
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": JSON}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
-        self._upstream = Upstream(self._endpoint, _refused, headers=headers)
+        self._target = Target(
+            name=redact(base),
+            base_url=base,
+            headers=headers,
+            secrets=(api_key,) if api_key else (),
+            retries=retries,
+            deadlines=deadlines,
+        )
+        self._client = HttpClient(self._target, partial(_refused, self._target))
         self._model = model
         self._sent_tools = SentTools() if resend_tools else None
 
     @property
     def name(self) -> str:
         """The address, as it may be shown."""
-        return self._endpoint.name
+        return self._target.name
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,7 +100,7 @@ class HttpResponsesClient:
 
     async def aclose(self) -> None:
         """Cut all connections."""
-        self._upstream.pool.close()
+        self._client.close()
 
     async def create(self, body: JsonObject) -> bytes:
         """One response, whole."""
@@ -173,31 +179,30 @@ class HttpResponsesClient:
     ) -> AsyncGenerator[Exchange, None]:
         """The answer to a request, from its first byte on. Who leaves by an exception cuts the connection."""
         body = b"" if params is None else msgspec.json.encode(params)
-        deadlines, streamed = self._endpoint.deadlines, params is not None and params.get("stream")
+        deadlines, streamed = self._target.deadlines, params is not None and params.get("stream")
         exchange = Exchange(
-            self._upstream,
-            self._upstream.request(method, path, body),
-            patience=deadlines.first_byte if streamed else deadlines.answer,
-            retries=self._endpoint.retries,
+            self._client,
+            self._client.request(method, path, body),
+            first_byte=deadlines.first_byte if streamed else deadlines.answer,
         )
-        whole = False
+        complete = False
         try:
             while not await exchange.opened():
                 pass
             yield exchange
-            whole = True
+            complete = True
         except ResponsesCallFailed:
             raise
         except BackendError as error:
             raise ResponsesCallFailed(error.message, status=error.status, code=error.code) from None
         finally:
-            exchange.close(whole=whole)
+            exchange.close(complete=complete)
 
     async def _events(self, exchange: Exchange) -> AsyncGenerator[JsonObject, None]:
         """Every event up to `[DONE]` or the end of the stream."""
         if exchange.media_type != EVENT_STREAM:
             raise ResponsesCallFailed(f"{self.name} answered without a stream.", status=502, code=NO_STREAM)
-        reader = SseReader(self._endpoint.max_event_bytes)
+        reader = SseReader(MAX_EVENT_BYTES)
         ended = False
         while not ended:
             data = await exchange.read()
@@ -205,7 +210,7 @@ class HttpResponsesClient:
                 continue
             ended = data is None
             for payload in self._cut(reader, data):
-                exchange.alive(heard=True)
+                exchange.progress(delivered=True)
                 if payload.strip() == b"[DONE]":
                     return
                 yield self._decode(payload, JsonObject)
@@ -222,11 +227,11 @@ class HttpResponsesClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = excerpt(body, self._endpoint.secrets)
+            said = excerpt(body, self._target.secrets)
             raise ResponsesCallFailed(
                 f"{self.name} did not answer as a Responses server does: {said}",
                 status=502,
-                body=_kept(body, self._endpoint),
+                body=_kept(body, self._target),
                 code=BackendBroken.code,
             ) from None
 
@@ -235,12 +240,12 @@ class HttpResponsesClient:
         documents."""
         error = event.get("error")
         told = cast("JsonObject", error) if isinstance(error, dict) else event
-        message = redact(str(told.get("message") or ""), self._endpoint.secrets)
+        message = redact(str(told.get("message") or ""), self._target.secrets)
         code = told.get("code")
         return ResponsesCallFailed(
             message or "The server broke off before the answer ended.",
             status=502,
-            body=_kept(msgspec.json.encode({"error": told}), self._endpoint) if told else b"",
+            body=_kept(msgspec.json.encode({"error": told}), self._target) if told else b"",
             code=BackendBroken.code if code is None else str(code),
         )
 
@@ -250,25 +255,25 @@ def _with_path(base_url: str) -> str:
     return f"{base}/v1" if "://" in base and not urlsplit(base).path else base
 
 
-def _refused(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes) -> ResponsesCallFailed:
+def _refused(target: Target, status: int, headers: Mapping[str, str], body: bytes) -> ResponsesCallFailed:
     """The server's own words, or what it sent instead of words."""
     try:
         fault = msgspec.json.decode(body, type=_Refusal).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         fault = _Fault()
-    message = redact(fault.message, endpoint.secrets)
+    message = redact(fault.message, target.secrets)
     failure = ResponsesCallFailed(
-        message or f"{endpoint.name} answered with status {status}: {excerpt(body, endpoint.secrets)}",
+        message or f"{target.name} answered with status {status}: {excerpt(body, target.secrets)}",
         status=status,
-        body=_kept(body, endpoint),
+        body=_kept(body, target),
         code=None if fault.code is None else str(fault.code),
     )
     failure.retry_after = retry_after(headers)
     return failure
 
 
-def _kept(body: bytes, endpoint: Endpoint) -> bytes:
+def _kept(body: bytes, target: Target) -> bytes:
     """The beginning of a body, as it came, but for our own key."""
-    for secret in endpoint.secrets:
+    for secret in target.secrets:
         body = re.sub(rb"(?<![\w-])%b(?![\w-])" % re.escape(secret.encode()), b"[redacted]", body)
     return body[:MAX_ERROR_BYTES]

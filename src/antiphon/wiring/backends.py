@@ -13,13 +13,13 @@ from antiphon.backends.base import Backend
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.backends.registry import (
-    Deadlines,
     Dialect,
     Endpoint,
     default_endpoint,
     describing,
     endpoint_kind,
 )
+from antiphon.http.target import Deadlines
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.names import LOCAL_ALIAS
 from antiphon.service.routing.router import Route

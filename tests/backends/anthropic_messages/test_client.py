@@ -13,14 +13,15 @@ from antiphon.backends.anthropic_messages.client import AnthropicMessagesBackend
 from antiphon.backends.anthropic_messages.features import message_features
 from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.features import FUNCTIONS, Feature
-from antiphon.backends.registry import Deadlines, Quirks, default_endpoint
+from antiphon.backends.registry import Quirks, default_endpoint
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, BackendTimeout, BackendUnreachable
+from antiphon.http.target import Deadlines
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest, build_turn
 from tests.backends.anthropic_messages.building import thought
 from tests.backends.anthropic_messages.upstream import Upstream, run_upstream
-from tests.backends.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
 
 KEY = "sk-ant-canary-0123456789"
 LIMITS: dict[str, Any] = {

@@ -37,7 +37,11 @@ def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     turn = build_turn(request, model=request.params.model)
     payload = build_payload(turn, ENDPOINT)
     batches = read_upstream(case, StreamReader(ENDPOINT, summarised=wants_summary(request.params)))
-    sent = {"body": payload.body, "unenforced": sorted(payload.unenforced), "betas": payload.betas}
+    sent = {
+        "body": payload.body,
+        "unenforced": sorted(payload.unenforced),
+        "betas": [*payload.headers.values()],
+    }
     return sent, tell(request, turn, payload.downgrades, batches)
 
 

@@ -37,7 +37,8 @@ def test_the_least_request_is_small() -> None:
         {"model": OLD, "max_tokens": 64_000, "messages": [{"role": "user", "content": [marked]}]},
         (),
         frozenset(),
-        (),
+        {},
+        {},
     )
 
 

@@ -195,6 +195,6 @@ def test_stale_thoughts_are_dropped_where_they_would_be_refused() -> None:
         "type": "adaptive",
         "block_binding": {"prefix_mismatch_behavior": "drop_block"},
     }
-    assert payload.betas == ("thinking-binding-controls-2026-08-01",)
+    assert payload.headers == {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
     for model, more in ((NEW, given), ("claude-opus-5-5", {})):
-        assert build(model, **more).betas == ()
+        assert build(model, **more).headers == {}

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
-from antiphon.backends.registry import Deadlines, Endpoint, default_endpoint
+from antiphon.backends.registry import Endpoint, default_endpoint
 from antiphon.errors import (
     BackendError,
 )
+from antiphon.http.target import Deadlines
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
-from tests.backends.raw_upstream import (
+from tests.http.raw_upstream import (
     RawUpstream,
     Script,
     Wire,

@@ -23,7 +23,7 @@ from tests.backends.chat_completions.playing import (
     play,
     turn,
 )
-from tests.backends.raw_upstream import (
+from tests.http.raw_upstream import (
     CLOSING_HEAD,
     DONE,
     SSE_HEAD,

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.backends.registry import default_endpoint
-from tests.backends.raw_upstream import RawUpstream, Wire, answering, raw_upstream, whole
+from tests.http.raw_upstream import RawUpstream, Wire, answering, raw_upstream, whole
 
 VLLM = whole(200, b'{"data":[{"id":"m","max_model_len":32768}]}')
 NOTHING = whole(404, b'{"error":{"message":"no such path"}}')
@@ -102,7 +102,7 @@ async def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyP
         await wire.send(VLLM[:30])
         await wire.until_cut_off()
 
-    monkeypatch.setattr("antiphon.backends.chat_completions.context_window.PATIENCE", 0.1)
+    monkeypatch.setattr("antiphon.backends.http_backend.WINDOW_TIMEOUT_SECONDS", 0.1)
     async with asyncio.timeout(5), raw_upstream(hang) as upstream:
         backend = backend_for(upstream, "vllm")
         assert await backend.context_window("m") is None

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from antiphon.backends.chat_completions.errors import failure, refusal
-from antiphon.backends.http import retry_after
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendRefused
+from antiphon.http.client import retry_after
 
 ENDPOINT = replace(default_endpoint("groq"), api_key="the-configured-key", name="up")
 

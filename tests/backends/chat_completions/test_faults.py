@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.registry import Deadlines
 from antiphon.errors import (
     BackendBroken,
     BackendRefused,
     BackendTimeout,
     BackendUnreachable,
 )
+from antiphon.http.target import Deadlines
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
 from tests.backends.chat_completions.playing import (
     COMPLETION,
@@ -27,7 +27,7 @@ from tests.backends.chat_completions.playing import (
     play,
     turn,
 )
-from tests.backends.raw_upstream import (
+from tests.http.raw_upstream import (
     CLOSING_HEAD,
     DONE,
     SSE_HEAD,
@@ -213,7 +213,7 @@ async def test_a_complete_answer_does_not_wait_for_an_end_that_never_comes(
         await wire.send(SSE_HEAD + chunked(WORD + STOP))
         await hang(wire)
 
-    monkeypatch.setattr("antiphon.backends.streamed_turn.LAST_WORDS", 0.05)
+    monkeypatch.setattr("antiphon.backends.streamed_turn.END_TIMEOUT_SECONDS", 0.05)
     found = await asyncio.wait_for(play(forgets, deadlines=Deadlines()), 1)
     assert found == [TextDelta("word"), Finished("stop")]
 

@@ -16,7 +16,7 @@ from tests.backends.chat_completions.playing import (
     failure_of,
     play,
 )
-from tests.backends.raw_upstream import (
+from tests.http.raw_upstream import (
     SSE_HEAD,
     WORD,
     Wire,

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.backends.features import FUNCTIONS, Feature
 from antiphon.backends.gemini.client import GeminiBackend, model_path
-from antiphon.backends.registry import Deadlines, default_endpoint
+from antiphon.backends.registry import default_endpoint
 from antiphon.errors import (
     BackendBroken,
     BackendError,
@@ -20,12 +20,13 @@ from antiphon.errors import (
     BackendUnreachable,
     ModelNotFound,
 )
+from antiphon.http.target import Deadlines
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import CallStarted, Chunk, Failed, Finished, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest, build_turn
 from tests.backends.gemini.building import TOOL
 from tests.backends.gemini.upstream import ROOTS, Upstream, run_upstream
-from tests.backends.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
 
 KEY = "AIzaCanary0123456789"
 LIMITS: dict[str, Any] = {

@@ -25,7 +25,7 @@ from tests.backends.gemini.building import (
 
 
 def test_the_least_request_is_small() -> None:
-    assert build(OLD) == ({"contents": [{"role": "user", "parts": [text("hi")]}]}, (), frozenset(), {})
+    assert build(OLD) == ({"contents": [{"role": "user", "parts": [text("hi")]}]}, (), frozenset(), {}, {})
 
 
 @pytest.mark.parametrize(

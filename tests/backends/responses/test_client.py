@@ -10,14 +10,15 @@ from typing import Any, get_args
 import pytest
 
 from antiphon.backends.features import FUNCTIONS, Feature
-from antiphon.backends.registry import Deadlines, default_endpoint
+from antiphon.backends.registry import default_endpoint
 from antiphon.backends.responses.client import ResponsesBackend
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, BackendTimeout, BackendUnreachable
+from antiphon.http.target import Deadlines
 from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, ItemBegun, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
-from tests.backends.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
 
 KEY = "sk-canary-0123456789abcdef"
 LIMITS: dict[str, Any] = {

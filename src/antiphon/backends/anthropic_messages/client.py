@@ -1,16 +1,9 @@
-"""`AnthropicMessagesBackend`: runs turns on a server that speaks Anthropic's Messages API.
+"""`AnthropicMessagesBackend`: runs turns on a server that speaks Anthropic's Messages API."""
 
-When somebody watches, the upstream is asked for a stream; when nobody does, for one JSON body, which makes
-the same chunks.
-"""
-
-import asyncio
-import logging
-import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
-
-import msgspec
+from functools import partial
+from typing import ClassVar
 
 from antiphon.backends.anthropic_messages.errors import refusal
 from antiphon.backends.anthropic_messages.features import message_features
@@ -18,117 +11,44 @@ from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
 from antiphon.backends.anthropic_messages.stream import StreamReader
 from antiphon.backends.anthropic_messages.thinking import wants_summary
-from antiphon.backends.anthropic_messages.wire import DECODE_ERRORS, decode_models
+from antiphon.backends.anthropic_messages.wire import decode_models
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.context_window import WindowCache
-from antiphon.backends.exchange import Chance, Exchange, fetch
 from antiphon.backends.features import Features
-from antiphon.backends.http import Upstream
-from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
-from antiphon.backends.streamed_turn import StreamedTurn
-from antiphon.errors import BackendBroken, BackendError
+from antiphon.backends.http_backend import Call, HttpBackend
 from antiphon.turn.context import TurnRequest
 
-logger = logging.getLogger(__name__)
-
 VERSION = "2023-06-01"
-MODELS_PATIENCE = 10.0
-WINDOWS_PATIENCE = 2.0
-# Below the server's root: the base URL ends before '/v1', as in the makers' SDKs; one with it is as good.
-_MESSAGES = "/v1/messages"
-_MODELS = "/v1/models?limit=1000"
 
 
-class AnthropicMessagesBackend:
-    """One endpoint, and the connections to it."""
+class AnthropicMessagesBackend(HttpBackend):
+    """The dialect of ``POST /v1/messages``.
 
-    def __init__(self, endpoint: Endpoint, *, chance: Chance = random.random) -> None:
-        headers = {"content-type": "application/json", "anthropic-version": VERSION}
-        if endpoint.api_key:
-            headers["x-api-key"] = endpoint.api_key
-        self._endpoint = endpoint
-        self._upstream = Upstream(endpoint, refusal, headers=headers)
-        self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._ask_for_windows)
-        self._chance = chance
+    Its paths are below the server's root, so that a base URL may end before '/v1', as in Anthropic's SDKs, or
+    with it.
+    """
 
-    @property
-    def name(self) -> str:
-        """The endpoint's name."""
-        return self._endpoint.name
-
-    @property
-    def natives(self) -> frozenset[str]:
-        """As the row has it: functions only."""
-        return self._endpoint.natives
+    api_key_header = "x-api-key"
+    api_key_prefix = ""
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": VERSION}
+    models_path = "/v1/models?limit=1000"
+    models_format = "Anthropic's"
+    refusal = staticmethod(refusal)
 
     def features(self, model: str) -> Features:
-        """As the row of the endpoint has it."""
-        return message_features(self._endpoint.quirks, traits_of(model))
+        return message_features(self.endpoint.quirks, traits_of(model))
 
-    def prepare(self, turn: TurnRequest) -> StreamedTurn:
-        """Translate a turn for this endpoint."""
-        payload = build_payload(turn, self._endpoint)
-        deadlines = self._endpoint.deadlines
-        patience = deadlines.first_byte if turn.streamed else deadlines.answer
+    def translate(self, turn: TurnRequest) -> Call:
+        payload = build_payload(turn, self.endpoint)
+        reader = partial(StreamReader, self.endpoint, summarised=wants_summary(turn.params))
+        return Call("/v1/messages", payload, reader)
 
-        def send() -> Exchange:
-            request = self._upstream.request("POST", _MESSAGES, msgspec.json.encode(payload.body))
-            return Exchange(
-                self._upstream,
-                _with_betas(request, payload.betas),
-                patience=patience,
-                retries=self._endpoint.retries,
-                chance=self._chance,
-            )
-
-        return StreamedTurn(
-            send,
-            lambda: StreamReader(self._endpoint, summarised=wants_summary(turn.params)),
-            max_event_bytes=self._endpoint.max_event_bytes,
-            downgrades=payload.downgrades,
-            unenforced=payload.unenforced,
-        )
-
-    async def models(self) -> Sequence[ModelInfo]:
-        """What ``GET /v1/models`` says."""
-        body = await fetch(self._upstream, self._upstream.request("GET", _MODELS), MODELS_PATIENCE)
-        try:
-            found = decode_models(body).data or []
-        except DECODE_ERRORS:
-            message = f"The upstream '{self.name}' does not tell its models in Anthropic's format."
-            raise BackendBroken(message) from None
+    def read_models(self, body: bytes) -> list[ModelInfo]:
+        found = decode_models(body).data or []
         return [ModelInfo(model.id, _seconds(model.created_at), self.name) for model in found]
-
-    async def context_window(self, model: str) -> int | None:
-        """As the endpoint tells it, wherever its row says that it does."""
-        return await self._windows.get(model)
-
-    async def aclose(self) -> None:
-        """Cut all connections."""
-        await self._windows.aclose()
-        self._upstream.pool.close()
-
-    async def _ask_for_windows(self, source: WindowSource, _model: str) -> bytes | None:
-        """What the endpoint says there; None if it says nothing. Never an error."""
-        try:
-            async with asyncio.timeout(WINDOWS_PATIENCE):
-                request = self._upstream.request("GET", source.path)
-                return await fetch(self._upstream, request, WINDOWS_PATIENCE)
-        except (BackendError, TimeoutError) as error:
-            logger.debug("%s does not tell context windows at %s: %r", self.name, source.path, error)
-            return None
-
-
-def _with_betas(request: bytes, betas: Sequence[str]) -> bytes:
-    """The request with the header that names what it uses ahead of its time."""
-    if not betas:
-        return request
-    line, rest = request.split(b"\r\n", 1)
-    return b"%b\r\nanthropic-beta: %b\r\n%b" % (line, ",".join(betas).encode(), rest)
 
 
 def _seconds(moment: str | None) -> int:
-    """A time as the API writes it; 0 if it is not known."""
+    """An ISO time as a Unix time; 0 if it is unknown."""
     try:
         return int(datetime.fromisoformat(moment or "").timestamp())
     except ValueError:

@@ -10,8 +10,6 @@ from typing import NamedTuple, cast
 import msgspec
 
 from antiphon.backends.anthropic_messages.wire import DECODE_ERRORS
-from antiphon.backends.http import retry_after
-from antiphon.backends.redact import excerpt, redact
 from antiphon.backends.refusals import (
     CREDENTIALS,
     KEPT,
@@ -23,6 +21,8 @@ from antiphon.backends.refusals import (
 )
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendRefused
+from antiphon.http.client import retry_after
+from antiphon.http.redact import excerpt, redact
 
 _CONTEXT_LENGTH = re.compile(
     r"prompt is too long|input is too long|maximum context length"

@@ -4,8 +4,6 @@ What the model or its server cannot serve is emulated if that is possible and le
 essential; both are said in `downgrades`. The rest is refused as `Unsupported`.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from antiphon.backends.anthropic_messages.caching import place_breakpoints
@@ -22,9 +20,10 @@ from antiphon.backends.anthropic_messages.thinking import (
 )
 from antiphon.backends.anthropic_messages.tools import declared_tools, remembered_tools, tool_choice
 from antiphon.backends.base import Constraint
+from antiphon.backends.payload import Payload
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade, Downgrades
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.context import TurnRequest
 
@@ -33,15 +32,6 @@ _TIERS = {"default": "standard_only", "priority": "auto"}
 """Their `auto` uses priority where the account has it; their default does the same."""
 _LEAST_TOP_P = 0.95
 """With thinking on, no smaller one is taken."""
-
-
-class Payload(NamedTuple):
-    """A body, and what of the turn it does not say, or only asks for. `betas` are headers that it needs."""
-
-    body: JsonObject
-    downgrades: tuple[Downgrade, ...]
-    unenforced: frozenset[Constraint] = frozenset()
-    betas: tuple[str, ...] = ()
 
 
 class _Draft:
@@ -55,7 +45,7 @@ class _Draft:
         self.downgrades = Downgrades()
         self.asks: list[str] = []
         self.unenforced: set[Constraint] = set()
-        self.betas: tuple[str, ...] = ()
+        self.headers: dict[str, str] = {}
         self.max_tokens = turn.params.max_output_tokens or self.traits.max_tokens
         self.body: JsonObject = {"model": turn.model, "max_tokens": self.max_tokens}
 
@@ -87,7 +77,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     draft.body["messages"] = conversation.messages
     if turn.streamed:
         draft.body["stream"] = True
-    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), draft.betas)
+    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), draft.headers)
 
 
 def _converse(draft: _Draft) -> tuple[Thinking, Conversation]:
@@ -113,7 +103,7 @@ def _converse(draft: _Draft) -> tuple[Thinking, Conversation]:
 def _put_thinking(draft: _Draft, thinking: Thinking, conversation: Conversation) -> None:
     if draft.traits.binds and conversation.thoughtful:
         thinking = dropping_stale(thinking)
-        draft.betas = (STALE_THOUGHTS_BETA,)
+        draft.headers["anthropic-beta"] = STALE_THOUGHTS_BETA
     if thinking.config is not None:
         draft.body["thinking"] = thinking.config
     if thinking.effort is not None:

@@ -7,8 +7,6 @@ from typing import NamedTuple, cast
 import msgspec
 
 from antiphon.backends.chat_completions.wire import DECODE_ERRORS
-from antiphon.backends.http import retry_after
-from antiphon.backends.redact import excerpt, redact
 from antiphon.backends.refusals import (
     CREDENTIALS,
     KEPT,
@@ -20,6 +18,8 @@ from antiphon.backends.refusals import (
 )
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendRefused
+from antiphon.http.client import retry_after
+from antiphon.http.redact import excerpt, redact
 
 _CONTEXT_LENGTH = re.compile(
     "|".join(

@@ -4,17 +4,18 @@ What a row cannot serve is emulated if that is possible and left out if it chang
 are said in `downgrades`. The rest is refused as `Unsupported`.
 """
 
-from typing import NamedTuple, cast, get_args
+from typing import cast, get_args
 
 import msgspec
 
 from antiphon.backends.chat_completions.described_tools import described, one_after_the_other
 from antiphon.backends.chat_completions.messages import chat_messages
 from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
+from antiphon.backends.payload import Payload
 from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
 from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade, Downgrades
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, Effort, TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.constraints import Constraint
@@ -22,14 +23,6 @@ from antiphon.turn.context import TurnRequest
 
 _HINTS = cast("tuple[Hint, ...]", get_args(Hint))
 _LOGPROBS = "message.output_text.logprobs"
-
-
-class Payload(NamedTuple):
-    """A body, and what of the turn it does not say, or only asks for."""
-
-    body: JsonObject
-    downgrades: tuple[Downgrade, ...]
-    unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:

@@ -6,8 +6,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from antiphon.backends.codex_app_server.wire import RpcError, TurnError
-from antiphon.backends.redact import redact
 from antiphon.errors import BackendRefused
+from antiphon.http.redact import redact
 from antiphon.turn.chunks import FinishReason
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 
-from antiphon.backends.redact import redact
+from antiphon.http.redact import redact
 
 _LINES = 50
 _LONGEST = 2000

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.backends.codex_app_server.wire import Message
-from antiphon.backends.redact import excerpt
 from antiphon.errors import BackendBroken
+from antiphon.http.redact import excerpt
 
 Decoded = TypeVar("Decoded")
 

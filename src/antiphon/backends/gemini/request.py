@@ -5,8 +5,6 @@ essential; both are said in `downgrades`. The rest is refused as `Unsupported`. 
 settings: the account's own are as good as any.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from antiphon.backends.gemini.content import text_part
@@ -16,9 +14,10 @@ from antiphon.backends.gemini.schemas import enforceable
 from antiphon.backends.gemini.signatures import origin_of
 from antiphon.backends.gemini.thinking import thinking_config
 from antiphon.backends.gemini.tools import Names, declared_tools, tool_config, wire_names
+from antiphon.backends.payload import Payload
 from antiphon.backends.registry import Endpoint
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade, Downgrades
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -26,15 +25,6 @@ from antiphon.turn.context import TurnRequest
 _LOGPROBS = "message.output_text.logprobs"
 _JSON = "application/json"
 _TIERS = frozenset({"flex", "priority"})
-
-
-class Payload(NamedTuple):
-    """A body, and what of the turn it does not say, or only asks for; and what it calls the tools."""
-
-    body: JsonObject
-    downgrades: tuple[Downgrade, ...]
-    unenforced: frozenset[Constraint]
-    names: Names
 
 
 class _Draft:
@@ -70,7 +60,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
     draft.body["contents"] = contents
     if draft.config:
         draft.body["generationConfig"] = draft.config
-    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), names)
+    return Payload(draft.body, tuple(draft.downgrades), frozenset(draft.unenforced), names=names)
 
 
 def _put_tools(draft: _Draft, names: Names) -> None:

@@ -32,9 +32,9 @@ from antiphon.backends.gemini.wire import (
     decode_answer,
     decode_answers,
 )
-from antiphon.backends.redact import redact
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendBroken, BackendRefused
+from antiphon.http.redact import redact
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.hosted_items import ImageGenerationCall
 from antiphon.protocol.response import Usage

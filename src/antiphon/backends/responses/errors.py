@@ -9,8 +9,6 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from antiphon.backends.http import retry_after
-from antiphon.backends.redact import excerpt, redact
 from antiphon.backends.refusals import (
     CREDENTIALS,
     KEPT,
@@ -24,6 +22,8 @@ from antiphon.backends.refusals import (
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.wire import DECODE_ERRORS
 from antiphon.errors import BackendRefused
+from antiphon.http.client import retry_after
+from antiphon.http.redact import excerpt, redact
 from antiphon.protocol.requests import CreateBody
 
 _CONTEXT_LENGTH = re.compile(

@@ -5,16 +5,17 @@ truncation, compaction, metadata. What is left out is said in `downgrades`.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from msgspec import to_builtins
 
 from antiphon.backends.features import FUNCTIONS
+from antiphon.backends.payload import Payload
 from antiphon.backends.registry import ALL_EFFORTS, Endpoint, Hint
 from antiphon.backends.responses.messages import input_items
 from antiphon.backends.responses.tools import declared_tools, tool_choice
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade, Downgrades
+from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.requests import CreateBody, Effort
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -31,14 +32,6 @@ _SERVED_BY: Mapping[str, str] = {
 _AS_THEY_CAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "max_output_tokens")
 _FULL = ("image", "access_programs")
 """Parameters that only a whole Responses API knows."""
-
-
-class Payload(NamedTuple):
-    """A body, and what of the turn it does not say, or only asks for."""
-
-    body: JsonObject
-    downgrades: tuple[Downgrade, ...]
-    unenforced: frozenset[Constraint] = frozenset()
 
 
 def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:

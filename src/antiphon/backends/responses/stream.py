@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec import Raw
 
-from antiphon.backends.redact import excerpt
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.calls import WHOLE_CALLS, WRITTEN_CALLS, Caller, search_arguments
 from antiphon.backends.responses.errors import failure
@@ -32,6 +31,7 @@ from antiphon.backends.responses.wire import (
     decode_response,
 )
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.http.redact import excerpt
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.parse_tools import read_tools

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.backends.redact import redact
 from antiphon.cli.checks.base import Check, doubtful, failed, passed
 from antiphon.cli.options import Overrides, SettingsOptions
 from antiphon.cli.upstreams import check_rows
 from antiphon.errors import SettingsError
+from antiphon.http.redact import redact
 from antiphon.server.process import bind
 from antiphon.settings import LOOPBACK, PREFIX, Settings, UpstreamSettings
 

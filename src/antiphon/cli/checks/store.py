@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from antiphon.backends.redact import redact
 from antiphon.cli.checks.base import Check, doubtful, failed, passed
 from antiphon.cli.checks.installation import check_folder
 from antiphon.errors import AntiphonError
+from antiphon.http.redact import redact
 from antiphon.settings import POSTGRES, Settings
 from antiphon.store.migrations import Migration
 from antiphon.wiring import lock_path, open_database, store_path

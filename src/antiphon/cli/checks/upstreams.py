@@ -3,13 +3,13 @@
 import os
 import time
 
-from antiphon.backends.http import AUTH_ERROR
-from antiphon.backends.redact import redact
 from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.checks.base import Check, doubtful, failed, passed
 from antiphon.cli.checks.configuration import name_of
 from antiphon.cli.upstreams import offered_models
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable
+from antiphon.http.client import AUTH_ERROR
+from antiphon.http.redact import redact
 from antiphon.service.routing.names import is_pattern
 from antiphon.settings import UpstreamSettings
 

@@ -1,4 +1,4 @@
-"""What of an upstream's words may be shown: short, on one line, without anything that looks like a secret."""
+"""Text of other servers made safe to show: short, on one line, without anything that looks like a secret."""
 
 import re
 from collections.abc import Iterable
@@ -21,16 +21,16 @@ _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re
 
 
 def redact(text: str, secrets: Iterable[str] = (), limit: int = 500) -> str:
-    """`text` on one line, at most `limit` characters, without `secrets` and without what looks like one."""
-    text = text[: 8 * limit]  # what follows must not cost more than what is shown
+    """`text` on one line, at most `limit` characters, without `secrets` and anything that looks like one."""
+    text = text[: 8 * limit]  # bounds the cost of the patterns below
     for secret in secrets:
-        # Not inside a longer word: a key such as "x" must not blacken every "x".
+        # Not inside a longer word: a key such as "x" must not replace every "x".
         text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", _HIDDEN, text)
     text = " ".join(_KEY_SHAPES.sub(_HIDDEN, text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def excerpt(body: bytes, secrets: Iterable[str] = (), limit: int = 200) -> str:
-    """The beginning of a body that is not what it should be, for an error message."""
+    """The beginning of an unexpected body, for an error message."""
     text = _MARKUP.sub(" ", body[: 20 * limit].decode("utf-8", "replace"))
     return redact(text, secrets, limit)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.backends.redact import excerpt, redact
+from antiphon.http.redact import excerpt, redact
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-"""HTTP/1.1 to an upstream, on asyncio transports and httptools: as much of it as a gateway needs.
+"""HTTP/1.1 as a client, on asyncio transports and httptools: the part of it that calls of an API need.
 
 Keep-alive connections, one request at a time on each; bodies with a length, in chunks, or up to the close;
-back-pressure; bounded heads. No redirects, cookies, proxies, compression or pipelining: a model's server
-needs none of them, and each would be a way to be surprised.
+back-pressure; bounded heads. No redirects, cookies, proxies, compression or pipelining.
 
-A wait on an `Answer` can be interrupted from outside without harm (`Answer.interrupt`): that is how
-heartbeats and deadlines cost nothing per read.
+A wait on an `IncomingResponse` can be interrupted without loss (`interrupt`): heartbeats and deadlines cost
+nothing per read.
 """
 
 import asyncio
@@ -14,32 +13,34 @@ from typing import cast
 
 import httptools
 
-MAX_HEAD = 64 * 1024
-"""Bytes of status line and headers that an answer may have."""
-HIGH_WATER = 256 * 1024
-"""Bytes that may wait to be read before the upstream is made to wait."""
+from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Size limit of status line and headers together."""
+MAX_UNREAD_BYTES = 256 * 1024
+"""Beyond this many unread bytes the server is made to wait."""
 INTERRUPTED = b""
-"""What `Answer.read` returns when it was interrupted."""
+"""The result of a `read` that was interrupted."""
 
 
 class ConnectionFault(Exception):
-    """The exchange cannot go on."""
+    """The response cannot be received."""
 
 
 class Disconnected(ConnectionFault):
-    """The connection was closed before a byte of the answer came."""
+    """The connection was closed before the first byte of the response."""
 
 
 class CutOff(ConnectionFault):
-    """The connection was closed in the middle of the answer."""
+    """The connection was closed in the middle of the response."""
 
 
 class NotHttp(ConnectionFault):
-    """What came is not an HTTP answer that we read."""
+    """The bytes received are not an HTTP response within our limits."""
 
 
-class Answer:
-    """The answer to one request, as it arrives."""
+class IncomingResponse:
+    """The response to one request, as it arrives."""
 
     __slots__ = (
         "_connection",
@@ -64,9 +65,9 @@ class Answer:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.started = False
-        """Whether the whole head has come."""
+        """Whether the head is complete."""
         self.complete = False
-        """Whether the whole body has come."""
+        """Whether the body is complete."""
 
     async def head(self) -> bool:
         """Wait for the head; False if the wait was interrupted."""
@@ -78,7 +79,7 @@ class Answer:
         return True
 
     async def read(self) -> bytes | None:
-        """All bytes that have come and were not read yet, or `INTERRUPTED`; None after the last."""
+        """All unread bytes, or `INTERRUPTED`; None after the last ones."""
         while not self._pieces:
             if self.complete:
                 return None
@@ -93,25 +94,25 @@ class Answer:
         return data
 
     def interrupt(self) -> None:
-        """End a wait that is under way."""
+        """End the current wait, if there is one."""
         if self._waiter is not None and not self._waiter.done():
             self._interrupted = True
             self._waiter.set_result(None)
 
     @property
     def waiting(self) -> bool:
-        """Whether somebody waits for more."""
+        """Whether a reader waits for bytes."""
         return self._waiter is not None
 
     def close(self, *, linger: float = 0.0) -> None:
-        """Let go of the connection: it goes back to the pool when the answer is complete, else it is cut.
+        """Release the connection: to the pool if the response is complete, else it is aborted.
 
-        With `linger`, the end of an answer whose content is known gets so many seconds to arrive.
+        With `linger`, a response that is not complete gets so many seconds to become so.
         """
         self._connection.release(self, linger)
 
     async def _wait(self) -> bool:
-        """Wait for something to happen; False if that was an interruption."""
+        """Wait for bytes, the end or a fault; False if the wait was interrupted."""
         self._waiter = self._connection.loop.create_future()
         try:
             await self._waiter
@@ -121,22 +122,21 @@ class Answer:
         return not interrupted
 
     def wake(self) -> None:
-        """Something happened."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def fail(self, fault: ConnectionFault) -> None:
-        """Nothing more will come."""
+        """End the response with a fault."""
         if not self.complete and self._fault is None:
             self._fault = fault
         self.wake()
 
     def take(self, data: bytes) -> bool:
-        """A piece of the body; whether the upstream should wait."""
+        """Add a piece of the body; returns whether too much is unread."""
         self._pieces.append(data)
         self._size += len(data)
         self.wake()
-        return self._size > HIGH_WATER
+        return self._size > MAX_UNREAD_BYTES
 
 
 class Connection(asyncio.Protocol):
@@ -147,154 +147,154 @@ class Connection(asyncio.Protocol):
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._answer: Answer | None = None
+        self._response: IncomingResponse | None = None
         self._head_size = 0
         self._framed = False
+        self._bodiless = False
         self._paused = False
         self._keep_alive = False
         self._lingering: asyncio.TimerHandle | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether another request can be sent."""
-        return self._transport is not None and not self._transport.is_closing() and self._answer is None
+        """Whether a request can be sent now."""
+        return self._transport is not None and not self._transport.is_closing() and self._response is None
 
-    def send(self, request: bytes) -> Answer:
-        """Send a request; its answer begins to arrive."""
+    def send(self, request: bytes, *, bodiless: bool = False) -> IncomingResponse:
+        """Send a request. `bodiless`: its method is HEAD, whose response ends with its headers."""
         assert self._transport is not None
-        assert self._answer is None
-        answer = self._answer = Answer(self)
+        assert self._response is None
+        response = self._response = IncomingResponse(self)
         self._head_size = 0
         self._framed = self._keep_alive = False
+        self._bodiless = bodiless
         self._transport.write(request)
-        return answer
+        return response
 
-    def release(self, answer: Answer, linger: float) -> None:
-        """The reader is done with its answer."""
-        if answer is not self._answer:
+    def release(self, response: IncomingResponse, linger: float) -> None:
+        """Called when the reader needs the response no longer."""
+        if response is not self._response:
             return
         self.resume()
-        if not answer.complete and linger:
+        if not response.complete and linger:
             self._lingering = self.loop.call_later(linger, self.abort)
             return
-        self._answer = None
-        if answer.complete and self._keep_alive and self._transport and not self._transport.is_closing():
+        self._response = None
+        if response.complete and self._keep_alive and self._transport and not self._transport.is_closing():
             self._pool.put_back(self)
         else:
             self.abort()
 
     def resume(self) -> None:
-        """There is room again."""
+        """Receive again after a pause."""
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """asyncio: connected."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """asyncio: bytes."""
-        answer = self._answer
-        if answer is None:
-            self.abort()  # nobody asked
+        response = self._response
+        if response is None:
+            self.abort()  # bytes without a request
             return
-        if not answer.started:
+        if not response.started:
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._give_up(NotHttp(str(error)[:200]))
-        if not answer.started and self._head_size > MAX_HEAD:
+        if not response.started and self._head_size > MAX_HEAD_BYTES:
             self._give_up(NotHttp("its headers are too large"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """asyncio: gone."""
         self._transport = None
         self._pool.forget(self)
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        answer = self._answer
-        if answer is None:
+        response = self._response
+        if response is None:
             return
-        if answer.started and not self._framed and exc is None:
+        if response.started and not self._framed and exc is None:
             # A body without a length ends with the connection.
-            answer.complete = True
-            answer.wake()
+            response.complete = True
+            response.wake()
         else:
-            answer.fail(CutOff() if self._head_size else Disconnected())
+            response.fail(CutOff() if self._head_size else Disconnected())
 
     def _give_up(self, fault: ConnectionFault) -> None:
-        if self._answer is not None:
-            self._answer.fail(fault)
+        if self._response is not None:
+            self._response.fail(fault)
         self.abort()
 
     def on_status(self, _reason: bytes) -> None:
-        """httptools: the status line is read."""
-        if self._answer is not None:
-            self._answer.headers = {}
+        if self._response is not None:
+            self._response.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """httptools: a header."""
-        if self._answer is not None:
-            self._answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        if self._response is not None:
+            self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """httptools: the head is whole. A 1xx is not the answer yet."""
-        answer = self._answer
+        """The head is complete. A 1xx response is not the final one."""
+        response = self._response
         status = self._parser.get_status_code()
-        if answer is None or 100 <= status < 200:
+        if response is None or 100 <= status < 200:
             return
-        answer.status = status
-        answer.started = True
-        self._framed = "content-length" in answer.headers or "transfer-encoding" in answer.headers
-        self._keep_alive = self._parser.should_keep_alive()
-        answer.wake()
+        response.status = status
+        response.started = True
+        self._framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+        self._keep_alive = self._parser.should_keep_alive() and not self._bodiless
+        response.complete = self._bodiless  # the parser waits for a body that will not come
+        response.wake()
 
     def on_body(self, data: bytes) -> None:
-        """httptools: a piece of the body."""
-        if self._answer is None or self._lingering is not None:
+        if self._response is None or self._lingering is not None:
             return
-        if self._answer.take(data) and not self._paused and self._transport is not None:
+        if self._response.take(data) and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """httptools: the answer is whole."""
-        answer = self._answer
-        if answer is None or not answer.started:
+        response = self._response
+        if response is None or not response.started:
             return
-        answer.complete = True
-        answer.wake()
+        response.complete = True
+        response.wake()
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-            self.release(answer, 0.0)
+            self.release(response, 0.0)
 
 
 class Pool:
-    """The idle connections to one origin, newest first."""
+    """The connections to one origin; of the idle ones the newest is used first."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        self._host, self._port, self._tls = host, port, tls
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None, egress: EgressPolicy = ALLOW_CONFIGURED
+    ) -> None:
+        self._destination = Destination(host, port, tls is not None)
+        self._tls = tls
+        self._egress = egress
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the connections. Remembered: asking for the running one is a system call."""
+        """The event loop of the connections. Cached: `get_running_loop` makes a system call."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
     def take(self) -> Connection | None:
-        """An idle connection, if there is one."""
+        """An idle connection, or None."""
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
@@ -302,29 +302,28 @@ class Pool:
         return None
 
     async def connect(self) -> Connection:
-        """A new connection; `OSError` says why there is none."""
+        """Open a connection that the egress policy permits; raises `OSError` or what the policy raises."""
         loop = self.loop()
+        host = await self._egress.permit(self._destination)
         _, connection = await loop.create_connection(
             lambda: Connection(loop, self),
-            self._host,
-            self._port,
+            host,
+            self._destination.port,
             ssl=self._tls,
-            server_hostname=self._host if self._tls else None,
+            server_hostname=self._destination.host if self._tls else None,
         )
         self._open.add(connection)
         return connection
 
     def put_back(self, connection: Connection) -> None:
-        """It is idle."""
         self._idle.append(connection)
 
     def forget(self, connection: Connection) -> None:
-        """It is gone."""
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
 
     def close(self) -> None:
-        """Cut all connections."""
+        """Abort all connections."""
         for connection in list(self._open):
             connection.abort()

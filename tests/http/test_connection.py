@@ -1,4 +1,4 @@
-"""Our HTTP/1.1, against bytes that no HTTP library would send."""
+"""Connections, against bytes that no HTTP library would send."""
 
 import asyncio
 import ssl
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends import connection
-from antiphon.backends.chat_completions.client import ChatCompletionsBackend
-from antiphon.backends.connection import Answer, Connection, CutOff, Disconnected, NotHttp, Pool
-from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendBroken
-from tests.backends.raw_upstream import RawUpstream, Script, Wire, answering, chunked, raw_upstream, whole
+from antiphon.http import connection
+from antiphon.http.client import HttpClient
+from antiphon.http.connection import Connection, CutOff, Disconnected, IncomingResponse, NotHttp, Pool
+from antiphon.http.exchange import fetch
+from antiphon.http.target import Target
+from tests.http.raw_upstream import RawUpstream, Script, Wire, answering, chunked, raw_upstream, whole
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -27,37 +28,37 @@ async def connected(*scripts: Script) -> AsyncGenerator[tuple[Pool, RawUpstream]
         pool.close()
 
 
-async def ask(pool: Pool) -> Answer:
+async def ask(pool: Pool) -> IncomingResponse:
     line = pool.take() or await pool.connect()
-    answer = line.send(REQUEST)
-    assert await answer.head()
-    return answer
+    response = line.send(REQUEST)
+    assert await response.head()
+    return response
 
 
-async def read_all(answer: Answer) -> bytes:
+async def read_all(response: IncomingResponse) -> bytes:
     body = b""
-    while (data := await answer.read()) is not None:
+    while (data := await response.read()) is not None:
         body += data
-    answer.close()
+    response.close()
     return body
 
 
 async def test_a_continue_is_not_the_answer() -> None:
     early = b"HTTP/1.1 100 Continue\r\nx: early\r\n\r\n"
     async with connected(answering(early, whole(200, b"body"))) as (pool, _):
-        answer = await ask(pool)
-        assert (answer.status, "x" in answer.headers) == (200, False)
-        assert await read_all(answer) == b"body"
+        response = await ask(pool)
+        assert (response.status, "x" in response.headers) == (200, False)
+        assert await read_all(response) == b"body"
 
 
-async def test_an_upstream_that_says_it_will_close_is_not_asked_again() -> None:
+async def test_a_connection_that_will_close_is_not_reused() -> None:
     async with connected(answering(whole(200, b"a", "Connection: close"))) as (pool, upstream):
         for _ in range(2):
             assert await read_all(await ask(pool)) == b"a"
         assert upstream.connections == 2
 
 
-async def test_an_upstream_that_closes_an_idle_connection_is_forgotten() -> None:
+async def test_a_closed_idle_connection_leaves_the_pool() -> None:
     async def once(wire: Wire) -> None:
         await wire.send(whole(200, b"a"))
         wire.close()
@@ -76,25 +77,25 @@ async def test_a_head_without_end_is_not_http() -> None:
             await wire.send(b"x-more: " + b"y" * 8192 + b"\r\n")
 
     async with connected(endless) as (pool, _):
-        answer = (await pool.connect()).send(REQUEST)
+        response = (await pool.connect()).send(REQUEST)
         with pytest.raises(NotHttp, match="too large"):
-            await asyncio.wait_for(answer.head(), 2)
+            await asyncio.wait_for(response.head(), 2)
 
 
-async def test_words_that_nobody_asked_for_end_the_connection() -> None:
-    async def chatty(wire: Wire) -> None:
+async def test_bytes_without_a_request_end_the_connection() -> None:
+    async def unasked(wire: Wire) -> None:
         await wire.send(whole(200, b"a"))
         await asyncio.sleep(0.01)
         await wire.send(whole(200, b"again"))
 
-    async with connected(chatty) as (pool, upstream):
+    async with connected(unasked) as (pool, upstream):
         assert await read_all(await ask(pool)) == b"a"
         await asyncio.wait_for(upstream.cut_off.wait(), 1)
         assert pool.take() is None
 
 
 async def test_a_fast_upstream_waits_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HIGH_WATER", 1000)
+    monkeypatch.setattr(connection, "MAX_UNREAD_BYTES", 1000)
     sent = 0
 
     async def fast(wire: Wire) -> None:
@@ -106,35 +107,35 @@ async def test_a_fast_upstream_waits_for_a_slow_reader(monkeypatch: pytest.Monke
         await wire.send(chunked(b""))
 
     async with connected(fast) as (pool, _):
-        answer = await ask(pool)
+        response = await ask(pool)
         await asyncio.sleep(0.1)
         assert sent < 16 * 2**20, "the upstream ran ahead without bounds"
-        assert len(await read_all(answer)) == 400 * 65536
+        assert len(await read_all(response)) == 400 * 65536
 
 
-async def test_a_wait_can_be_interrupted_without_harm() -> None:
+async def test_a_wait_can_be_interrupted_without_loss() -> None:
     async def slow(wire: Wire) -> None:
         await asyncio.sleep(0.05)
-        answer = whole(200, b"body")
-        await wire.send(answer[:-2])
+        response = whole(200, b"body")
+        await wire.send(response[:-2])
         await asyncio.sleep(0.05)
-        await wire.send(answer[-2:])
+        await wire.send(response[-2:])
 
     async with connected(slow) as (pool, _):
         loop = asyncio.get_running_loop()
-        answer = (await pool.connect()).send(REQUEST)
-        answer.interrupt()  # nobody waits yet: nothing happens
-        loop.call_later(0.01, answer.interrupt)
-        assert not await answer.head()
-        assert await answer.head()
-        assert await answer.read() == b"bo"
-        loop.call_later(0.01, answer.interrupt)
-        assert await answer.read() == connection.INTERRUPTED
-        assert answer.waiting is False
-        assert await read_all(answer) == b"dy"
+        response = (await pool.connect()).send(REQUEST)
+        response.interrupt()  # no wait yet: no effect
+        loop.call_later(0.01, response.interrupt)
+        assert not await response.head()
+        assert await response.head()
+        assert await response.read() == b"bo"
+        loop.call_later(0.01, response.interrupt)
+        assert await response.read() == connection.INTERRUPTED
+        assert response.waiting is False
+        assert await read_all(response) == b"dy"
 
 
-async def test_a_close_before_a_byte_and_one_in_the_middle_are_told_apart() -> None:
+async def test_a_close_before_the_first_byte_and_one_in_the_middle_differ() -> None:
     async def silent(wire: Wire) -> None:
         wire.close()
 
@@ -145,29 +146,29 @@ async def test_a_close_before_a_byte_and_one_in_the_middle_are_told_apart() -> N
     async with connected(silent, half) as (pool, _):
         with pytest.raises(Disconnected):
             await (await pool.connect()).send(REQUEST).head()
-        answer = await ask(pool)
+        response = await ask(pool)
         with pytest.raises(CutOff):
-            await read_all(answer)
+            await read_all(response)
 
 
-async def test_an_answer_that_is_let_go_twice_does_no_harm() -> None:
+async def test_a_response_can_be_closed_twice() -> None:
     async with connected(answering(whole(200, b"a"))) as (pool, _):
-        answer = await ask(pool)
-        await read_all(answer)
-        answer.close()
+        response = await ask(pool)
+        await read_all(response)
+        response.close()
         assert isinstance(pool.take(), Connection)
         assert pool.take() is None
 
 
-async def test_the_end_that_never_comes_is_cut_off() -> None:
+async def test_an_end_that_never_arrives_is_cut_off() -> None:
     async def open_end(wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"all"))
         await wire.until_cut_off()
 
     async with connected(open_end) as (pool, upstream):
-        answer = await ask(pool)
-        assert await answer.read() == b"all"
-        answer.close(linger=0.02)
+        response = await ask(pool)
+        assert await response.read() == b"all"
+        response.close(linger=0.02)
         await asyncio.wait_for(upstream.cut_off.wait(), 1)
 
 
@@ -184,7 +185,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def test_tls_is_spoken_and_certificates_are_checked(certificate: Path) -> None:
+async def test_tls_verifies_certificates(certificate: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(whole(200, b"secret"))
@@ -209,7 +210,7 @@ async def test_an_upstream_that_cannot_be_trusted_is_not_used(certificate: Path)
     context.load_cert_chain(certificate)
     server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0, ssl=context)
     address = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
-    backend = ChatCompletionsBackend(default_endpoint("plain", address))
+    client = HttpClient(Target(name="x", base_url=address))
     with pytest.raises(BackendBroken, match="cannot be trusted"):
-        await backend.models()
+        await fetch(client, client.request("GET", "models"), 5.0)
     server.close()

@@ -1,0 +1,150 @@
+"""`HttpBackend`: the base of all dialects over HTTP.
+
+A dialect adds what is its own: how a turn becomes a request (`translate`), how payloads become chunks (the
+reader in its `Call`), how a list of models is read, and class attributes for the rest.
+
+A turn that is streamed to a client asks the upstream for a stream, all others ask for one JSON body. The
+response is read as its media type says, whatever was requested.
+"""
+
+import asyncio
+import logging
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from antiphon.backends.base import ModelInfo
+from antiphon.backends.context_window import WindowCache
+from antiphon.backends.features import Features
+from antiphon.backends.payload import Payload
+from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
+from antiphon.backends.streamed_turn import Reader, StreamedTurn
+from antiphon.errors import BackendBroken, BackendError
+from antiphon.http.client import JSON, HttpClient
+from antiphon.http.egress import ALLOW_CONFIGURED, EgressPolicy
+from antiphon.http.exchange import Chance, Exchange, fetch
+from antiphon.turn.context import TurnRequest
+
+logger = logging.getLogger(__name__)
+
+MODELS_TIMEOUT_SECONDS = 10.0
+WINDOW_TIMEOUT_SECONDS = 2.0
+"""For each source. A server that hangs must not delay a list of models for long."""
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The exceptions of decoding a body that is not of the dialect."""
+
+Refusal = Callable[[Endpoint, int, Mapping[str, str], bytes], BackendError]
+
+
+class Call(NamedTuple):
+    """A translated turn: where it goes, what is sent, and who reads the answer."""
+
+    path: str
+    payload: Payload
+    new_reader: Callable[[], Reader]
+
+
+class HttpBackend(ABC):
+    """One endpoint, and the connections to it."""
+
+    api_key_header: ClassVar[str] = "authorization"
+    api_key_prefix: ClassVar[str] = "Bearer "
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Sent with every request, besides those of the endpoint."""
+    models_path: ClassVar[str] = "models"
+    models_format: ClassVar[str] = "OpenAI's"
+    refusal: ClassVar[Refusal]
+    """Makes the error for a response with an error status."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        chance: Chance = random.random,
+        egress: EgressPolicy = ALLOW_CONFIGURED,
+    ) -> None:
+        headers = {"content-type": JSON, **self.headers}
+        if endpoint.api_key:
+            headers[self.api_key_header] = f"{self.api_key_prefix}{endpoint.api_key}"
+        self.endpoint = endpoint
+        self._client = HttpClient(
+            endpoint.target(headers), partial(type(self).refusal, endpoint), egress=egress
+        )
+        self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._fetch_windows)
+        self._chance = chance
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.name
+
+    @property
+    def natives(self) -> frozenset[str]:
+        return self.endpoint.natives
+
+    @abstractmethod
+    def features(self, model: str) -> Features: ...
+
+    @abstractmethod
+    def translate(self, turn: TurnRequest) -> Call:
+        """Translate a turn; raise `Unsupported` or `InvalidRequest` for what cannot be served. No I/O."""
+
+    @abstractmethod
+    def read_models(self, body: bytes) -> list[ModelInfo]:
+        """The models in a list of this dialect; raises `DECODE_ERRORS`."""
+
+    def path(self, path: str) -> str:
+        """Where `path` of the dialect is, below the base URL."""
+        return path
+
+    def prepare(self, turn: TurnRequest) -> StreamedTurn:
+        path, payload, new_reader = self.translate(turn)
+        endpoint, client = self.endpoint, self._client
+        deadlines = endpoint.deadlines
+        first_byte = deadlines.first_byte if turn.streamed else deadlines.answer
+
+        def send() -> Exchange:
+            body = msgspec.json.encode(payload.body)
+            request = client.request("POST", self.path(path), body, headers=payload.headers)
+            return Exchange(client, request, first_byte=first_byte, chance=self._chance)
+
+        return StreamedTurn(
+            send,
+            new_reader,
+            max_event_bytes=endpoint.max_event_bytes,
+            downgrades=payload.downgrades,
+            unenforced=payload.unenforced,
+        )
+
+    async def models(self) -> Sequence[ModelInfo]:
+        request = self._client.request("GET", self.path(self.models_path))
+        body = await fetch(self._client, request, MODELS_TIMEOUT_SECONDS)
+        try:
+            return self.read_models(body)
+        except DECODE_ERRORS:
+            message = f"The upstream '{self.name}' does not list its models in {self.models_format} format."
+            raise BackendBroken(message) from None
+
+    async def context_window(self, model: str) -> int | None:
+        return await self._windows.get(model)
+
+    async def aclose(self) -> None:
+        await self._windows.aclose()
+        self._client.close()
+
+    async def _fetch_windows(self, source: WindowSource, model: str) -> bytes | None:
+        """The answer of one source of context windows, or None. Never an error."""
+        if source.form == "show":
+            question = msgspec.json.encode({"model": model})
+            request = self._client.request("POST", self.path(source.path), question)
+        else:
+            request = self._client.request("GET", self.path(source.path))
+        try:
+            async with asyncio.timeout(WINDOW_TIMEOUT_SECONDS):
+                return await fetch(self._client, request, WINDOW_TIMEOUT_SECONDS)
+        except (BackendError, TimeoutError) as error:
+            logger.debug("%s has no context windows at %s: %r", self.name, source.path, error)
+            return None

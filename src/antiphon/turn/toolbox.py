@@ -32,6 +32,7 @@ from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
 EVERYTHING = "*"
 """In `tools.ignore`: all hosted tools."""
 
+_DECLARING = frozenset((AdditionalTools, ToolSearchOutput))
 _Key = tuple[str, str]
 
 
@@ -65,8 +66,10 @@ class Toolbox:
         for index, tool in enumerate(tools):
             self._add(tool, f"tools[{index}]")
 
-    def gather(self, items: Iterable[Item]) -> None:
+    def gather(self, items: Sequence[Item]) -> None:
         """Tools that stand in the conversation."""
+        if _DECLARING.isdisjoint(map(type, items)):
+            return
         for item in items:
             if isinstance(item, AdditionalTools | ToolSearchOutput):
                 for tool in read_tools(item.tools):

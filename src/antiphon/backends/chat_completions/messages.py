@@ -4,14 +4,12 @@ Three rules of the dialect that items do not have: the model's words and calls o
 message; the outputs of its calls follow it directly; images in an output go into a user message after them.
 """
 
-from dataclasses import dataclass, field
-
 from msgspec import UnsetType
 
 from antiphon.backends.chat_completions.content import chat_content, chat_part, plain_text
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
-from antiphon.protocol.content import InputText, JsonObject
+from antiphon.protocol.content import InputText, JsonObject, OutputText
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
@@ -20,36 +18,34 @@ from antiphon.turn.context import TurnRequest
 NO_OUTPUT = "No output was given for this call."
 
 
-@dataclass(slots=True)
 class _Block:
     """A message; if it calls tools, their outputs and what else these hold."""
 
-    head: JsonObject
-    outputs: list[JsonObject] = field(default_factory=list[JsonObject])
-    media: list[JsonObject] = field(default_factory=list[JsonObject])
+    __slots__ = ("head", "media", "outputs")
 
-    @property
-    def open(self) -> bool:
-        """Whether the model may still be speaking in it."""
-        return self.head["role"] == "assistant" and not self.outputs
+    def __init__(self, head: JsonObject) -> None:
+        self.head = head
+        self.outputs: list[JsonObject] = []
+        self.media: list[JsonObject] = []
 
 
 def chat_messages(
     turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
 ) -> list[JsonObject]:
     """The whole conversation. `asks` are emulations that are put to the model in the system message."""
-    transcript = _Transcript(quirks, downgrades)
+    transcript = _Transcript(turn, quirks, downgrades)
     if turn.params.instructions:
         transcript.system("system", turn.params.instructions)
     for index, item in enumerate(turn.items):
-        transcript.add(item, turn.param(index))
+        transcript.add(item, index)
     return transcript.messages(asks)
 
 
 class _Transcript:
-    """The conversation so far."""
+    """The conversation so far. It may have thousands of items, so paths are made only for errors."""
 
-    def __init__(self, quirks: Quirks, downgrades: Downgrades) -> None:
+    def __init__(self, turn: TurnRequest, quirks: Quirks, downgrades: Downgrades) -> None:
+        self._turn = turn
         self._quirks = quirks
         self._downgrades = downgrades
         self._blocks: list[_Block] = []
@@ -76,39 +72,54 @@ class _Transcript:
 
     def _unanswered(self, block: _Block) -> list[JsonObject]:
         """Outputs for the calls that have none: servers refuse a conversation in which one is missing."""
+        calls: list[JsonObject] = block.head["tool_calls"]
+        if len(calls) == 1 and block.outputs:
+            return []
         answered = {output["tool_call_id"] for output in block.outputs}
-        missing = [call["id"] for call in block.head["tool_calls"] if call["id"] not in answered]
+        missing = [call["id"] for call in calls if call["id"] not in answered]
         if missing:
             self._downgrades.add(
                 "input_rewritten", "calls without an output are sent with one that says so", "input"
             )
         return [{"role": "tool", "tool_call_id": call_id, "content": NO_OUTPUT} for call_id in missing]
 
-    def add(self, item: Item, path: str) -> None:
-        """One more item."""
+    def add(self, item: Item, index: int) -> None:
+        """One more item; `index` is its place in the turn."""
         match item:
             case Message():
-                self._message(item, f"{path}.content")
-            case Reasoning():
-                self._thinks(item)
+                self._message(item, index)
             case FunctionCall():
                 self._call(item)
             case FunctionCallOutput():
-                self._output(item, path)
+                self._output(item, index)
+            case Reasoning():
+                self._thinks(item)
             case _:
                 # Everything else is a function by now, or left out, or refused (turn/function_forms/).
                 message = f"This model cannot read an item of type '{item_type(item)}'."
-                raise Unsupported(message, param=path, code="unsupported_item")
+                raise Unsupported(message, param=self._turn.param(index), code="unsupported_item")
 
-    def _message(self, item: Message, path: str) -> None:
-        if item.role == "user":
-            content = chat_content(item.content, self._quirks, path, self._downgrades)
+    def _message(self, item: Message, index: int) -> None:
+        if item.role == "assistant":
+            self._assistant_says(self._text(item, index))
+        elif item.role == "user":
+            content = item.content
+            if not isinstance(content, str):
+                path = f"{self._turn.param(index)}.content"
+                content = chat_content(content, self._quirks, path, self._downgrades)
             self._blocks.append(_Block({"role": "user", "content": content}))
             self._thoughts.clear()  # they led to nothing
-        elif item.role == "assistant":
-            self._assistant_says(plain_text(item.content, path))
         else:
-            self.system(item.role, plain_text(item.content, path))
+            self.system(item.role, self._text(item, index))
+
+    def _text(self, item: Message, index: int) -> str:
+        """The content of a message that can only be text."""
+        content = item.content
+        if isinstance(content, str):
+            return content
+        if len(content) == 1 and isinstance(part := content[0], OutputText):
+            return part.text
+        return plain_text(content, f"{self._turn.param(index)}.content")
 
     def system(self, role: str, text: str) -> None:
         """Instructions: one message at the start if possible, for templates that take only that."""
@@ -139,42 +150,51 @@ class _Transcript:
 
     def _assistant(self, *, join: bool) -> JsonObject:
         """The assistant message to extend, with the reasoning that led to what is added."""
-        if not (join and self._blocks and self._blocks[-1].open):
-            self._blocks.append(_Block({"role": "assistant", "content": None}))
-        head = self._blocks[-1].head
-        if self._thoughts and self._quirks.replay_reasoning:
-            earlier = head.get(self._quirks.replay_reasoning)
-            head[self._quirks.replay_reasoning] = "\n".join(filter(None, [earlier, *self._thoughts]))
-        self._thoughts.clear()
+        last = self._blocks[-1] if join and self._blocks else None
+        if last is not None and last.head["role"] == "assistant" and not last.outputs:
+            head = last.head  # no output came yet: the model may still be speaking
+        else:
+            head = {"role": "assistant", "content": None}
+            self._blocks.append(_Block(head))
+        if self._thoughts:
+            if self._quirks.replay_reasoning:
+                earlier = head.get(self._quirks.replay_reasoning)
+                head[self._quirks.replay_reasoning] = "\n".join(filter(None, [earlier, *self._thoughts]))
+            self._thoughts.clear()
         return head
 
     def _assistant_says(self, text: str) -> None:
         # Words after a call belong to its message: only outputs may follow a message that calls.
         calling = bool(self._blocks) and "tool_calls" in self._blocks[-1].head
         head = self._assistant(join=calling)
-        head["content"] = "\n".join(filter(None, [head["content"], text]))
+        earlier = head["content"]
+        head["content"] = f"{earlier}\n{text}" if earlier and text else earlier or text
 
     def _call(self, item: FunctionCall) -> None:
         head = self._assistant(join=True)
         function = {"name": item.name, "arguments": item.arguments or "{}"}
         call = {"id": item.call_id, "type": "function", "function": function}
-        head.setdefault("tool_calls", []).append(call)
+        if "tool_calls" in head:
+            head["tool_calls"].append(call)
+        else:
+            head["tool_calls"] = [call]
         self._callers[item.call_id] = self._blocks[-1]
 
-    def _output(self, item: FunctionCallOutput, path: str) -> None:
+    def _output(self, item: FunctionCallOutput, index: int) -> None:
         block = self._callers.get(item.call_id)
         if block is None:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
-            raise InvalidRequest(message, param=path, code="invalid_value")
-        text = item.output if isinstance(item.output, str) else self._split(item, block, path)
+            raise InvalidRequest(message, param=self._turn.param(index), code="invalid_value")
+        text = item.output if isinstance(item.output, str) else self._split(item, block, index)
         block.outputs.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
 
-    def _split(self, item: FunctionCallOutput, block: _Block, path: str) -> str:
+    def _split(self, item: FunctionCallOutput, block: _Block, index: int) -> str:
         """The text of an output; other parts wait for the user message behind the outputs."""
+        path = self._turn.param(index)
         texts = [part.text for part in item.output if isinstance(part, InputText)]
         media = [
-            chat_part(part, self._quirks, f"{path}.output[{index}]", self._downgrades)
-            for index, part in enumerate(item.output)
+            chat_part(part, self._quirks, f"{path}.output[{number}]", self._downgrades)
+            for number, part in enumerate(item.output)
             if not isinstance(part, str | InputText)
         ]
         if media:

@@ -37,6 +37,7 @@ from antiphon.protocol.tool_items import (
 )
 from antiphon.turn.function_forms.calls import call_arguments
 from antiphon.turn.function_forms.outputs import call_output
+from antiphon.turn.provider_state import OpenedReasoning
 from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
 
 _NEEDS: dict[str, tuple[str, ...]] = {
@@ -61,6 +62,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 }
 """The tools that a backend must know to read an item; an output is read by whoever reads its call."""
 _AS_THEY_ARE = (Message, Reasoning)
+_PLAIN = frozenset((Message, Reasoning, OpenedReasoning, FunctionCall, FunctionCallOutput))
 _MCP = "calls of MCP tools in the input are shown as calls of functions"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -80,13 +82,24 @@ def show_as_functions(
     path: Callable[[int], str],
 ) -> Shown:
     """Show the items to a backend that takes the tool types in `native`. `path` names a given item."""
-    if all(isinstance(item, _AS_THEY_ARE) for item in items):
+    if _are_plain(items, native):
         return Shown(tuple(items))
     history = _History(tools, native, downgrades)
     for index, item in enumerate(items):
         history.add(item, index, path)
     places = tuple(history.places)
     return Shown(tuple(history.items), () if places == tuple(range(len(items))) else places)
+
+
+def _are_plain(items: Sequence[Item], native: frozenset[str]) -> bool:
+    """Whether every item is shown as it is: messages, reasoning, and functions without a namespace.
+
+    A history has thousands of items, nearly always of these types, so this is one lookup per item.
+    """
+    if not _PLAIN.issuperset(map(type, items)):
+        return False
+    calls = [item for item in items if type(item) is FunctionCall]
+    return not calls or ("function" in native and all(item.namespace is UNSET for item in calls))
 
 
 class _History:

@@ -1,6 +1,6 @@
-"""One list of texts for every test that cuts them: dialect, text, the text that is said, the calls."""
+"""One list of texts for every test that cuts them: dialect, text, the text that is emitted, the calls."""
 
-from tests.turn.text_calls.telling import Told
+from tests.turn.text_calls.feeding import Result
 
 LOOK = ("look", "{}")
 PARIS = ("weather", '{"city":"Paris","days":3}')
@@ -10,199 +10,199 @@ BEGIN, END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 INVOKES, INVOKES_END = "<｜DSML｜function_calls>", "</｜DSML｜function_calls>"
 CALL, SEP, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 
-CALLS: list[tuple[str, str, Told]] = [
+CALLS: list[tuple[str, str, Result]] = [
     (
         "hermes",
         '<tool_call>{"name":"weather","arguments":{"city":"Paris","days":3}}</tool_call>',
-        Told("", [PARIS]),
+        Result("", [PARIS]),
     ),
     (
         "hermes",
         'Wait.\n\n<tool_call>\n{"name": "weather", "arguments": {"city":"Köln 🌧"}}\n</tool_call>\n<tool_call>{"name":"look"}</tool_call>\n',
-        Told("Wait.\n\n", [COLOGNE, LOOK]),
+        Result("Wait.\n\n", [COLOGNE, LOOK]),
     ),
     (
         "hermes",
         '<tool_call>{"name":"look","arguments":{"tag":"</tool_call> \\" \\\\"}}</tool_call> Done.',
-        Told(" Done.", [("look", '{"tag":"</tool_call> \\" \\\\"}')]),
+        Result(" Done.", [("look", '{"tag":"</tool_call> \\" \\\\"}')]),
     ),
     (
         "xml",
         "<tool_call>\n<function=weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
-        Told("", [PARIS]),
+        Result("", [PARIS]),
     ),
-    ("xml", "ö <function=weather><parameter=city>Köln 🌧</parameter></function>", Told("ö ", [COLOGNE])),
+    ("xml", "ö <function=weather><parameter=city>Köln 🌧</parameter></function>", Result("ö ", [COLOGNE])),
     (
         "xml",
         "Now: <function=look>\n</function>\n</tool_call>\n<function=look></function> So.",
-        Told("Now:  So.", [LOOK, LOOK]),
+        Result("Now:  So.", [LOOK, LOOK]),
     ),
     (
         "xml",
         "<function=look><parameter=a>\n  two\n\tlines \n\n</parameter><parameter=b> c </parameter></function>",
-        Told("", [("look", '{"a":"  two\\n\\tlines \\n","b":" c "}')]),
+        Result("", [("look", '{"a":"  two\\n\\tlines \\n","b":" c "}')]),
     ),
     (
         "xml",
         '<function=weather>{"city":"Paris","days":3}</function>\n</tool_call> So.',
-        Told(" So.", [PARIS]),
+        Result(" So.", [PARIS]),
     ),
     (
         "xml",
         '<function=look> {"a":"</function>",}\n</function><tool_call><function=look>{}</function></tool_call>',
-        Told("", [("look", '{"a":"</function>"}'), LOOK]),
+        Result("", [("look", '{"a":"</function>"}'), LOOK]),
     ),
     (
         "xml",
         "<function=weather><parameter=city>\r\nKöln 🌧\r\n</parameter></function>",
-        Told("", [COLOGNE]),
+        Result("", [COLOGNE]),
     ),
     (
         "xml",
         "Write `<function=look>` so: <function=look></function>",
-        Told("Write `<function=look>` so: ", [LOOK]),
+        Result("Write `<function=look>` so: ", [LOOK]),
     ),
     (
         "glm",
         "<tool_call>weather<arg_key>city</arg_key><arg_value>\r\nKöln 🌧\r\n</arg_value></tool_call>",
-        Told("", [COLOGNE]),
+        Result("", [COLOGNE]),
     ),
     (
         "glm",
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
-        Told("", [PARIS]),
+        Result("", [PARIS]),
     ),
     (
         "glm",
         "<tool_call>look</tool_call><tool_call>weather<arg_key>city</arg_key><arg_value>Köln 🌧</arg_value></tool_call>",
-        Told("", [LOOK, COLOGNE]),
+        Result("", [LOOK, COLOGNE]),
     ),
-    ("llama", '[weather(city="Paris", days=3), look()]', Told("", [PARIS, LOOK])),
-    ("llama", " \n[weather(city='Köln 🌧')]\n", Told("", [COLOGNE])),
-    ("llama", '<|python_tag|>[weather(city="Paris", days=3)]', Told("", [PARIS])),
+    ("llama", '[weather(city="Paris", days=3), look()]', Result("", [PARIS, LOOK])),
+    ("llama", " \n[weather(city='Köln 🌧')]\n", Result("", [COLOGNE])),
+    ("llama", '<|python_tag|>[weather(city="Paris", days=3)]', Result("", [PARIS])),
     (
         "llama",
         '<|python_tag|>{"name": "weather", "parameters": {"city":"Paris","days":3}}; {"name":"look","parameters":{}}\n{"name":"look"}',
-        Told("", [PARIS, LOOK, LOOK]),
+        Result("", [PARIS, LOOK, LOOK]),
     ),
     (
         "llama",
         '<|python_tag|>{"name":"look","parameters":{"a":"}\\""}} So.',
-        Told(" So.", [("look", '{"a":"}\\""}')]),
+        Result(" So.", [("look", '{"a":"}\\""}')]),
     ),
-    ("llama", '{"name": "weather", "parameters": {"city":"Paris","days":3}}', Told("", [PARIS])),
+    ("llama", '{"name": "weather", "parameters": {"city":"Paris","days":3}}', Result("", [PARIS])),
     (
         "llama",
         ' {"type":"function", "name":"look","arguments":{}};\n{"name":"look","parameters":{}} {"name":"weather","parameters":{"city":"Köln 🌧"}}\n<|eot_id|>\n',
-        Told("", [LOOK, LOOK, COLOGNE]),
+        Result("", [LOOK, LOOK, COLOGNE]),
     ),
-    ("llama", '{"parameters":{"a":"}\\""},"name":"look"}}', Told("", [("look", '{"a":"}\\""}')])),
+    ("llama", '{"parameters":{"a":"}\\""},"name":"look"}}', Result("", [("look", '{"a":"}\\""}')])),
     (
         "llama",
         '[weather(city="Köln 🌧"), mcp.look-up(a=-1, b="look-up(]")]<|eom_id|>',
-        Told("", [COLOGNE, ("mcp.look-up", '{"a":-1,"b":"look-up(]"}')]),
+        Result("", [COLOGNE, ("mcp.look-up", '{"a":-1,"b":"look-up(]"}')]),
     ),
     (
         "llama",
         '[look(a="""]\n\\" look-up()""", b=\'\\\'[\')]',
-        Told("", [("look", '{"a":"]\\n\\" look-up()","b":"\'["}')]),
+        Result("", [("look", '{"a":"]\\n\\" look-up()","b":"\'["}')]),
     ),
     (
         "llama",
         '<|python_start|>[weather(city="Paris", days=3), look()]<|python_end|><|eot_id|>',
-        Told("", [PARIS, LOOK]),
+        Result("", [PARIS, LOOK]),
     ),
-    ("llama", "<|python_tag|>[ look()]<|eom_id|> So.", Told(" So.", [LOOK])),
-    ("llama", "<|python_tag|>[look()] So.", Told(" So.", [LOOK])),
-    ("llama", '<function=weather>{"city":"Paris","days":3}</function><|eom_id|>', Told("", [PARIS])),
-    ("llama", '<|python_tag|>{"name":"look"}> <|eot_id|>', Told("", [LOOK])),
-    ("llama", '<|python_tag|>{"name":"look"}} <|python_tag|>{"name":"look"}', Told("", [LOOK, LOOK])),
-    ("llama", '<|python_tag|>{"name":"look"}> or so', Told("> or so", [LOOK])),
-    ("mistral", '[TOOL_CALLS]look{"a":1}}\n', Told("", [("look", '{"a":1}')])),
+    ("llama", "<|python_tag|>[ look()]<|eom_id|> So.", Result(" So.", [LOOK])),
+    ("llama", "<|python_tag|>[look()] So.", Result(" So.", [LOOK])),
+    ("llama", '<function=weather>{"city":"Paris","days":3}</function><|eom_id|>', Result("", [PARIS])),
+    ("llama", '<|python_tag|>{"name":"look"}> <|eot_id|>', Result("", [LOOK])),
+    ("llama", '<|python_tag|>{"name":"look"}} <|python_tag|>{"name":"look"}', Result("", [LOOK, LOOK])),
+    ("llama", '<|python_tag|>{"name":"look"}> or so', Result("> or so", [LOOK])),
+    ("mistral", '[TOOL_CALLS]look{"a":1}}\n', Result("", [("look", '{"a":1}')])),
     (
         "mistral",
         '[TOOL_CALLS][{"name":"look"}]], [TOOL_CALLS]look{}, [TOOL_CALLS]look{}',
-        Told("], ", [LOOK, LOOK, LOOK]),
+        Result("], ", [LOOK, LOOK, LOOK]),
     ),
     (
         "mistral",
         '[TOOL_CALLS][{"name":"look","arguments":{"a":"}]"}}}]',
-        Told("", [("look", '{"a":"}]"}')]),
+        Result("", [("look", '{"a":"}]"}')]),
     ),
-    ("mistral", "[TOOL_CALLS]look{}, and so on", Told(", and so on", [LOOK])),
-    ("mistral", "It is `[TOOL_CALLS][`: [TOOL_CALLS]look{}", Told("It is `[TOOL_CALLS][`: ", [LOOK])),
+    ("mistral", "[TOOL_CALLS]look{}, and so on", Result(", and so on", [LOOK])),
+    ("mistral", "It is `[TOOL_CALLS][`: [TOOL_CALLS]look{}", Result("It is `[TOOL_CALLS][`: ", [LOOK])),
     (
         "mistral",
         'Open: [TOOL_CALLS]look{"a":[ and so [TOOL_CALLS]look{}',
-        Told('Open: [TOOL_CALLS]look{"a":[ and so ', [LOOK]),
+        Result('Open: [TOOL_CALLS]look{"a":[ and so ', [LOOK]),
     ),
     (
         "mistral",
         'Ok. [TOOL_CALLS] [{"name":"weather","arguments":{"city":"Köln 🌧"}}, {"name":"look","arguments":{}}]',
-        Told("Ok. ", [COLOGNE, LOOK]),
+        Result("Ok. ", [COLOGNE, LOOK]),
     ),
     (
         "mistral",
         '[TOOL_CALLS]weather[ARGS]{"city":"Paris","days":3}[TOOL_CALLS]look[CALL_ID]a1B2c3D4e[ARGS]{}',
-        Told("", [PARIS, LOOK]),
+        Result("", [PARIS, LOOK]),
     ),
-    ("mistral", '[TOOL_CALLS]look{"x": "]}"} Done', Told(" Done", [("look", '{"x": "]}"}')])),
+    ("mistral", '[TOOL_CALLS]look{"x": "]}"} Done', Result(" Done", [("look", '{"x": "]}"}')])),
     (
         "deepseek",
         f'{BEGIN}{CALL}function{SEP}weather\n```json\n{{"city":"Köln 🌧"}}\n```{CALL_END}\n{CALL}function{SEP}look\n```json\n{{}}\n```{CALL_END}{END}',
-        Told("", [COLOGNE, LOOK]),
+        Result("", [COLOGNE, LOOK]),
     ),
-    ("deepseek", f'Hm.{CALL}weather{SEP}{{"city":"Paris","days":3}}{CALL_END}', Told("Hm.", [PARIS])),
-    ("deepseek", f"{BEGIN}{CALL}look{SEP}{{}}{CALL_END}{END}", Told("", [LOOK])),
+    ("deepseek", f'Hm.{CALL}weather{SEP}{{"city":"Paris","days":3}}{CALL_END}', Result("Hm.", [PARIS])),
+    ("deepseek", f"{BEGIN}{CALL}look{SEP}{{}}{CALL_END}{END}", Result("", [LOOK])),
     (
         "deepseek",
         f'Hm.\n\n{INVOKES}\n<｜DSML｜invoke name="weather">\n<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="look">\n</｜DSML｜invoke>\n{INVOKES_END}',
-        Told("Hm.\n\n", [PARIS, LOOK]),
+        Result("Hm.\n\n", [PARIS, LOOK]),
     ),
     (
         "deepseek",
         '<｜DSML｜tool_calls><｜DSML｜invoke name="look"><｜DSML｜parameter name="a" string="true">7\n</｜DSML｜parameter><｜DSML｜parameter name="b" string="false">[7]</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>',
-        Told("", [("look", '{"a":"7\\n","b":[7]}')]),
+        Result("", [("look", '{"a":"7\\n","b":[7]}')]),
     ),
     (
         "deepseek",
         f'{INVOKES}<｜DSML｜invoke name="weather">{{"city":"Köln 🌧"}}</｜DSML｜invoke>{INVOKES_END}',
-        Told("", [COLOGNE]),
+        Result("", [COLOGNE]),
     ),
     (
         "fenced",
         'Sure:\n```json\n{"name":"weather","arguments":{"city":"Paris","days":3}}\n```\n',
-        Told("Sure:\n", [PARIS]),
+        Result("Sure:\n", [PARIS]),
     ),
     (
         "fenced",
         '```tool_call\n[{"name":"look","parameters":{}}, {"name":"look","arguments":null}]\n```',
-        Told("", [LOOK, LOOK]),
+        Result("", [LOOK, LOOK]),
     ),
     (
         "fenced",
         '```\r\n{"name":"look","arguments":{"code":"```py\\n"}}\r\n```',
-        Told("", [("look", '{"code":"```py\\n"}')]),
+        Result("", [("look", '{"code":"```py\\n"}')]),
     ),
     (
         "fenced",
         '```JSON\n{"name":"look","arguments":{}}\n```\n```Tool_Calls\n[{"name":"look","arguments":{}}]\n```',
-        Told("", [LOOK, LOOK]),
+        Result("", [LOOK, LOOK]),
     ),
     (
         "fenced",
         'Use ``` or ```json\n{}\n```json\n{"name":"look","arguments":{}}\n```',
-        Told("Use ``` or ```json\n{}\n", [LOOK]),
+        Result("Use ``` or ```json\n{}\n", [LOOK]),
     ),
     (
         "fenced",
         '```python\ns = "```"\n```\nthen\n```json\n{"name":"look","arguments":{}}\n```',
-        Told('```python\ns = "```"\n```\nthen\n', [LOOK]),
+        Result('```python\ns = "```"\n```\nthen\n', [LOOK]),
     ),
     (
         "fenced",
         '```python\nf([{}])\n```\n```json\n{"name":"look","arguments":{}}\n```',
-        Told("```python\nf([{}])\n```\n", [LOOK]),
+        Result("```python\nf([{}])\n```\n", [LOOK]),
     ),
 ]
 

@@ -13,27 +13,27 @@ from antiphon.protocol.sse import SseReader
 from antiphon.settings import TextCalls
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.text_calls.dialects import DIALECTS, dialects_named
+from tests.turn.text_calls.feeding import Result, feed_all, feed_text, recovery, result_of
 from tests.turn.text_calls.samples import CALLS, TEXTS
-from tests.turn.text_calls.telling import Told, feed_all, recovery, tell, told
 
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), CALLS)
-def test_calls_are_read_from_the_text_of_a_dialect(dialect: str, text: str, expected: Told) -> None:
-    assert tell(text, dialect) == expected
+def test_calls_are_read_from_the_text_of_a_dialect(dialect: str, text: str, expected: Result) -> None:
+    assert feed_text(text, dialect) == expected
 
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), CALLS)
-def test_a_cut_anywhere_changes_nothing(dialect: str, text: str, expected: Told) -> None:
-    assert told(feed_all(text, dialect)) == expected
+def test_a_cut_anywhere_changes_nothing(dialect: str, text: str, expected: Result) -> None:
+    assert result_of(feed_all(text, dialect)) == expected
     for cut in range(1, len(text)):
-        assert told(feed_all([text[:cut], text[cut:]], dialect)) == expected
+        assert result_of(feed_all([text[:cut], text[cut:]], dialect)) == expected
 
 
 @pytest.mark.parametrize(("dialect", "text"), TEXTS)
-def test_what_is_no_call_stays_as_it_was_written(dialect: str, text: str) -> None:
+def test_text_that_is_no_call_stays_unchanged(dialect: str, text: str) -> None:
     for pieces in ([text], list(text), *([text[:cut], text[cut:]] for cut in range(1, len(text)))):
         chunks = feed_all(pieces, dialect)
-        assert told(chunks) == Told(text, [])
+        assert result_of(chunks) == Result(text, [])
 
 
 TAGS = ["<tool_call>", "</tool_call>", "<function=look>", '{"name":"look"}', '"', "\n", " ", "words"]
@@ -46,15 +46,15 @@ FRAGMENTS = [*(text for _, text, _ in CALLS), *(text for _, text in TEXTS), *TAG
     data=st.data(),
 )
 @settings(max_examples=300)
-def test_any_cuts_of_any_mixture_tell_the_same(
+def test_any_cuts_of_any_mixture_give_the_same_result(
     fragments: list[str], dialect: str, data: st.DataObject
 ) -> None:
     text = "".join(fragments)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    whole = tell(text, dialect)
-    assert told(feed_all(pieces, dialect)) == whole
-    assert told(feed_all(text, dialect)) == whole
+    whole = feed_text(text, dialect)
+    assert result_of(feed_all(pieces, dialect)) == whole
+    assert result_of(feed_all(text, dialect)) == whole
 
 
 @given(
@@ -63,8 +63,8 @@ def test_any_cuts_of_any_mixture_tell_the_same(
 )
 @settings(max_examples=300)
 def test_no_text_is_lost_where_no_call_is_found(text: str, dialect: str) -> None:
-    said, calls = told(feed_all(text, dialect))
-    assert calls or said == text
+    emitted, calls = result_of(feed_all(text, dialect))
+    assert calls or emitted == text
 
 
 def _stream(text: str, size: int) -> bytes:
@@ -80,7 +80,7 @@ def _stream(text: str, size: int) -> bytes:
 @pytest.mark.parametrize(("dialect", "text", "expected"), [case for case in CALLS if not case[1].isascii()])
 @pytest.mark.parametrize("size", [1, 5, 1000])
 def test_a_cut_at_any_byte_of_the_stream_changes_nothing(
-    dialect: str, text: str, expected: Told, size: int
+    dialect: str, text: str, expected: Result, size: int
 ) -> None:
     data = _stream(text, size)
     for cut in range(1, len(data), 1 if size == 1000 else 17):
@@ -89,7 +89,7 @@ def test_a_cut_at_any_byte_of_the_stream_changes_nothing(
         for piece in (data[:cut], data[cut:]):
             chunks.extend(recovered.feed(reader.feed(sse.feed(piece))))
         chunks.extend(recovered.feed(reader.end(sse.finish())))
-        assert told(chunks) == expected
+        assert result_of(chunks) == expected
 
 
 def test_every_dialect_has_the_name_of_a_setting() -> None:
@@ -101,4 +101,4 @@ def test_auto_reads_every_dialect_that_has_tags_of_its_own() -> None:
     for dialect, text, expected in CALLS:
         bare = dialect == "llama" and text.lstrip().startswith(("[", "{"))
         marked = dialect != "fenced" and not bare
-        assert (tell(text, "auto") == expected) is marked, text
+        assert (feed_text(text, "auto") == expected) is marked, text

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.turn.text_calls.telling import Told, tell
+from tests.turn.text_calls.feeding import Result, feed_text
 
 
-def body(text: str) -> Told:
-    return tell(f"<tool_call>{text}</tool_call>")
+def body(text: str) -> Result:
+    return feed_text(f"<tool_call>{text}</tool_call>")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def body(text: str) -> Told:
     ],
 )
 def test_a_body_is_repaired(broken: str, arguments: str) -> None:
-    assert body(broken) == Told("", [("look", arguments)])
+    assert body(broken) == Result("", [("look", arguments)])
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_a_body_is_repaired(broken: str, arguments: str) -> None:
     ],
 )
 def test_a_repair_touches_no_string(broken: str, arguments: str) -> None:
-    assert body(broken) == Told("", [("look", arguments)])
+    assert body(broken) == Result("", [("look", arguments)])
 
 
 @pytest.mark.parametrize("end", ["}]", "} ]", "},]", "}}]"])
 def test_a_list_is_repaired_at_its_end(end: str) -> None:
-    assert tell('[TOOL_CALLS][{"name":"look","arguments":{"a":"}}]"}' + end) == Told(
+    assert feed_text('[TOOL_CALLS][{"name":"look","arguments":{"a":"}}]"}' + end) == Result(
         "", [("look", '{"a":"}}]"}')]
     )
 
@@ -66,7 +66,7 @@ def test_a_list_is_repaired_at_its_end(end: str) -> None:
     ],
 )
 def test_a_body_that_stays_broken_is_text(broken: str) -> None:
-    assert body(broken) == Told(f"<tool_call>{broken}</tool_call>", [])
+    assert body(broken) == Result(f"<tool_call>{broken}</tool_call>", [])
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_a_body_that_stays_broken_is_text(broken: str) -> None:
     ],
 )
 def test_arguments_are_json_text_that_is_encoded_once(members: str, arguments: str) -> None:
-    assert body(f'{{"name":"look",{members}}}') == Told("", [("look", arguments)])
+    assert body(f'{{"name":"look",{members}}}') == Result("", [("look", arguments)])
 
 
 @pytest.mark.parametrize(
-    ("said", "arguments"),
+    ("emitted", "arguments"),
     [
         ('"*** Begin\\n"', '{"input":"*** Begin\\n"}'),
         ('"[1]"', '{"input":"[1]"}'),
@@ -95,21 +95,21 @@ def test_arguments_are_json_text_that_is_encoded_once(members: str, arguments: s
         ("null", "{}"),
     ],
 )
-def test_a_tool_that_takes_nothing_but_text_may_be_given_just_that(said: str, arguments: str) -> None:
-    assert body(f'{{"name":"patch","arguments":{said}}}') == Told("", [("patch", arguments)])
+def test_a_tool_whose_only_parameter_is_input_may_be_given_plain_text(emitted: str, arguments: str) -> None:
+    assert body(f'{{"name":"patch","arguments":{emitted}}}') == Result("", [("patch", arguments)])
 
 
 def test_a_call_without_arguments_has_the_empty_object() -> None:
-    assert body('{"name":"look"}') == Told("", [("look", "{}")])
+    assert body('{"name":"look"}') == Result("", [("look", "{}")])
 
 
 def test_a_missing_quote_spoils_only_its_own_call() -> None:
     broken = '<tool_call>{"name":"look","arguments":{"a":"b}}</tool_call>'
     good = '<tool_call>{"name":"look","arguments":{"a":"b"}}</tool_call>'
-    assert tell(f"{broken}\n{good}") == Told(f"{broken}\n", [("look", '{"a":"b"}')])
-    assert tell(f"{broken} {good}") == Told(f"{broken} ", [("look", '{"a":"b"}')])
+    assert feed_text(f"{broken}\n{good}") == Result(f"{broken}\n", [("look", '{"a":"b"}')])
+    assert feed_text(f"{broken} {good}") == Result(f"{broken} ", [("look", '{"a":"b"}')])
 
 
-def test_a_body_nested_beyond_all_reason_is_text() -> None:
+def test_a_body_nested_too_deeply_is_text() -> None:
     text = '<tool_call>{"name":"look","arguments":{"a":' + "[" * 50_000 + "]" * 50_000 + "}}</tool_call>"
-    assert tell(text) == Told(text, [])
+    assert feed_text(text) == Result(text, [])

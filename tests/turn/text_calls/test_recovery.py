@@ -27,7 +27,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.machine import Machine
-from tests.turn.text_calls.telling import Told, feed_all, recovery, tell, told
+from tests.turn.text_calls.feeding import Result, feed_all, feed_text, recovery, result_of
 
 CALL = '<tool_call>{"name":"look","arguments":{"a":1}}</tool_call>'
 
@@ -36,7 +36,7 @@ def look(index: int, arguments: str = '{"a":1}') -> list[Chunk]:
     return [CallStarted(index, "", "look"), CallDelta(index, arguments), CallFinished(index)]
 
 
-def test_a_call_leaves_whole_with_an_index_that_no_backend_uses() -> None:
+def test_a_call_is_emitted_complete_with_an_index_that_no_backend_uses() -> None:
     assert feed_all([CALL, CALL]) == [*look(-1), *look(-2), Finished("tool_calls")]
 
 
@@ -62,10 +62,10 @@ def test_only_what_may_begin_a_tag_is_held() -> None:
     assert not made.holding
 
 
-def test_a_tag_that_prose_speaks_of_holds_nothing_back() -> None:
+def test_a_tag_in_prose_holds_nothing_back() -> None:
     made = recovery()
     made.feed([TextDelta("Write ")])
-    assert told(made.feed([TextDelta("<tool_call> and then")])).text == "<tool_call> and then"
+    assert result_of(made.feed([TextDelta("<tool_call> and then")])).text == "<tool_call> and then"
     assert not made.holding
 
 
@@ -86,7 +86,7 @@ def test_a_tag_that_prose_speaks_of_holds_nothing_back() -> None:
 )
 def test_prose_leaves_as_soon_as_it_cannot_be_a_call(prose: str) -> None:
     made = recovery()
-    assert told(made.feed([TextDelta("x " + prose)])).text == "x " + prose
+    assert result_of(made.feed([TextDelta("x " + prose)])).text == "x " + prose
     assert not made.holding
 
 
@@ -104,19 +104,19 @@ UNCLOSED = [
 @pytest.mark.parametrize("unclosed", UNCLOSED[3:])
 def test_a_call_behind_a_tag_that_never_closes_is_found(unclosed: str) -> None:
     text = unclosed + CALL
-    whole = tell(text)
+    whole = feed_text(text)
     assert whole.calls[-1] == ("look", '{"a":1}')
     assert whole.text.endswith(" and then ")
-    assert told(feed_all(text)) == whole
+    assert result_of(feed_all(text)) == whole
 
 
 @pytest.mark.parametrize("unclosed", UNCLOSED)
 def test_a_call_of_other_tags_behind_one_that_never_closes_is_found(unclosed: str) -> None:
     text = unclosed + "[TOOL_CALLS]look{}"
-    whole = tell(text)
+    whole = feed_text(text)
     assert whole.calls[-1] == ("look", "{}")
     assert whole.text.endswith(" and then ")
-    assert told(feed_all(text)) == whole
+    assert result_of(feed_all(text)) == whole
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_call_of_other_tags_behind_one_that_never_closes_is_found(unclosed: st
 )
 def test_what_may_be_part_of_a_call_that_was_cut_off_is_no_call(end: Chunk) -> None:
     cut = f"<function=look><parameter=a>Write {CALL} to look"
-    assert told(recovery().feed([TextDelta(cut), end])) == Told(cut, [])
-    assert tell(cut).calls == [("look", '{"a":1}')]
+    assert result_of(recovery().feed([TextDelta(cut), end])) == Result(cut, [])
+    assert feed_text(cut).calls == [("look", '{"a":1}')]
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_what_may_be_part_of_a_call_that_was_cut_off_is_no_call(end: Chunk) -> N
 )
 def test_json_with_a_missing_quote_is_given_up_at_the_end_of_its_line(text: str) -> None:
     made = recovery()
-    assert told(made.feed([TextDelta("x" + text)])).text == "x" + text
+    assert result_of(made.feed([TextDelta("x" + text)])).text == "x" + text
     assert not made.holding
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "emitted"),
     [
         (f" \n{CALL}", ""),
         (f"{CALL}\n\n{CALL} \n", ""),
@@ -152,12 +152,12 @@ def test_json_with_a_missing_quote_is_given_up_at_the_end_of_its_line(text: str)
         (f"a {CALL} b {CALL} c", "a  b  c"),
     ],
 )
-def test_white_space_that_would_stand_alone_is_not_said(text: str, said: str) -> None:
-    assert tell(text).text == said
-    assert told(feed_all(text)).text == said
+def test_white_space_that_would_be_a_message_is_dropped(text: str, emitted: str) -> None:
+    assert feed_text(text).text == emitted
+    assert result_of(feed_all(text)).text == emitted
 
 
-def test_white_space_without_a_call_is_said_in_its_place() -> None:
+def test_white_space_without_a_call_is_emitted_in_its_place() -> None:
     made = recovery()
     chunks: list[Chunk] = [
         TextDelta(" \n"),
@@ -166,8 +166,8 @@ def test_white_space_without_a_call_is_said_in_its_place() -> None:
         TextDelta("x"),
         Finished("stop"),
     ]
-    said = made.feed(chunks)
-    assert said == [TextDelta(" \n"), ReasoningDelta("hm"), TextDelta(" x"), Finished("stop")]
+    emitted = made.feed(chunks)
+    assert emitted == [TextDelta(" \n"), ReasoningDelta("hm"), TextDelta(" x"), Finished("stop")]
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "tool_calls"])
@@ -179,13 +179,15 @@ def test_other_reasons_to_finish_stay(reason: FinishReason) -> None:
 def test_a_call_that_is_cut_off_is_text() -> None:
     cut = CALL[:-20]
     chunks = feed_all([cut], reason="length")
-    assert told(chunks) == Told(cut, [])
+    assert result_of(chunks) == Result(cut, [])
     assert chunks[-1] == Finished("length")
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "</tool", "</tool_call"])
-def test_a_whole_body_needs_no_closing_tag_at_the_end(ending: str) -> None:
-    assert tell('<tool_call>{"name":"look","arguments":{"a":1}}' + ending) == Told("", [("look", '{"a":1}')])
+def test_a_complete_body_needs_no_closing_tag_at_the_end(ending: str) -> None:
+    assert feed_text('<tool_call>{"name":"look","arguments":{"a":1}}' + ending) == Result(
+        "", [("look", '{"a":1}')]
+    )
 
 
 ENDS: list[Chunk] = [
@@ -204,29 +206,29 @@ def test_held_text_is_settled_before_the_text_ends(end: Chunk) -> None:
 
 
 @pytest.mark.parametrize("between", [ReasoningDelta("hm"), AnnotationAdded({"type": "url_citation"})])
-def test_what_comes_while_text_is_held_keeps_its_place(between: Chunk) -> None:
+def test_a_chunk_that_comes_while_text_is_held_keeps_its_place(between: Chunk) -> None:
     made = recovery()
-    said = made.feed([TextDelta("a <tool"), between, TextDelta("box> b")])
-    assert said == [TextDelta("a "), TextDelta("<tool"), between, TextDelta("box> b")]
+    emitted = made.feed([TextDelta("a <tool"), between, TextDelta("box> b")])
+    assert emitted == [TextDelta("a "), TextDelta("<tool"), between, TextDelta("box> b")]
 
 
-def test_what_comes_in_the_middle_of_a_call_follows_it() -> None:
+def test_a_chunk_in_the_middle_of_a_call_follows_it() -> None:
     made = recovery()
-    said = made.feed(
+    emitted = made.feed(
         [TextDelta(CALL[:20]), ReasoningDelta("hm"), TextDelta(CALL[20:] + "x"), Finished("stop")]
     )
-    assert said == [*look(-1), ReasoningDelta("hm"), TextDelta("x"), Finished("tool_calls")]
+    assert emitted == [*look(-1), ReasoningDelta("hm"), TextDelta("x"), Finished("tool_calls")]
 
 
-def test_usage_waits_for_nothing() -> None:
+def test_usage_does_not_wait() -> None:
     usage = UsageReported(Usage(1, InputTokensDetails(0), 1, OutputTokensDetails(0), 2))
     assert recovery().feed([TextDelta("<tool"), usage]) == [usage]
 
 
 def test_text_goes_on_after_a_refusal() -> None:
     made = recovery()
-    said = made.feed([TextDelta("<tool"), RefusalDelta("no"), TextDelta(CALL), Finished("stop")])
-    assert said == [TextDelta("<tool"), RefusalDelta("no"), *look(-1), Finished("tool_calls")]
+    emitted = made.feed([TextDelta("<tool"), RefusalDelta("no"), TextDelta(CALL), Finished("stop")])
+    assert emitted == [TextDelta("<tool"), RefusalDelta("no"), *look(-1), Finished("tool_calls")]
 
 
 def test_text_that_was_held_comes_without_logprobs() -> None:
@@ -280,12 +282,12 @@ CHUNKS: list[Chunk] = [
 def test_without_a_call_in_the_text_nothing_changes_its_place(batches: list[list[Chunk]]) -> None:
     made = recovery()
     batches = [*batches, [Finished("stop")]]
-    said = [chunk for batch in batches for chunk in made.feed(batch)]
-    assert joined(said) == joined(chunk for batch in batches for chunk in batch)
+    emitted = [chunk for batch in batches for chunk in made.feed(batch)]
+    assert joined(emitted) == joined(chunk for batch in batches for chunk in batch)
 
 
 def test_an_empty_delta_changes_nothing() -> None:
-    assert told(feed_all(["", CALL[:5], "", CALL[5:], ""])) == Told("", [("look", '{"a":1}')])
+    assert result_of(feed_all(["", CALL[:5], "", CALL[5:], ""])) == Result("", [("look", '{"a":1}')])
 
 
 def test_the_machine_makes_items_of_what_was_recovered() -> None:

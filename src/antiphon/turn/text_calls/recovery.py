@@ -1,9 +1,9 @@
-"""Recovery of tool calls that a model wrote as text. It stands between a backend and the machine.
+"""Recovery of tool calls that a model wrote as text: chunks of a backend in, chunks for the machine out.
 
-How the text was cut into deltas changes nothing. Text flows at once unless it may be part of a call; what
-follows held text waits behind it, so that nothing changes places. White space that would stand alone beside
-a call in the text is left out. Text that was held comes without its logprobs, because tokens and tags do not
-end at the same places.
+The result does not depend on how the text is cut into deltas. Text is emitted at once unless it may be part
+of a call; chunks that follow held text wait for it, so that the order stays. White space that would be a
+message of its own next to a call is dropped. Held text loses its logprobs, because tokens and tags end at
+different places.
 """
 
 from collections import deque
@@ -22,49 +22,49 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
-from antiphon.turn.text_calls.forms import Call, Dialect, Tools
-from antiphon.turn.text_calls.openings import openings_of
-from antiphon.turn.text_calls.scan import Token
-from antiphon.turn.text_calls.scanner import TextScanner
-from antiphon.turn.text_calls.twins import Twins
+from antiphon.turn.text_calls.dialects import Dialect, openings_of
+from antiphon.turn.text_calls.duplicates import DuplicateFilter
+from antiphon.turn.text_calls.json_calls import Call, Tools
+from antiphon.turn.text_calls.scanner import TextScanner, Token
 
 
 class CallRecovery:
-    """One turn. `tools` are those that the model may call; a call of any other stays text."""
+    """One turn. A call of a tool that is not in `tools` stays text."""
 
     def __init__(self, dialects: Sequence[Dialect], tools: Tools) -> None:
         openings = openings_of(tuple(dialects))
         self._suspects = openings.first_characters.search
         self._opens = openings.in_text
         self._scanner = TextScanner(openings, tools)
-        self._twins = Twins()
+        self._duplicates = DuplicateFilter()
         self._chunks: list[Chunk] = []
         self._waiting: deque[tuple[int, Chunk]] = deque()
-        """What came while text was held, and after how many characters."""
-        self._heard = 0
+        """Chunks that came while text was held, with the number of characters before them."""
+        self._received = 0
         self._settled = 0
+        """Characters of text: received, and received and certain."""
         self._blank: list[str] = []
-        """White space that stands alone so far."""
-        self._speaking = False
-        """Whether a word was said since the last call."""
+        """White space without other text since the last call."""
+        self._in_text = False
+        """Whether text was emitted since the last call."""
         self._found = False
         self._idle = True
-        """Whether nothing is held, so that reasoning passes untouched."""
+        """Whether nothing is held: reasoning passes unchanged."""
         self._flowing = False
-        """Whether text without the first character of a tag does, too."""
+        """Whether text without the first character of a tag passes unchanged, too."""
 
     @property
     def holding(self) -> bool:
         """Whether anything is held back."""
-        return self._scanner.holding or self._twins.waiting or bool(self._blank)
+        return self._scanner.holding or self._duplicates.waiting or bool(self._blank)
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What these chunks make certain. After `Finished` or `Failed` nothing is held any more."""
+        """The chunks that are certain now. After `Finished` or `Failed` nothing is held."""
         suspects = self._suspects
         if self._flowing and len(chunks) == 1:
             chunk = chunks[0]
             if type(chunk) is TextDelta and not suspects(chunk.text):
-                return chunks  # the hottest path: tokens that come one by one
+                return chunks  # the hottest path: single tokens
         for chunk in chunks:
             if type(chunk) is TextDelta:
                 if not self._flowing or (suspects(chunk.text) and self._opens(chunk.text)):
@@ -72,7 +72,7 @@ class CallRecovery:
             elif type(chunk) is not ReasoningDelta or not self._idle:
                 break
         else:
-            return chunks  # the hot path: words, and nothing that may become a call
+            return chunks  # the hot path: only text that cannot become a call
         for chunk in chunks:
             text = chunk.text if self._flowing and type(chunk) is TextDelta else None
             if text is not None and not (suspects(text) and self._opens(text)):
@@ -80,9 +80,9 @@ class CallRecovery:
             else:
                 self._take(chunk)
                 self._idle = not self.holding
-                self._flowing = self._idle and self._speaking and self._scanner.flowing
-        made, self._chunks = self._chunks, []
-        return made
+                self._flowing = self._idle and self._in_text and self._scanner.flowing
+        emitted, self._chunks = self._chunks, []
+        return emitted
 
     def _take(self, chunk: Chunk) -> None:
         match chunk:
@@ -95,83 +95,83 @@ class CallRecovery:
                 self._pass(chunk)
             case _:
                 if self._scanner.holding:
-                    self._waiting.append((self._heard, chunk))
+                    self._waiting.append((self._received, chunk))
                 else:
                     self._pass(chunk)
 
     def _read(self, delta: TextDelta) -> None:
-        self._heard += len(delta.text)
+        self._received += len(delta.text)
         tokens = self._scanner.feed(delta.text)
-        untouched = tokens == [delta.text] and self._settled + len(delta.text) == self._heard
+        untouched = tokens == [delta.text] and self._settled + len(delta.text) == self._received
         self._settle(tokens, delta.logprobs if untouched else ())
 
     def _settle(self, tokens: Sequence[Token], logprobs: tuple[Logprob, ...] = ()) -> None:
-        """What the scanner is certain of, with what waited behind it."""
+        """Emit the scanner's tokens, and the chunks that waited for them."""
         for token in tokens:
             if isinstance(token, str):
-                self._say_around_waiting(token, logprobs)
+                self._emit_text_with_waiting(token, logprobs)
             else:
                 self._settled += token.size
                 for call in token.calls:
-                    self._tell(call)
+                    self._emit_call(call)
             self._pass_waiting()
 
-    def _say_around_waiting(self, text: str, logprobs: tuple[Logprob, ...]) -> None:
+    def _emit_text_with_waiting(self, text: str, logprobs: tuple[Logprob, ...]) -> None:
         while self._waiting and self._waiting[0][0] < self._settled + len(text):
             before = self._waiting[0][0] - self._settled
-            self._say(text[:before], ())
+            self._emit_text(text[:before], ())
             self._settled += before
             text = text[before:]
             self._pass_waiting()
-        self._say(text, logprobs)
+        self._emit_text(text, logprobs)
         self._settled += len(text)
 
     def _pass_waiting(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._settled:
             self._pass(self._waiting.popleft()[1])
 
-    def _say(self, text: str, logprobs: tuple[Logprob, ...]) -> None:
-        """Text, unless it is white space beside a call that may turn out to stand alone."""
+    def _emit_text(self, text: str, logprobs: tuple[Logprob, ...]) -> None:
+        """Emit text; white space waits until other text follows it."""
         if not text:
             return
-        if not self._speaking and text.isspace():
+        if not self._in_text and text.isspace():
             self._blank.append(text)
             return
-        self._speaking = True
+        self._in_text = True
         if self._blank:
             text, logprobs = "".join((*self._blank, text)), ()
             self._blank.clear()
-        self._chunks.extend(self._twins.release())
+        self._chunks.extend(self._duplicates.release())
         self._chunks.append(TextDelta(text, logprobs))
 
-    def _tell(self, call: Call) -> None:
+    def _emit_call(self, call: Call) -> None:
         self._found = True
-        self._speaking = False
+        self._in_text = False
         self._blank.clear()
-        self._chunks.extend(self._twins.from_text(call))
+        self._chunks.extend(self._duplicates.from_text(call))
 
     def _pass(self, chunk: Chunk) -> None:
-        """Something that is no text, in its place."""
+        """Emit a chunk that is not text."""
         self._settle_blank()
         if isinstance(chunk, CallStarted | CallDelta | CallFinished):
-            self._speaking = self._speaking and not isinstance(chunk, CallStarted)
-            self._chunks.extend(self._twins.from_backend(chunk))
+            self._in_text = self._in_text and not isinstance(chunk, CallStarted)
+            self._chunks.extend(self._duplicates.from_backend(chunk))
             return
         over = isinstance(chunk, Finished | Failed)
-        self._chunks.extend(self._twins.finish() if over else self._twins.release())
-        if isinstance(chunk, Finished) and chunk.reason == "stop" and self._twins.told:
+        self._chunks.extend(self._duplicates.finish() if over else self._duplicates.release())
+        if isinstance(chunk, Finished) and chunk.reason == "stop" and self._duplicates.emitted:
             chunk = Finished("tool_calls")
         self._chunks.append(chunk)
 
     def _settle_blank(self) -> None:
-        """White space stands alone now: beside a call that was found in the text, it is not said."""
+        """Emit white space that no text followed, unless there is a call in the text next to it."""
         if self._blank and not self._found:
             self._chunks.append(TextDelta("".join(self._blank)))
         self._blank.clear()
 
 
 def _cuts_off(chunk: Chunk) -> bool:
-    """Whether the model did not say all that it wanted to."""
+    """Whether the answer is incomplete."""
     return isinstance(chunk, Failed) or (
         isinstance(chunk, Finished) and chunk.reason in ("length", "content_filter")
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.protocol.content import JsonObject
-from antiphon.turn.text_calls.values import encode_arguments
+from antiphon.turn.text_calls.json_calls import encode_arguments
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from antiphon.turn.text_calls.values import encode_arguments
         ("5", {"type": 3, "anyOf": "odd", "enum": None}, "5"),
     ],
 )
-def test_a_value_has_the_type_that_its_schema_takes(
+def test_a_value_gets_a_type_that_its_schema_allows(
     written: str, schema: JsonObject | None, expected: str
 ) -> None:
     parameters: JsonObject | None = None if schema is None else {"properties": {"value": schema}}
@@ -49,5 +49,5 @@ def test_arguments_keep_the_order_in_which_they_were_written() -> None:
     assert encode_arguments([("b", "1"), ("a", "2"), ("c", "x")], schema) == '{"b":1,"a":2,"c":"x"}'
 
 
-def test_a_schema_without_properties_says_nothing() -> None:
+def test_a_schema_without_properties_gives_no_types() -> None:
     assert encode_arguments([("a", "1")], {"properties": []}) == '{"a":1}'

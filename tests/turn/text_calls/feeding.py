@@ -1,4 +1,4 @@
-"""What a turn tells when a text goes through the recovery, cut into any pieces."""
+"""Feed text to the recovery, cut into any pieces, and collect what it emits."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -23,8 +23,8 @@ TOOLS: dict[str, JsonObject | None] = {
 }
 
 
-class Told(NamedTuple):
-    """The whole text, and the calls by name and arguments."""
+class Result(NamedTuple):
+    """The complete text, and the calls by name and arguments."""
 
     text: str
     calls: list[tuple[str, str]]
@@ -35,7 +35,7 @@ def recovery(dialect: str = "auto") -> CallRecovery:
 
 
 def feed_all(pieces: Iterable[str], dialect: str = "auto", reason: FinishReason = "stop") -> list[Chunk]:
-    """All chunks that leave for these deltas, one batch each."""
+    """All chunks for these deltas, which are fed one by one."""
     made = recovery(dialect)
     chunks: list[Chunk] = []
     for piece in pieces:
@@ -45,7 +45,7 @@ def feed_all(pieces: Iterable[str], dialect: str = "auto", reason: FinishReason 
     return chunks
 
 
-def told(chunks: Sequence[Chunk]) -> Told:
+def result_of(chunks: Sequence[Chunk]) -> Result:
     """The text and the calls in these chunks."""
     names = {chunk.index: chunk.name for chunk in chunks if isinstance(chunk, CallStarted)}
     arguments = dict.fromkeys(names, "")
@@ -53,8 +53,8 @@ def told(chunks: Sequence[Chunk]) -> Told:
         if isinstance(chunk, CallDelta):
             arguments[chunk.index] += chunk.arguments
     text = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
-    return Told(text, [(name, arguments[index]) for index, name in names.items()])
+    return Result(text, [(name, arguments[index]) for index, name in names.items()])
 
 
-def tell(text: str, dialect: str = "auto") -> Told:
-    return told(feed_all([text], dialect))
+def feed_text(text: str, dialect: str = "auto") -> Result:
+    return result_of(feed_all([text], dialect))

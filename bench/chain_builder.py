@@ -21,8 +21,9 @@ from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Mess
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
 from antiphon.settings import Settings, StoreSettings
-from antiphon.store.base import Store, StoredResponse
-from antiphon.wiring import make_ids, open_store
+from antiphon.store.base import StoredResponse
+from antiphon.store.ports import Stores
+from antiphon.wiring import make_ids, open_stores
 
 TURNS = 1_000
 ITEMS = 4 * TURNS
@@ -68,23 +69,23 @@ class Writer:
         return base64.b85encode(self._random.randbytes(TEXT * 4 // 5)).decode()
 
 
-async def build(store: Store) -> str:
+async def build(store: Stores) -> str:
     """Save the chain turn by turn; the id of its end."""
     writer, last = Writer(), None
     for _ in range(TURNS):
         stored = writer.turn(last)
-        await store.save(DEFAULT_TENANT, stored)
+        await store.responses.save(DEFAULT_TENANT, stored)
         last = stored.response.id
     assert last is not None
     return last
 
 
-async def read(store: Store, last: str) -> float:
+async def read(store: Stores, last: str) -> float:
     """The seconds in which the whole history is read; the median."""
     times: list[float] = []
     for _ in range(READS):
         begin = time.perf_counter()
-        continuation = await store.continuation(DEFAULT_TENANT, last)
+        continuation = await store.responses.continuation(DEFAULT_TENANT, last)
         times.append(time.perf_counter() - begin)
         if len(continuation.items) != ITEMS:
             raise RuntimeError(f"the history has {len(continuation.items)} items instead of {ITEMS}")
@@ -93,7 +94,7 @@ async def read(store: Store, last: str) -> float:
 
 async def main(file: Path) -> None:
     """Build the chain, read it, close the store, look how large the file is, and tell."""
-    async with open_store(Settings(store=StoreSettings(url=f"sqlite:{file}"))) as store:
+    async with open_stores(Settings(store=StoreSettings(url=f"sqlite:{file}"))) as store:
         last = await build(store)
         seconds = await read(store, last)
     size = sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store.base import Store
 from antiphon.store.migrations import load_migrations
+from antiphon.store.ports import Stores
 from tests.cli.conftest import Run
 from tests.cli.keeping import in_store, keep
 from tests.cli.stored import turn
@@ -73,9 +73,9 @@ def test_a_vacuum_says_what_it_gave_back(run: Run, url: str) -> None:
     turns = [turn(f"resp_{n}", asked="x" * 100_000) for n in range(20)]
     keep(url, *turns)
 
-    async def forget(store: Store) -> None:
+    async def forget(store: Stores) -> None:
         for stored in turns:
-            await store.delete("default", stored.response.id)
+            await store.responses.delete("default", stored.response.id)
 
     in_store(url, forget)
     result = run("db", "vacuum", "--store", url)

@@ -5,15 +5,16 @@ import threading
 from pathlib import Path
 
 from antiphon.cli.export import export_to
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.store.values import turn
 
 
-async def stored() -> SqlStore:
-    store = SqlStore(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
-    await store.save("default", turn("1"))
+async def stored() -> Stores:
+    store = sql_stores(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
+    await store.responses.save("default", turn("1"))
     return store
 
 
@@ -23,7 +24,7 @@ async def test_a_link_stays_a_link_and_neighbours_stay(tmp_path: Path) -> None:
     target.write_text("old")
     neighbour.write_text("mine")
     link.symlink_to(target)
-    assert await export_to(link, store, "default") == 1
+    assert await export_to(link, store.responses, "default") == 1
     await store.aclose()
     assert link.is_symlink()
     assert target.read_text().startswith('{"response"')
@@ -36,7 +37,7 @@ async def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
-    assert await export_to(pipe, store, "default") == 1
+    assert await export_to(pipe, store.responses, "default") == 1
     await store.aclose()
     reader.join(10)
     assert heard[0].startswith('{"response"')

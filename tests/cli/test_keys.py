@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.server.auth import Keys
 from antiphon.settings import load_settings
-from antiphon.store.base import Store
+from antiphon.store.ports import Stores
 from antiphon.wiring import key_pepper, make_ids
 from tests.cli.conftest import Run
 from tests.cli.keeping import in_store
@@ -25,8 +25,8 @@ def known(url: str) -> Keys:
     """The keys as a server knows them."""
     keys = Keys((), pepper=key_pepper(load_settings()), clock=make_ids().clock)
 
-    async def refresh(store: Store) -> None:
-        await keys.refresh(store)
+    async def refresh(store: Stores) -> None:
+        await keys.refresh(store.keys)
 
     in_store(url, refresh)
     return keys

@@ -8,7 +8,8 @@ import pytest
 
 from antiphon.protocol.items import Message
 from antiphon.protocol.response import IncompleteDetails, ResponseError
-from antiphon.store.base import Conversation, Store
+from antiphon.store.base import Conversation
+from antiphon.store.ports import Stores
 from antiphon.wiring import make_ids
 from tests.cli.conftest import Run
 from tests.cli.keeping import in_store, keep
@@ -151,13 +152,13 @@ def test_an_export_loses_nothing_when_a_parent_was_deleted(run: Run, url: str) -
 
 
 def test_an_export_holds_what_was_put_into_a_conversation_by_hand(run: Run, url: str) -> None:
-    async def converse(store: Store) -> None:
-        await store.add_conversation(
+    async def converse(store: Stores) -> None:
+        await store.conversations.add_conversation(
             "default", Conversation(id="conv_1", created_at=1), [question("hand", "By hand.")]
         )
         for name in ("resp_1", "resp_2"):
-            await store.enter("default", "conv_1", name, 60)
-            await store.save("default", turn(name, conversation="conv_1"))
+            await store.conversations.enter("default", "conv_1", name, 60)
+            await store.responses.save("default", turn(name, conversation="conv_1"))
 
     in_store(url, converse)
     lines = exported(run("responses", "export").stdout)

@@ -16,7 +16,7 @@ from antiphon.settings import SealSettings, Settings, StoreSettings
 from antiphon.store import sqlite_file
 from antiphon.store.migrations import Migration, load_migrations
 from antiphon.store.statements import Dialect
-from antiphon.wiring import open_store
+from antiphon.wiring import open_stores
 from tests.postgres import PostgresServer
 
 
@@ -25,7 +25,7 @@ def look(url: str, seal: str = "") -> Check:
 
 
 async def make(settings: Settings) -> None:
-    async with open_store(settings):
+    async with open_stores(settings):
         pass
 
 

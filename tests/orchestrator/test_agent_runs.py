@@ -27,7 +27,7 @@ from antiphon.runs.tasks import TaskEngine
 from antiphon.store import retry, working
 from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunEvent
 from antiphon.store.signals import LocalSignals, Signals
-from antiphon.store.sql_agent_runs import SqlAgentRuns
+from antiphon.store.sql_stores import SqlAgentRuns
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.working import MAX_ATTEMPTS
 

@@ -118,7 +118,8 @@ async def open_agent_door(
     async with open_agents(settings, [Route("m", backend)]) as served:
         numbers = iter(range(1, 1000))
         ring = Keyring(
-            served.services.store,
+            served.services.store.keys,
+            served.services.store.signals,
             pepper=b"pepper",
             clock=lambda: NOW,
             entropy=lambda size: next(numbers).to_bytes(size, "big"),
@@ -126,7 +127,7 @@ async def open_agent_door(
 
         async def new_key(tenant: str, *scopes: str) -> httpx2.Headers:
             key, _ = await ring.create(tenant=tenant, scopes=scopes or SCOPES)
-            await keys.refresh(served.services.store)
+            await keys.refresh(served.services.store.keys)
             return httpx2.Headers({"authorization": f"Bearer {key}"})
 
         app.mount(*served)

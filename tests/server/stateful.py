@@ -50,17 +50,21 @@ async def open_door(
     services = services_of(make_creator(backend or ScriptedBackend.saying("Hel", "lo")))
     store = services.store
     if background is not None:
-        services = replace(services, stored=StoredResponses(store, background))
+        services = replace(services, stored=StoredResponses(store.responses, background))
     keys = Keys((), pepper=b"pepper", clock=lambda: NOW)
     numbers = iter(range(1, 1000))
     ring = Keyring(
-        store, pepper=b"pepper", clock=lambda: NOW, entropy=lambda size: next(numbers).to_bytes(size, "big")
+        store.keys,
+        store.signals,
+        pepper=b"pepper",
+        clock=lambda: NOW,
+        entropy=lambda size: next(numbers).to_bytes(size, "big"),
     )
 
     async def new_key(tenant: str, *scopes: str) -> httpx2.Headers:
         """The header of a new key; from the first one on, nobody gets in without."""
         key, _ = await ring.create(tenant=tenant, scopes=scopes or SCOPES)
-        await keys.refresh(store)
+        await keys.refresh(store.keys)
         return httpx2.Headers({"authorization": f"Bearer {key}"})
 
     app = App(never_opened, lambda: "req_1", options(keys=keys))

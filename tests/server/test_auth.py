@@ -39,7 +39,7 @@ def store() -> KeyStore:
 
 @pytest.fixture
 def keyring(store: KeyStore, clock: Hand) -> Keyring:
-    return Keyring(store.port, pepper=PEPPER, clock=clock, entropy=secrets.token_bytes)
+    return Keyring(store, store.signals, pepper=PEPPER, clock=clock, entropy=secrets.token_bytes)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def bearer(key: str) -> bytes:
 
 @asynccontextmanager
 async def watching(keys: Keys, store: KeyStore) -> AsyncGenerator[None, None]:
-    task = asyncio.create_task(keys.watch(store.port))
+    task = asyncio.create_task(keys.watch(store, store.signals))
     try:
         yield
     finally:
@@ -63,7 +63,7 @@ async def watching(keys: Keys, store: KeyStore) -> AsyncGenerator[None, None]:
 
 
 async def test_without_any_key_everybody_may_do_everything(keys: Keys, store: KeyStore) -> None:
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     assert keys.empty
     assert keys.check(b"") == keys.check(b"Bearer whatever") == EVERYTHING
 
@@ -79,7 +79,7 @@ async def test_a_stored_key_opens_its_tenant_with_its_scopes(
     keys: Keys, keyring: Keyring, store: KeyStore
 ) -> None:
     text, key = await keyring.create(tenant="acme", scopes=["responses:read"])
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     assert not keys.empty
     assert keys.check(bearer(text)) == Caller("acme", frozenset({"responses:read"}), key.id)
 
@@ -89,7 +89,7 @@ async def test_both_kinds_of_keys_are_valid_side_by_side(
 ) -> None:
     text, _ = await keyring.create(tenant="acme")
     keys = Keys(["static"], pepper=PEPPER, clock=clock)
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     assert keys.check(b"Bearer static").tenant == "default"
     assert keys.check(bearer(text)).tenant == "acme"
 
@@ -101,7 +101,7 @@ async def test_whatever_is_wrong_with_a_key_the_refusal_is_the_same(
     expired, _ = await keyring.create(lifetime=10)
     revoked, gone = await keyring.create()
     await keyring.revoke(gone.id)
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     clock.now += 10
     secret = good.split("_")[2]
     wrong = [
@@ -135,7 +135,7 @@ async def test_a_key_expires_while_its_copy_is_in_use(
     keys: Keys, keyring: Keyring, store: KeyStore, clock: Hand
 ) -> None:
     text, _ = await keyring.create(lifetime=10)
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     clock.now += 9
     assert keys.check(bearer(text))
     clock.now += 1
@@ -146,7 +146,7 @@ async def test_a_key_expires_while_its_copy_is_in_use(
 async def test_another_pepper_makes_other_keys(keyring: Keyring, store: KeyStore, clock: Hand) -> None:
     text, _ = await keyring.create()
     keys = Keys((), pepper=b"other", clock=clock)
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     with pytest.raises(Unauthorized):
         keys.check(bearer(text))
 
@@ -156,7 +156,7 @@ async def test_when_the_last_key_is_revoked_nobody_gets_in(
 ) -> None:
     _, key = await keyring.create()
     await keyring.revoke(key.id)
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     assert not keys.empty
     with pytest.raises(Unauthorized):
         keys.check(b"")
@@ -213,7 +213,7 @@ async def test_an_unreadable_database_leaves_the_last_keys_in_force_and_is_logge
     monkeypatch.setattr("antiphon.server.auth.INTERVAL", 0.01)
     caplog.set_level(logging.INFO, "antiphon.server.auth")
     text, _ = await keyring.create()
-    await keys.refresh(store.port)
+    await keys.refresh(store)
     async with watching(keys, store):
         store.readable = False
         await store.wait_for_reads(3)
@@ -231,4 +231,4 @@ async def test_an_unreadable_database_leaves_the_last_keys_in_force_and_is_logge
 async def test_the_first_copy_must_succeed(keys: Keys, store: KeyStore) -> None:
     store.readable = False
     with pytest.raises(StoreUnavailable):
-        await keys.refresh(store.port)
+        await keys.refresh(store)

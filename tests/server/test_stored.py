@@ -69,7 +69,7 @@ async def test_an_unfinished_response_is_cancelled_before_it_is_deleted(make_cre
     log = Log()
     async with open_door(make_creator, background=log) as door:
         log.response = queued()
-        await door.services.store.save(DEFAULT_TENANT, StoredResponse(response=queued()))
+        await door.services.store.responses.save(DEFAULT_TENANT, StoredResponse(response=queued()))
         assert (await door.client.delete("/v1/responses/resp_q")).json()["deleted"] is True
         assert log.cancelled == [(DEFAULT_TENANT, "resp_q")]
         assert (await door.client.get("/v1/responses/resp_q")).status_code == 404

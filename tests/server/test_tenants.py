@@ -136,7 +136,7 @@ async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreato
         owner = await door.new_key("owner")
         response = new_response(create_from(model="m", input="x"), id="resp_old", created_at=1)
         stored = StoredResponse(response=replace(response, status="completed"), expires_at=2)
-        await door.services.store.save("owner", stored)
+        await door.services.store.responses.save("owner", stored)
         expired = await ask(door, case, {**UNKNOWN, "response": "resp_old"}, owner)
         assert expired[0] == 404
         assert expired == await ask(door, case, UNKNOWN, owner)

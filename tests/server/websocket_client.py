@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, cast
 
@@ -19,7 +19,9 @@ from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
 from antiphon.service.create import Creator
 from antiphon.service.routing.router import Route, Router
-from antiphon.store.base import Continuation, Store, StoredResponse, response_not_found
+from antiphon.store.base import Continuation, StoredResponse, response_not_found
+from antiphon.store.none import no_stores
+from antiphon.store.ports import ResponseStore
 from antiphon.turn.sealing import Sealer
 
 JsonObject = dict[str, Any]
@@ -57,7 +59,7 @@ class World:
         numbers = count(1)
         creator = Creator(
             router=Router([Route("m", self.backend)], chance=lambda: 0.5),
-            store=cast("Store", self.store),
+            store=replace(no_stores(), responses=cast("ResponseStore", self.store)),
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
             sealer=Sealer(b"secret", bytes),

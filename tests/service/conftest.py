@@ -9,9 +9,9 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.ids import IdSource
 from antiphon.service.create import Creator
 from antiphon.service.routing.router import Route, Router
-from antiphon.store.base import Store
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.turn.sealing import Sealer
 
@@ -19,15 +19,15 @@ MakeCreator = Callable[..., Creator]
 
 
 @pytest.fixture
-async def store() -> AsyncGenerator[Store, None]:
+async def store() -> AsyncGenerator[Stores, None]:
     """A store in memory."""
-    kept = SqlStore(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
+    kept = sql_stores(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
     yield kept
     await kept.aclose()
 
 
 @pytest.fixture
-def make_creator(store: Store) -> MakeCreator:
+def make_creator(store: Stores) -> MakeCreator:
     """Creator over one backend for the model `m`, or over given routes; other fields as given."""
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:

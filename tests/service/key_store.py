@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
 
 from msgspec.structs import replace
 
 from antiphon.errors import NotFound, StoreUnavailable
-from antiphon.store.base import ApiKey, Store
+from antiphon.store.base import ApiKey
 from antiphon.store.signals import LocalSignals
 
 
@@ -24,7 +23,7 @@ class KeyStore:
     async def add_key(self, key: ApiKey) -> None:
         self.kept[key.id] = key
 
-    async def keys(self) -> Sequence[ApiKey]:
+    async def list_keys(self) -> Sequence[ApiKey]:
         self.reads += 1
         async with self._read:
             self._read.notify_all()
@@ -42,8 +41,3 @@ class KeyStore:
         wanted = self.reads + more
         async with asyncio.timeout(10), self._read:
             await self._read.wait_for(lambda: self.reads >= wanted)
-
-    @property
-    def port(self) -> Store:
-        """The part of the port that keys need."""
-        return cast("Store", self)

@@ -26,7 +26,8 @@ from antiphon.service.background import Background
 from antiphon.service.create import Creator
 from antiphon.service.routing.router import Router
 from antiphon.store import retry
-from antiphon.store.base import Conversation, Events, Page, Store, Unowned
+from antiphon.store.base import Conversation, Events, Page, Unowned
+from antiphon.store.ports import Stores
 from antiphon.store.signals import Subscription
 from antiphon.store.working import MAX_ATTEMPTS
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
@@ -118,7 +119,7 @@ async def test_a_queued_response_is_made_and_heard(make: Make) -> None:
         "response.in_progress",
     ]
     assert events[-1]["response"]["status"] == "completed"
-    kept = await background.creator.store.response("t", response.id)
+    kept = await background.creator.store.responses.response("t", response.id)
     assert msgspec.to_builtins(kept) == events[-1]["response"]
 
 
@@ -206,7 +207,7 @@ async def test_what_would_be_refused_later_is_refused_at_once(make: Make) -> Non
     for params in refused:
         with pytest.raises((NotFound, InvalidRequest)):
             await submit(background, **params)
-    assert await background.creator.store.list_responses("t", limit=10) == []
+    assert await background.creator.store.responses.list_responses("t", limit=10) == []
 
 
 async def test_a_half_message_is_closed_and_the_answer_said_anew(make: Make) -> None:
@@ -259,39 +260,39 @@ async def continues(make: Make, response_id: str) -> None:
 
 
 async def test_a_response_that_breaks_its_process_again_and_again_is_given_up(
-    make: Make, store: Store
+    make: Make, store: Stores
 ) -> None:
     response_id = await leave_behind(make, [TextDelta("x")])
     for number in range(MAX_ATTEMPTS):
-        await store.claim("t", response_id, f"process that died {number}")
+        await store.background.claim("t", response_id, f"process that died {number}")
     backend = ScriptedBackend.saying("never asked")
     events = await taken_up(make, response_id, backend)
     assert events[-1]["type"] == "response.failed"
     assert "Given up" in events[-1]["response"]["error"]["message"]
 
 
-async def test_who_is_fenced_lets_go_and_writes_nothing_more(make: Make, store: Store) -> None:
+async def test_who_is_fenced_lets_go_and_writes_nothing_more(make: Make, store: Stores) -> None:
     stalling = Stalling([TextDelta("Hel")])
     background = make(ScriptedBackend(stalling))
     response = await submit(background)
     async with asyncio.timeout(10):
         await stalling.said.wait()
-        claim = await store.claim("t", response.id, "somebody else")
+        claim = await store.background.claim("t", response.id, "somebody else")
         assert claim is not None
         store.signals.publish(f"ended:{response.id}")
         await background.engine.stop("t", response.id)
         await stalling.stopped.wait()
-    rows, ended = await store.events("t", response.id, -1)
+    rows, ended = await store.background.events("t", response.id, -1)
     assert not ended
-    again = await store.claim("t", response.id, "somebody else")
+    again = await store.background.claim("t", response.id, "somebody else")
     assert again is not None
     assert sum(row.count for row in rows) == sum(row.count for row in again.events)
 
 
 async def test_a_database_that_is_away_is_waited_for(
-    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+    make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, away, back = store.append, 3, asyncio.Event()
+    append, away, back = store.background.append, 3, asyncio.Event()
 
     async def sometimes(tenant: str, response_id: str, token: int, events: Events) -> None:
         nonlocal away
@@ -307,7 +308,7 @@ async def test_a_database_that_is_away_is_waited_for(
         yield [TextDelta("b")]
         yield [Finished("stop")]
 
-    monkeypatch.setattr(store, "append", sometimes)
+    monkeypatch.setattr(store.background, "append", sometimes)
     monkeypatch.setattr(retry, "PAUSE", 0.01)
     background = make(ScriptedBackend(slowly))
     response = await submit(background)
@@ -318,7 +319,7 @@ async def test_a_database_that_is_away_is_waited_for(
 
 
 async def test_what_the_engine_refuses_leaves_nothing_behind(
-    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+    make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     background = make(ScriptedBackend.saying("a"))
 
@@ -328,11 +329,11 @@ async def test_what_the_engine_refuses_leaves_nothing_behind(
     monkeypatch.setattr(background.engine, "submit", refuse)
     with pytest.raises(Unavailable):
         await submit(background)
-    assert await store.list_responses("t", limit=10) == []
+    assert await store.responses.list_responses("t", limit=10) == []
 
 
-async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Make, store: Store) -> None:
-    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Make, store: Stores) -> None:
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
     stalling = Stalling([TextDelta("Hel")])
     background = make(ScriptedBackend(stalling))
     response = await submit(background, conversation="conv_1")
@@ -342,7 +343,9 @@ async def test_a_conversation_is_locked_while_a_response_is_made_in_it(make: Mak
             await submit(background, conversation={"id": "conv_1"})
         assert locked.value.code == "conversation_locked"
         await background.cancel("t", response.id)
-    assert (await store.conversation_items("t", "conv_1", Page())).items == [], "nothing came of it"
+    assert (await store.conversations.conversation_items("t", "conv_1", Page())).items == [], (
+        "nothing came of it"
+    )
     second = await submit(background, conversation="conv_1")
     await background.cancel("t", second.id)
 
@@ -362,7 +365,7 @@ async def test_a_follower_of_a_silent_response_is_sent_a_sign_of_life(
 
 
 async def test_a_client_that_leaves_during_the_submission_leaves_no_half_of_it(
-    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+    make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     background = make(ScriptedBackend.saying("a"))
     start, asked, ready = background.engine.submit, asyncio.Event(), asyncio.Event()
@@ -378,15 +381,15 @@ async def test_a_client_that_leaves_during_the_submission_leaves_no_half_of_it(
         await asked.wait()
         submitting.cancel()
         ready.set()
-        [queued] = await store.list_responses("t", limit=10)
+        [queued] = await store.responses.list_responses("t", limit=10)
         events = await heard(background, queued.response.id)
     assert events[-1]["response"]["status"] == "completed"
 
 
-async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, store: Store) -> None:
+async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, store: Stores) -> None:
     background = make(ScriptedBackend.saying("a"))
     response_id = await leave_behind(make, [TextDelta("x")])
-    await store.claim("t", response_id, background.engine.owner)
+    await store.background.claim("t", response_id, background.engine.owner)
     looking = asyncio.create_task(background.look_after())
     async with asyncio.timeout(10):
         events = await heard(background, response_id)
@@ -395,7 +398,7 @@ async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, sto
 
 
 async def test_after_an_outage_everybody_has_the_time_to_say_that_it_lives(
-    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
+    make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
@@ -410,7 +413,7 @@ async def test_after_an_outage_everybody_has_the_time_to_say_that_it_lives(
             raise asyncio.CancelledError
         return False
 
-    monkeypatch.setattr(store, "unowned", away)
+    monkeypatch.setattr(store.jobs, "unowned", away)
     monkeypatch.setattr(Subscription, "wait", wait)
     background = make(ScriptedBackend.saying("a"))
     background.lease = 10.0
@@ -430,7 +433,7 @@ async def test_a_response_whose_model_is_gone_fails(make: Make, make_creator: Ma
 
 
 async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
-    make: Make, store: Store
+    make: Make, store: Stores
 ) -> None:
     body = msgspec.json.encode({"model": "m", "input": "first"})
     stalling = Stalling([TextDelta("x")])
@@ -440,18 +443,18 @@ async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
     async with asyncio.timeout(10):
         await stalling.said.wait()
         await first.engine.aclose()
-    await store.delete("t", parent.id)
+    await store.responses.delete("t", parent.id)
     backend = ScriptedBackend.saying("two")
     events = await taken_up(make, response.id, backend)
     assert events[-1]["response"]["status"] == "completed"
     assert len(backend.turns[0].items) == 3
 
 
-async def test_letting_go_in_good_order_is_no_failed_attempt(make: Make, store: Store) -> None:
+async def test_letting_go_in_good_order_is_no_failed_attempt(make: Make, store: Stores) -> None:
     response_id = await leave_behind(make, [TextDelta("x")])
     for number in range(2 * MAX_ATTEMPTS):
-        await store.claim("t", response_id, f"deploy {number}")
-        await store.release(f"deploy {number}")
+        await store.background.claim("t", response_id, f"deploy {number}")
+        await store.jobs.release(f"deploy {number}")
     events = await taken_up(make, response_id, ScriptedBackend.saying("done"))
     assert events[-1]["response"]["status"] == "completed"
 

@@ -31,7 +31,8 @@ from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, 
 from antiphon.service.compact import Compactor, Plan
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.summarise import BROKEN_OFF
-from antiphon.store.base import Continuation, Store, StoredItem, item_not_found, response_not_found
+from antiphon.store.base import Continuation, StoredItem, item_not_found, response_not_found
+from antiphon.store.ports import ResponseStore
 from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
 from antiphon.turn.context import TurnRequest
@@ -67,7 +68,7 @@ def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor
     routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
     return Compactor(
         router=Router(routes, chance=lambda: 0.5),
-        store=cast("Store", Shelf()),
+        store=cast("ResponseStore", Shelf()),
         ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
         clock=lambda: 1000.0,
         sealer=SEALER,

@@ -15,14 +15,14 @@ SAID = Message(role="user", content="x")
 
 async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreator) -> None:
     creator = make_creator()
-    conversations = Conversations(creator.store, creator.ids, creator.clock)
+    conversations = Conversations(creator.store.conversations, creator.ids, creator.clock)
     made = await conversations.create("t", NewConversation((SAID,), {"a": "b"}))
     assert (made.id[:5], made.created_at, made.metadata) == ("conv_", 1000, {"a": "b"})
     mine = Message(id="msg_mine", role="user", content="y")
     kept = await conversations.add("t", made.id, [SAID, OpaqueItem("program", {"type": "program"}), mine])
     assert [item_id(item).partition("_")[0] for item in kept] == ["msg", "item", "msg"]
     assert kept[2] == mine
-    held = await creator.store.conversation_items("t", made.id, Page(order="asc"))
+    held = await creator.store.conversations.conversation_items("t", made.id, Page(order="asc"))
     assert list(held.items[1:]) == list(kept)
     assert len({item_id(item) for item in held.items}) == 4
 
@@ -30,7 +30,7 @@ async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreato
 @pytest.mark.requirement("PROTOCOL/conversations-item-removed")
 async def test_taking_an_item_out_gives_the_conversation(make_creator: MakeCreator) -> None:
     creator = make_creator()
-    conversations = Conversations(creator.store, creator.ids, creator.clock)
+    conversations = Conversations(creator.store.conversations, creator.ids, creator.clock)
     made = await conversations.create("t", NewConversation((), {}))
     (kept,) = await conversations.add("t", made.id, [SAID])
     assert await conversations.remove("t", made.id, item_id(kept)) == made

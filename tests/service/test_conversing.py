@@ -12,7 +12,8 @@ from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from
 from antiphon.service import resolve
 from antiphon.service.create import Creator
-from antiphon.store.base import Conversation, Page, Store
+from antiphon.store.base import Conversation, Page
+from antiphon.store.ports import Stores
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
@@ -21,8 +22,8 @@ from tests.turn.order import check_order
 
 
 @pytest.fixture(autouse=True)
-async def conversation(store: Store) -> None:
-    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+async def conversation(store: Stores) -> None:
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
 
 
 async def converse(creator: Creator, **params: Any) -> list[dict[str, Any]]:
@@ -34,13 +35,13 @@ async def converse(creator: Creator, **params: Any) -> list[dict[str, Any]]:
     return wire
 
 
-async def items(store: Store) -> int:
-    return len((await store.conversation_items("t", "conv_1", Page())).items)
+async def items(store: Stores) -> int:
+    return len((await store.conversations.conversation_items("t", "conv_1", Page())).items)
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-respond")
 async def test_a_response_is_appended_and_says_where_it_belongs(
-    make_creator: MakeCreator, store: Store
+    make_creator: MakeCreator, store: Stores
 ) -> None:
     backend = ScriptedBackend.saying("a")
     creator = make_creator(backend)
@@ -64,7 +65,9 @@ async def test_a_second_response_at_the_same_time_is_refused(make_creator: MakeC
     assert (await converse(creator))[-1]["response"]["status"] == "completed"
 
 
-async def test_what_fails_at_once_lets_go_and_leaves_nothing(make_creator: MakeCreator, store: Store) -> None:
+async def test_what_fails_at_once_lets_go_and_leaves_nothing(
+    make_creator: MakeCreator, store: Stores
+) -> None:
     with pytest.raises(BackendTimeout):
         await converse(make_creator(ScriptedBackend([BackendTimeout()])))
     assert await items(store) == 0
@@ -75,19 +78,19 @@ async def test_what_fails_at_once_lets_go_and_leaves_nothing(make_creator: MakeC
 
 @pytest.mark.requirement("PROTOCOL/conversations-failed")
 async def test_what_fails_later_is_kept_outside_of_the_conversation(
-    make_creator: MakeCreator, store: Store
+    make_creator: MakeCreator, store: Stores
 ) -> None:
     events = await converse(make_creator(ScriptedBackend([[TextDelta("a")]])))
     assert events[-1]["type"] == "response.failed"
-    assert (await store.response("t", events[-1]["response"]["id"])).status == "failed"
+    assert (await store.responses.response("t", events[-1]["response"]["id"])).status == "failed"
     assert await items(store) == 0
 
 
 async def test_a_long_response_holds_its_conversation(
-    make_creator: MakeCreator, store: Store, monkeypatch: pytest.MonkeyPatch
+    make_creator: MakeCreator, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, leases = 1000.0, list[float]()
-    enter = store.enter
+    enter = store.conversations.enter
 
     async def noted(tenant: str, conversation_id: str, response_id: str, lease: float) -> Any:
         leases.append(lease)
@@ -100,24 +103,24 @@ async def test_a_long_response_holds_its_conversation(
             yield []
         yield [TextDelta("a"), Finished("stop")]
 
-    monkeypatch.setattr(store, "enter", noted)
+    monkeypatch.setattr(store.conversations, "enter", noted)
     await converse(make_creator(ScriptedBackend(long), clock=lambda: now))
     assert leases == [resolve.CONVERSATION_LEASE] * 5
 
 
 async def test_who_has_lost_the_conversation_has_failed(
-    make_creator: MakeCreator, store: Store, monkeypatch: pytest.MonkeyPatch
+    make_creator: MakeCreator, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def robbed(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("a")]
-        await store.enter("t", "conv_1", "resp_other", 60)
+        await store.conversations.enter("t", "conv_1", "resp_other", 60)
         yield [Finished("stop")]
 
     monkeypatch.setattr(resolve, "CONVERSATION_LEASE", 0.0)
     monkeypatch.setattr("antiphon.service.create.CONVERSATION_LEASE", 1e9)
     events = await converse(make_creator(ScriptedBackend(robbed)))
     assert events[-1]["type"] == "response.failed"
-    assert (await store.response("t", events[-1]["response"]["id"])).status == "failed"
+    assert (await store.responses.response("t", events[-1]["response"]["id"])).status == "failed"
     assert await items(store) == 0
 
 
@@ -132,11 +135,13 @@ async def test_a_request_that_is_refused_leaves_no_lock(make_creator: MakeCreato
 
 
 async def test_a_conversation_goes_on_without_a_call_that_was_taken_out(
-    make_creator: MakeCreator, store: Store
+    make_creator: MakeCreator, store: Stores
 ) -> None:
     call = FunctionCall(id="fc_1", call_id="call_1", name="f", arguments="{}")
-    await store.add_items("t", "conv_1", [call, FunctionCallOutput(id="fco_1", call_id="call_1", output="1")])
-    await store.delete_item("t", "conv_1", "fc_1")
+    await store.conversations.add_items(
+        "t", "conv_1", [call, FunctionCallOutput(id="fco_1", call_id="call_1", output="1")]
+    )
+    await store.conversations.delete_item("t", "conv_1", "fc_1")
     backend = ScriptedBackend.saying("a")
     await converse(make_creator(backend))
     assert len(backend.turns[0].items) == 1

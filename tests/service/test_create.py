@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -29,9 +30,10 @@ from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.service.create import Creator
-from antiphon.store.base import Page, Store, StoredResponse
+from antiphon.store.base import Page, StoredResponse
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import SqlResponses, Trim, sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -213,14 +215,15 @@ async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeC
     assert (await stream(make_creator(ScriptedBackend([[TextDelta("a")]]))))[-1]["type"] == "response.failed"
 
 
-class WitnessStore(SqlStore):
-    """Remembers what it was given, and when. It may refuse."""
+class Witness(SqlResponses):
+    """Records the status of every response that is saved. It may refuse."""
 
     refusal: AntiphonError | None = None
 
     def __init__(self, database: SqliteDatabase) -> None:
-        super().__init__(database, LocalSignals(), lambda: 1000.0)
+        super().__init__(database, lambda: 1000.0, Trim(database, None))
         self.saved: list[str] = []
+        self.stores = replace(sql_stores(database, LocalSignals(), lambda: 1000.0), responses=self)
 
     async def save(self, tenant: str, stored: StoredResponse) -> None:
         if self.refusal is not None:
@@ -230,17 +233,17 @@ class WitnessStore(SqlStore):
 
 
 @pytest.fixture
-async def witness() -> AsyncGenerator[WitnessStore, None]:
-    store = WitnessStore(await SqliteDatabase.open(None))
-    yield store
-    await store.aclose()
+async def witness() -> AsyncGenerator[Witness, None]:
+    database = await SqliteDatabase.open(None)
+    yield Witness(database)
+    await database.aclose()
 
 
 @pytest.mark.requirement("PROTOCOL/stream-stored-first")
 async def test_the_response_is_stored_before_its_end_is_told(
-    make_creator: MakeCreator, witness: WitnessStore
+    make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness)
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores)
     async for batch in creator.start(create_from(model="m", input="hi", stream=True), "t").events():
         told = any(to_wire(event)["type"] == "response.completed" for event in batch)
         assert witness.saved == (["completed"] if told else [])
@@ -248,20 +251,20 @@ async def test_the_response_is_stored_before_its_end_is_told(
 
 @pytest.mark.parametrize("error", [StoreUnavailable(), StoreFull()])
 async def test_what_could_not_be_stored_is_not_reported_complete(
-    make_creator: MakeCreator, witness: WitnessStore, error: AntiphonError
+    make_creator: MakeCreator, witness: Witness, error: AntiphonError
 ) -> None:
     witness.refusal = error
-    creator = make_creator(ScriptedBackend.saying("a"), store=witness, patience=0.0)
+    creator = make_creator(ScriptedBackend.saying("a"), store=witness.stores, patience=0.0)
     assert (await stream(creator))[-1]["type"] == "response.failed"
     with pytest.raises(type(error)):
         await ask(creator)
 
 
 async def test_an_ended_response_waits_for_a_database_that_is_away(
-    make_creator: MakeCreator, witness: WitnessStore
+    make_creator: MakeCreator, witness: Witness
 ) -> None:
     witness.refusal = StoreUnavailable()
-    creator = make_creator(ScriptedBackend.saying("a"), store=witness, patience=30.0)
+    creator = make_creator(ScriptedBackend.saying("a"), store=witness.stores, patience=30.0)
     answer = asyncio.create_task(ask(creator))
     while witness.refusal is not None:
         await asyncio.sleep(0.01)
@@ -272,9 +275,9 @@ async def test_an_ended_response_waits_for_a_database_that_is_away(
 
 
 async def test_a_client_that_leaves_has_a_cancelled_response(
-    make_creator: MakeCreator, witness: WitnessStore
+    make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness)
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores)
     run = creator.start(create_from(model="m", input="hi", stream=True), "t")
     async with aclosing(run.events()) as batches:
         await anext(batches)
@@ -384,7 +387,7 @@ async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: Mak
 
 @pytest.mark.requirement("PROTOCOL/items-ids-given")
 async def test_items_without_an_id_get_one_when_they_are_stored(
-    make_creator: MakeCreator, store: Store
+    make_creator: MakeCreator, store: Stores
 ) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     sent = [
@@ -394,7 +397,7 @@ async def test_items_without_an_id_get_one_when_they_are_stored(
         {"role": "user", "id": "msg_mine", "content": "hi"},
     ]
     response = await ask(creator, input=sent)
-    page = await store.input_items("t", response.id, Page(order="asc"))
+    page = await store.responses.input_items("t", response.id, Page(order="asc"))
     opaque, known, message, mine = page.items
     assert isinstance(opaque, OpaqueItem)
     assert opaque.body["id"].startswith("item_")
@@ -421,11 +424,11 @@ async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCr
 
 @pytest.mark.requirement("PROTOCOL/state-delete-children")
 async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
-    make_creator: MakeCreator, store: Store
+    make_creator: MakeCreator, store: Stores
 ) -> None:
     async def deleting(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("two")]
-        await store.delete("t", first.id)
+        await store.responses.delete("t", first.id)
         yield [Finished("stop")]
 
     backend = ScriptedBackend([[TextDelta("one"), Finished("stop")]], deleting, [[Finished("stop")]])
@@ -437,31 +440,31 @@ async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
 
 
 @pytest.mark.requirement("PROTOCOL/items-ids-once")
-async def test_an_id_that_comes_again_is_replaced(make_creator: MakeCreator, store: Store) -> None:
+async def test_an_id_that_comes_again_is_replaced(make_creator: MakeCreator, store: Stores) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     mine = {"role": "user", "id": "msg_mine", "content": "hi"}
     first = await ask(creator, input=[mine, mine])
     second = await ask(
         creator, input=[mine, {"type": "item_reference", "id": "msg_mine"}], previous_response_id=first.id
     )
-    page = await store.input_items("t", second.id, Page(order="asc"))
+    page = await store.responses.input_items("t", second.id, Page(order="asc"))
     ids = [item_id(item) for item in page.items]
     assert len(set(ids)) == len(ids) == 5
     assert ids[0] == "msg_mine"
 
 
-async def test_a_trigger_is_not_kept(make_creator: MakeCreator, store: Store) -> None:
+async def test_a_trigger_is_not_kept(make_creator: MakeCreator, store: Stores) -> None:
     creator = make_creator(ScriptedBackend.saying("a summary"))
     response = await ask(creator, input=[{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}])
     assert [item_type(item) for item in response.output] == ["compaction"]
-    kept = await store.input_items("t", response.id, Page())
+    kept = await store.responses.input_items("t", response.id, Page())
     assert [item_type(item) for item in kept.items] == ["message"]
 
 
 async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
-    make_creator: MakeCreator, witness: WitnessStore
+    make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness, patience=3600.0)
+    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores, patience=3600.0)
     run = creator.start(create_from(model="m", input="hi", stream=True), "t")
     async with aclosing(run.events()) as batches:
         seen = await anext(batches)

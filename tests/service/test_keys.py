@@ -24,7 +24,7 @@ def store() -> KeyStore:
 
 @pytest.fixture
 def keyring(store: KeyStore) -> Keyring:
-    return Keyring(store.port, pepper=PEPPER, clock=lambda: 1000.5, entropy=secrets.token_bytes)
+    return Keyring(store, store.signals, pepper=PEPPER, clock=lambda: 1000.5, entropy=secrets.token_bytes)
 
 
 async def test_a_key_says_its_id_and_holds_32_random_bytes(keyring: Keyring) -> None:

@@ -14,7 +14,7 @@ from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.services import assemble
 from antiphon.service.tenant_service import TenantService
-from antiphon.store.base import Store
+from antiphon.store.ports import Stores
 from antiphon.turn.chunks import TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
@@ -85,7 +85,7 @@ async def test_a_tenant_does_not_see_what_is_another_one_s(inside: Open) -> None
     assert (await ours.cancel(queued.id)).id == queued.id
 
 
-async def test_a_call_that_is_cancelled_ends_the_turn_and_is_kept(inside: Open, store: Store) -> None:
+async def test_a_call_that_is_cancelled_ends_the_turn_and_is_kept(inside: Open, store: Stores) -> None:
     halting = Halting()
     asking = asyncio.create_task(inside(halting.backend).create(model="m", input="hi"))
     await halting.speaks.wait()
@@ -93,7 +93,7 @@ async def test_a_call_that_is_cancelled_ends_the_turn_and_is_kept(inside: Open, 
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert halting.stopped.is_set()
-    kept = await store.list_responses("ours", limit=9)
+    kept = await store.responses.list_responses("ours", limit=9)
     assert [stored.response.status for stored in kept] == ["cancelled"]
 
 

@@ -11,12 +11,11 @@ import pytest
 
 from antiphon.store import sqlite_file
 from antiphon.store.agent_runs import AgentRunStore
-from antiphon.store.base import Store
 from antiphon.store.database import Database
+from antiphon.store.ports import Stores
 from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_agent_runs import SqlAgentRuns
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import SqlAgentRuns, sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
 
@@ -106,8 +105,8 @@ async def opened(
 
 
 @pytest.fixture
-def store(opened: Opened, clock: Clock) -> Store:
-    return SqlStore(opened.database, LocalSignals(), clock)
+def store(opened: Opened, clock: Clock) -> Stores:
+    return sql_stores(opened.database, LocalSignals(), clock)
 
 
 @pytest.fixture

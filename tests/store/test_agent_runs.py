@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError, NotFound, Unsupported
 from antiphon.store import upkeep
 from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunClaim, RunEvent
-from antiphon.store.base import Fenced, Store, Unowned
-from antiphon.store.no_agent_runs import NoAgentRuns
-from antiphon.store.sql_agent_runs import SqlAgentRuns
+from antiphon.store.base import Fenced, Unowned
+from antiphon.store.none import no_stores
+from antiphon.store.ports import Stores
+from antiphon.store.sql_stores import SqlAgentRuns
 from tests.store.conftest import Clock, CountRows, Opened
 from tests.store.values import events as response_events
 from tests.store.values import queued
@@ -141,9 +142,9 @@ async def test_a_gap_in_the_log_is_refused(agent_runs: AgentRunStore) -> None:
     assert (await agent_runs.run("t", "run_1")).status == "queued"
 
 
-async def test_a_living_owner_keeps_its_work(store: Store, agent_runs: AgentRunStore) -> None:
+async def test_a_living_owner_keeps_its_work(store: Stores, agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
-    await store.beat("o1")
+    await store.jobs.beat("o1")
     assert await agent_runs.claim("t", "run_1", "o1", 1000.0) is not None
     assert await agent_runs.claim("t", "run_1", "o2", 1000.0) is None
     assert await agent_runs.claim("t", "run_1", "o1", 1000.0) is not None
@@ -152,27 +153,27 @@ async def test_a_living_owner_keeps_its_work(store: Store, agent_runs: AgentRunS
     assert await agent_runs.claim("t", "run_x", "o1") is None
 
 
-async def test_both_kinds_without_a_living_owner_are_named(store: Store, agent_runs: AgentRunStore) -> None:
+async def test_both_kinds_without_a_living_owner_are_named(store: Stores, agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
-    await store.submit("t", queued("1"), b"{}", response_events(0), "nobody")
+    await store.background.submit("t", queued("1"), b"{}", response_events(0), "nobody")
     left = [Unowned("t", "resp_1"), Unowned("t", "run_1")]
-    assert await store.unowned(1000.0) == left
-    await store.beat("o1")
+    assert await store.jobs.unowned(1000.0) == left
+    await store.jobs.beat("o1")
     await claimed(agent_runs, "o1")
-    await store.claim("t", "resp_1", "o1")
-    assert await store.unowned(1000.0) == []
-    assert await store.unowned(1000.0, "o1") == await store.unowned(-1.0) == left
-    await store.release("o1")
-    assert await store.unowned(1000.0) == left
+    await store.background.claim("t", "resp_1", "o1")
+    assert await store.jobs.unowned(1000.0) == []
+    assert await store.jobs.unowned(1000.0, "o1") == await store.jobs.unowned(-1.0) == left
+    await store.jobs.release("o1")
+    assert await store.jobs.unowned(1000.0) == left
     await agent_runs.finish("t", "run_1", (await claimed(agent_runs)).token, "failed", events(0))
-    assert await store.unowned(1000.0) == left[:1]
+    assert await store.jobs.unowned(1000.0) == left[:1]
 
 
-async def test_letting_go_in_good_order_is_no_attempt(store: Store, agent_runs: AgentRunStore) -> None:
+async def test_letting_go_in_good_order_is_no_attempt(store: Stores, agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
     for _ in range(3):
         assert (await claimed(agent_runs, "o1")).attempt == 1
-        await store.release("o1")
+        await store.jobs.release("o1")
 
 
 async def test_runs_are_listed_newest_first(agent_runs: AgentRunStore) -> None:
@@ -203,24 +204,24 @@ async def test_a_deleted_run_is_gone_with_its_log(agent_runs: AgentRunStore, cou
 
 
 async def test_an_expired_run_is_gone_and_swept(
-    store: Store, agent_runs: AgentRunStore, clock: Clock, count_rows: CountRows
+    store: Stores, agent_runs: AgentRunStore, clock: Clock, count_rows: CountRows
 ) -> None:
     await agent_runs.submit("t", run(expires_at=1010), REQUEST, "nobody")
     await agent_runs.append("t", "run_1", (await claimed(agent_runs)).token, events(0))
     await submit(agent_runs, "2")
-    assert await store.sweep() == 0
+    assert await store.upkeep.sweep() == 0
     clock.now = 1010.0
     assert await agent_runs.claim("t", "run_1", "o1") is None
-    assert await store.unowned(1000.0) == [Unowned("t", "run_2")]
+    assert await store.jobs.unowned(1000.0) == [Unowned("t", "run_2")]
     assert [each.id for each in await agent_runs.list_runs("t", limit=10)] == ["run_2"]
     with pytest.raises(NotFound):
         await agent_runs.events("t", "run_1")
-    assert [await store.sweep(), await store.sweep()] == [1, 0]
+    assert [await store.upkeep.sweep(), await store.upkeep.sweep()] == [1, 0]
     assert (await count_rows("agent_runs"), await count_rows("agent_events")) == (1, 0)
 
 
 async def test_the_log_of_an_ended_run_stays_as_long_as_the_run(
-    opened: Opened, agent_runs: AgentRunStore, store: Store, clock: Clock
+    opened: Opened, agent_runs: AgentRunStore, store: Stores, clock: Clock
 ) -> None:
     await submit(agent_runs)
     await agent_runs.finish("t", "run_1", (await claimed(agent_runs)).token, "completed", events(0))
@@ -268,7 +269,7 @@ async def test_foreign_is_the_same_as_unknown(agent_runs: AgentRunStore, call: s
 
 
 async def test_without_a_store_a_run_is_refused_and_none_is_found() -> None:
-    none: AgentRunStore = NoAgentRuns()
+    none = no_stores().agent_runs
     with pytest.raises(Unsupported, match="--store sqlite:") as refused:
         await none.submit("t", run(), REQUEST, "o")
     assert (refused.value.status, refused.value.code) == (400, "unsupported_parameter")

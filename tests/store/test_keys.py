@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.errors import NotFound
-from antiphon.store.base import ApiKey, Store
+from antiphon.store.base import ApiKey
+from antiphon.store.ports import Stores
 
 KEY = ApiKey(
     id="key_1",
@@ -16,17 +17,17 @@ KEY = ApiKey(
 )
 
 
-async def test_keys_are_listed_oldest_first(store: Store) -> None:
+async def test_keys_are_listed_oldest_first(store: Stores) -> None:
     older = replace(KEY, id="key_2", created_at=1, expires_at=9, scopes=())
-    await store.add_key(KEY)
-    await store.add_key(older)
-    assert await store.keys() == [older, KEY]
+    await store.keys.add_key(KEY)
+    await store.keys.add_key(older)
+    assert await store.keys.list_keys() == [older, KEY]
 
 
-async def test_a_revoked_key_stays_revoked_since_the_first_time(store: Store) -> None:
-    await store.add_key(KEY)
-    await store.revoke_key("key_1", 7)
-    await store.revoke_key("key_1", 8)
-    assert await store.keys() == [replace(KEY, revoked_at=7)]
+async def test_a_revoked_key_stays_revoked_since_the_first_time(store: Stores) -> None:
+    await store.keys.add_key(KEY)
+    await store.keys.revoke_key("key_1", 7)
+    await store.keys.revoke_key("key_1", 8)
+    assert await store.keys.list_keys() == [replace(KEY, revoked_at=7)]
     with pytest.raises(NotFound, match="key_x"):
-        await store.revoke_key("key_x", 7)
+        await store.keys.revoke_key("key_x", 7)

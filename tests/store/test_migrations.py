@@ -11,7 +11,7 @@ from antiphon.store.base import Continuation
 from antiphon.store.bodies import response_to_text
 from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
 from tests.store.values import answers, response
@@ -91,10 +91,10 @@ async def test_a_database_of_the_first_version_keeps_what_it_holds(
     )
     connection.close()
     database = await SqliteDatabase.open(path)
-    store = SqlStore(database, LocalSignals(), lambda: 1000.0)
-    assert await store.response("t", "resp_1") == response("resp_1", "1!")
-    assert await store.continuation("t", "resp_1") == Continuation([answers("1!")])
-    assert await store.unowned(0) == []
+    store = sql_stores(database, LocalSignals(), lambda: 1000.0)
+    assert await store.responses.response("t", "resp_1") == response("resp_1", "1!")
+    assert await store.responses.continuation("t", "resp_1") == Continuation([answers("1!")])
+    assert await store.jobs.unowned(0) == []
     await database.aclose()
 
 

@@ -16,7 +16,8 @@ from antiphon.protocol.response import (
     new_response,
 )
 from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool
-from antiphon.store.base import Conversation, Store, StoredItem, StoredResponse
+from antiphon.store.base import Conversation, StoredItem, StoredResponse
+from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import (
     WHOLE,
@@ -42,7 +43,7 @@ TOOLS = [FUNCTION, {"type": "custom", "name": "draw"}, {"type": "web_search", "f
 ODD_TEXT = 'NUL \x00, line \u2028, "quotes", \\, 😀, \x7f'
 
 
-async def test_a_response_reads_back_byte_for_byte(store: Store) -> None:
+async def test_a_response_reads_back_byte_for_byte(store: Stores) -> None:
     usage = Usage(3, InputTokensDetails(1), 4, OutputTokensDetails(2), 7)
     whole = replace(
         response("resp_1"),
@@ -63,8 +64,8 @@ async def test_a_response_reads_back_byte_for_byte(store: Store) -> None:
             ),
         ],
     )
-    await store.save("t", StoredResponse(response=whole))
-    assert encoded(await store.response("t", "resp_1")) == encoded(whole)
+    await store.responses.save("t", StoredResponse(response=whole))
+    assert encoded(await store.responses.response("t", "resp_1")) == encoded(whole)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +77,26 @@ async def test_a_response_reads_back_byte_for_byte(store: Store) -> None:
         {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom", "name": "draw"}]},
     ],
 )
-async def test_every_tool_choice_reads_back_as_it_was(store: Store, choice: object) -> None:
+async def test_every_tool_choice_reads_back_as_it_was(store: Stores, choice: object) -> None:
     request = create_from(model="m", input="x", tools=TOOLS, tool_choice=choice)
     made = replace(new_response(request, id="resp_1", created_at=1), status="completed")
-    await store.save("t", StoredResponse(response=made))
-    read = await store.response("t", "resp_1")
+    await store.responses.save("t", StoredResponse(response=made))
+    read = await store.responses.response("t", "resp_1")
     assert encoded(read) == encoded(made)
     assert read.tool_choice == made.tool_choice
 
 
-async def test_failed_and_incomplete_responses_read_back_with_their_reasons(store: Store) -> None:
+async def test_failed_and_incomplete_responses_read_back_with_their_reasons(store: Stores) -> None:
     failed = replace(response("resp_f", status="failed"), error=ResponseError("server_error", "broke"))
     cut = replace(
         response("resp_i", "half", status="incomplete"), incomplete_details=IncompleteDetails("steered")
     )
     for made in (failed, cut):
-        await store.save("t", StoredResponse(response=made))
-        assert encoded(await store.response("t", made.id)) == encoded(made)
+        await store.responses.save("t", StoredResponse(response=made))
+        assert encoded(await store.responses.response("t", made.id)) == encoded(made)
 
 
-async def test_items_of_every_kind_come_back_in_order(store: Store) -> None:
+async def test_items_of_every_kind_come_back_in_order(store: Stores) -> None:
     given: tuple[Item, ...] = (
         Message(id="msg_a", role="developer", content=ODD_TEXT),
         Message(
@@ -106,120 +107,122 @@ async def test_items_of_every_kind_come_back_in_order(store: Store) -> None:
         OpaqueItem("program", {"type": "program", "id": "cm_1", "code": "1", "n": 1.0, "x": None}),
         OpaqueItem("acme:note", {"type": "acme:note", "id": "note_1"}),
     )
-    await store.save("t", StoredResponse(response=response("resp_1", "done"), input=given))
-    items = (await store.continuation("t", "resp_1")).items
+    await store.responses.save("t", StoredResponse(response=response("resp_1", "done"), input=given))
+    items = (await store.responses.continuation("t", "resp_1")).items
     assert list(items) == [*given, answers("done")]
-    assert await store.item("t", "cm_1") == StoredItem(given[4])
-    assert list((await store.input_items("t", "resp_1", WHOLE)).items) == list(given)
+    assert await store.responses.item("t", "cm_1") == StoredItem(given[4])
+    assert list((await store.responses.input_items("t", "resp_1", WHOLE)).items) == list(given)
 
 
-async def test_a_continuation_brings_the_tools_that_were_declared_last(store: Store) -> None:
+async def test_a_continuation_brings_the_tools_that_were_declared_last(store: Stores) -> None:
     request = create_from(model="m", input="x", tools=TOOLS)
     made = replace(new_response(request, id="resp_1", created_at=1), status="completed")
-    await store.save("t", StoredResponse(response=made))
-    await store.save("t", turn("2", "1"))
-    function, custom, hosted = (await store.continuation("t", "resp_1")).tools
+    await store.responses.save("t", StoredResponse(response=made))
+    await store.responses.save("t", turn("2", "1"))
+    function, custom, hosted = (await store.responses.continuation("t", "resp_1")).tools
     assert isinstance(function, FunctionTool)
     assert function.name == "look"
     assert isinstance(custom, CustomTool)
     assert custom.name == "draw"
     assert isinstance(hosted, HostedTool)
     assert hosted.body == TOOLS[2]
-    assert (await store.continuation("t", "resp_2")).tools == ()
+    assert (await store.responses.continuation("t", "resp_2")).tools == ()
 
 
-async def test_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_what_is_not_there_is_not_found(store: Stores) -> None:
     with pytest.raises(NotFound) as plain:
-        await store.response("t", "resp_x")
+        await store.responses.response("t", "resp_x")
     assert (plain.value.code, plain.value.param) == ("not_found", None)
     with pytest.raises(NotFound) as named:
-        await store.continuation("t", "resp_x")
+        await store.responses.continuation("t", "resp_x")
     assert (named.value.code, named.value.param) == ("previous_response_not_found", "previous_response_id")
     with pytest.raises(NotFound):
-        await store.item("t", "msg_x")
+        await store.responses.item("t", "msg_x")
     with pytest.raises(NotFound):
-        await store.input_items("t", "resp_x", WHOLE)
+        await store.responses.input_items("t", "resp_x", WHOLE)
     with pytest.raises(NotFound):
-        await store.delete("t", "resp_x")
+        await store.responses.delete("t", "resp_x")
 
 
-async def test_a_response_after_a_deleted_one_is_refused(store: Store) -> None:
-    await store.save("t", turn("1"))
-    await store.delete("t", "resp_1")
+async def test_a_response_after_a_deleted_one_is_refused(store: Stores) -> None:
+    await store.responses.save("t", turn("1"))
+    await store.responses.delete("t", "resp_1")
     with pytest.raises(NotFound, match="resp_1"):
-        await store.save("t", turn("2", "1"))
+        await store.responses.save("t", turn("2", "1"))
     with pytest.raises(NotFound):
-        await store.response("t", "resp_2")
+        await store.responses.response("t", "resp_2")
 
 
-async def test_saving_again_changes_nothing(store: Store, count_rows: CountRows) -> None:
-    await store.add_conversation("t", CONVERSATION, [])
+async def test_saving_again_changes_nothing(store: Stores, count_rows: CountRows) -> None:
+    await store.conversations.add_conversation("t", CONVERSATION, [])
     for stored in (turn("1"), turn("2", "1"), turn("3", "1"), turn("4", conversation="conv_1")):
-        await store.save("t", stored)
-        await store.save("t", stored)
+        await store.responses.save("t", stored)
+        await store.responses.save("t", stored)
     assert await count_rows("responses") == 4
     assert await count_rows("items") == 8
     assert await count_rows("chains") == 3, "what the second attempt began is undone"
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
 
 
-async def test_a_deleted_response_is_gone_with_its_items(store: Store) -> None:
-    await store.save("t", turn("1"))
-    await store.delete("t", "resp_1")
+async def test_a_deleted_response_is_gone_with_its_items(store: Stores) -> None:
+    await store.responses.save("t", turn("1"))
+    await store.responses.delete("t", "resp_1")
     with pytest.raises(NotFound):
-        await store.response("t", "resp_1")
+        await store.responses.response("t", "resp_1")
     for item in ("msg_1?", "msg_1!"):
         with pytest.raises(NotFound):
-            await store.item("t", item)
+            await store.responses.item("t", item)
 
 
-async def test_an_expired_response_is_not_found_but_its_descendants_go_on(store: Store, clock: Clock) -> None:
-    await store.save("t", turn("1", expires_at=1010))
-    await store.save("t", turn("2", "1"))
+async def test_an_expired_response_is_not_found_but_its_descendants_go_on(
+    store: Stores, clock: Clock
+) -> None:
+    await store.responses.save("t", turn("1", expires_at=1010))
+    await store.responses.save("t", turn("2", "1"))
     clock.now = 1009.9
-    assert await store.response("t", "resp_1")
-    assert await store.item("t", "msg_1?")
+    assert await store.responses.response("t", "resp_1")
+    assert await store.responses.item("t", "msg_1?")
     clock.now = 1010.0
-    for call in (store.response, store.continuation, store.delete):
+    for call in (store.responses.response, store.responses.continuation, store.responses.delete):
         with pytest.raises(NotFound):
             await call("t", "resp_1")
     with pytest.raises(NotFound):
-        await store.input_items("t", "resp_1", WHOLE)
+        await store.responses.input_items("t", "resp_1", WHOLE)
     with pytest.raises(NotFound):
-        await store.item("t", "msg_1?")
+        await store.responses.item("t", "msg_1?")
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
-    assert names(await store.list_responses("t", limit=10)) == ["2"]
+    assert names(await store.responses.list_responses("t", limit=10)) == ["2"]
 
 
-async def test_an_item_that_was_sent_again_is_found_in_its_newest_form(store: Store) -> None:
+async def test_an_item_that_was_sent_again_is_found_in_its_newest_form(store: Stores) -> None:
     old, new = says("same"), Message(id="msg_same", role="user", content="changed")
-    await store.save("t", StoredResponse(response=response("resp_1", created_at=5), input=(old,)))
-    await store.save("t", StoredResponse(response=response("resp_2", created_at=6), input=(new,)))
-    await store.save("t", StoredResponse(response=response("resp_3", created_at=4), input=(old,)))
-    assert await store.item("t", "msg_same") == StoredItem(new)
+    await store.responses.save("t", StoredResponse(response=response("resp_1", created_at=5), input=(old,)))
+    await store.responses.save("t", StoredResponse(response=response("resp_2", created_at=6), input=(new,)))
+    await store.responses.save("t", StoredResponse(response=response("resp_3", created_at=4), input=(old,)))
+    assert await store.responses.item("t", "msg_same") == StoredItem(new)
 
 
-async def test_responses_are_listed_newest_first(store: Store) -> None:
-    await store.add_conversation("t", CONVERSATION, [])
-    await store.save("t", turn("a", created_at=1))
-    await store.save("t", turn("c", created_at=2))
-    await store.save("t", turn("b", "a", created_at=2))
-    await store.save("t", turn("d", conversation="conv_1", created_at=3, expires_at=5000))
-    await store.submit(
+async def test_responses_are_listed_newest_first(store: Stores) -> None:
+    await store.conversations.add_conversation("t", CONVERSATION, [])
+    await store.responses.save("t", turn("a", created_at=1))
+    await store.responses.save("t", turn("c", created_at=2))
+    await store.responses.save("t", turn("b", "a", created_at=2))
+    await store.responses.save("t", turn("d", conversation="conv_1", created_at=3, expires_at=5000))
+    await store.background.submit(
         "t",
         replace(queued("e"), response=replace(queued("e").response, created_at=4)),
         b"{}",
         events(0),
         "nobody",
     )
-    listed = await store.list_responses("t", limit=10)
+    listed = await store.responses.list_responses("t", limit=10)
     assert names(listed) == ["e", "d", "c", "b", "a"]
     assert listed[1] == replace(turn("d", conversation="conv_1", created_at=3, expires_at=5000), input=())
     assert encoded(listed[3].response) == encoded(turn("b", created_at=2).response)
     assert listed[3].parent == "resp_a"
-    assert names(await store.list_responses("t", limit=2, after="resp_d")) == ["c", "b"]
-    assert names(await store.list_responses("t", limit=2, conversation="conv_1")) == ["d"]
-    assert await store.list_responses("t", limit=2, after="resp_a") == []
+    assert names(await store.responses.list_responses("t", limit=2, after="resp_d")) == ["c", "b"]
+    assert names(await store.responses.list_responses("t", limit=2, conversation="conv_1")) == ["d"]
+    assert await store.responses.list_responses("t", limit=2, after="resp_a") == []
     with pytest.raises(InvalidRequest) as refused:
-        await store.list_responses("t", limit=2, after="resp_x")
+        await store.responses.list_responses("t", limit=2, after="resp_x")
     assert refused.value.param == "after"

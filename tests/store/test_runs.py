@@ -7,33 +7,34 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound
 from antiphon.protocol.items import OpaqueItem
-from antiphon.store.base import Claim, Conversation, Events, Fenced, Store, Unowned
+from antiphon.store.base import Claim, Conversation, Events, Fenced, Unowned
+from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import WHOLE, encoded, ended, events, history, queued, says, texts, turn
 
 REQUEST = '{"model":"m","input":"ü"}'.encode()
 
 
-async def submit(store: Store, name: str = "1", parent: str | None = None) -> None:
-    await store.submit("t", queued(name, parent), REQUEST, events(0, 2), "nobody")
+async def submit(store: Stores, name: str = "1", parent: str | None = None) -> None:
+    await store.background.submit("t", queued(name, parent), REQUEST, events(0, 2), "nobody")
 
 
-async def claimed(store: Store, owner: str = "o1", name: str = "1") -> Claim:
-    claim = await store.claim("t", f"resp_{name}", owner)
+async def claimed(store: Stores, owner: str = "o1", name: str = "1") -> Claim:
+    claim = await store.background.claim("t", f"resp_{name}", owner)
     assert claim is not None
     return claim
 
 
-async def numbers(store: Store, after: int = -1) -> list[tuple[int, int]]:
-    rows, _ = await store.events("t", "resp_1", after)
+async def numbers(store: Stores, after: int = -1) -> list[tuple[int, int]]:
+    rows, _ = await store.background.events("t", "resp_1", after)
     return [(row.first, row.count) for row in rows]
 
 
-async def test_a_submitted_response_waits_with_everything_it_needs(store: Store) -> None:
+async def test_a_submitted_response_waits_with_everything_it_needs(store: Stores) -> None:
     opaque = OpaqueItem("program", {"type": "program", "id": "cm_1", "n": 1.0})
     waiting = replace(queued("1"), input=(says("a"), opaque), expires_at=5000)
-    await store.submit("t", waiting, REQUEST, events(0, 2), "nobody")
-    assert encoded(await store.response("t", "resp_1")) == encoded(waiting.response)
+    await store.background.submit("t", waiting, REQUEST, events(0, 2), "nobody")
+    assert encoded(await store.responses.response("t", "resp_1")) == encoded(waiting.response)
     claim = await claimed(store)
     assert (claim.token, claim.attempt, claim.request, claim.expires_at) == (1, 1, REQUEST, 5000)
     assert claim.response == waiting.response
@@ -41,36 +42,36 @@ async def test_a_submitted_response_waits_with_everything_it_needs(store: Store)
     assert list(claim.events) == [events(0, 2)]
 
 
-async def test_submitting_again_changes_nothing(store: Store, count_rows: CountRows) -> None:
+async def test_submitting_again_changes_nothing(store: Stores, count_rows: CountRows) -> None:
     await submit(store)
     await submit(store)
     assert await count_rows("responses") == await count_rows("events") == 1
 
 
-async def test_an_unfinished_response_cannot_be_continued(store: Store) -> None:
+async def test_an_unfinished_response_cannot_be_continued(store: Stores) -> None:
     await submit(store)
     with pytest.raises(InvalidRequest) as refused:
-        await store.continuation("t", "resp_1")
+        await store.responses.continuation("t", "resp_1")
     assert (refused.value.code, refused.value.param) == ("response_not_finished", "previous_response_id")
     with pytest.raises(InvalidRequest):
-        await store.save("t", turn("2", "1"))
+        await store.responses.save("t", turn("2", "1"))
 
 
-async def test_the_log_grows_and_the_response_is_in_progress(store: Store) -> None:
+async def test_the_log_grows_and_the_response_is_in_progress(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
-    assert (await store.response("t", "resp_1")).status == "queued"
-    await store.append("t", "resp_1", token, events(2, 3))
-    assert (await store.response("t", "resp_1")).status == "in_progress"
-    assert await store.events("t", "resp_1", -1) == ([events(0, 2), events(2, 3)], False)
+    assert (await store.responses.response("t", "resp_1")).status == "queued"
+    await store.background.append("t", "resp_1", token, events(2, 3))
+    assert (await store.responses.response("t", "resp_1")).status == "in_progress"
+    assert await store.background.events("t", "resp_1", -1) == ([events(0, 2), events(2, 3)], False)
     assert (await claimed(store)).response.status == "in_progress"
 
 
-async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Store) -> None:
+async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
-    await store.append("t", "resp_1", token, events(2, 3))
-    await store.append("t", "resp_1", token, events(5, 1))
+    await store.background.append("t", "resp_1", token, events(2, 3))
+    await store.background.append("t", "resp_1", token, events(5, 1))
     assert await numbers(store, -1) == [(0, 2), (2, 3), (5, 1)]
     assert await numbers(store, 0) == [(0, 2), (2, 3), (5, 1)]
     assert await numbers(store, 1) == [(2, 3), (5, 1)]
@@ -79,174 +80,182 @@ async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Store) -> No
     assert await numbers(store, 5) == await numbers(store, 99) == []
 
 
-async def test_the_end_comes_with_its_last_events(store: Store, count_rows: CountRows) -> None:
-    await store.save("t", turn("0"))
+async def test_the_end_comes_with_its_last_events(store: Stores, count_rows: CountRows) -> None:
+    await store.responses.save("t", turn("0"))
     await submit(store, "1", "0")
     token = (await claimed(store)).token
-    await store.finish("t", token, ended("1", "0"), events(2, 2))
-    assert encoded(await store.response("t", "resp_1")) == encoded(ended("1").response)
+    await store.background.finish("t", token, ended("1", "0"), events(2, 2))
+    assert encoded(await store.responses.response("t", "resp_1")) == encoded(ended("1").response)
     assert await history(store, "1") == ["0?", "0!", "1?", "1!"]
-    assert await store.events("t", "resp_1", 1) == ([events(2, 2)], True)
+    assert await store.background.events("t", "resp_1", 1) == ([events(2, 2)], True)
     assert await count_rows("chains") == 1
-    assert await store.claim("t", "resp_1", "o2") is None
-    assert (await store.item("t", "msg_1?")).item == says("1?")
+    assert await store.background.claim("t", "resp_1", "o2") is None
+    assert (await store.responses.item("t", "msg_1?")).item == says("1?")
 
 
-async def test_older_claims_are_fenced(store: Store) -> None:
+async def test_older_claims_are_fenced(store: Stores) -> None:
     await submit(store)
     old = (await claimed(store, "o1")).token
     new = (await claimed(store, "o2")).token
     assert new > old
     for token in (old, new + 1):
         with pytest.raises(Fenced):
-            await store.append("t", "resp_1", token, events(2))
+            await store.background.append("t", "resp_1", token, events(2))
         with pytest.raises(Fenced):
-            await store.finish("t", token, ended("1"), events(2))
+            await store.background.finish("t", token, ended("1"), events(2))
     assert await numbers(store) == [(0, 2)]
-    await store.finish("t", new, ended("1"), events(2))
+    await store.background.finish("t", new, ended("1"), events(2))
     with pytest.raises(Fenced):
-        await store.append("t", "resp_1", new, events(3))
+        await store.background.append("t", "resp_1", new, events(3))
     with pytest.raises(Fenced):
-        await store.finish("t", new, ended("1"), events(3))
+        await store.background.finish("t", new, ended("1"), events(3))
     with pytest.raises(Fenced):
-        await store.append("t", "resp_x", 1, events(0))
+        await store.background.append("t", "resp_x", 1, events(0))
 
 
-async def test_of_many_claims_only_the_last_one_counts(store: Store) -> None:
+async def test_of_many_claims_only_the_last_one_counts(store: Stores) -> None:
     await submit(store)
-    claims = await asyncio.gather(*(store.claim("t", "resp_1", f"o{number}") for number in range(8)))
+    claims = await asyncio.gather(
+        *(store.background.claim("t", "resp_1", f"o{number}") for number in range(8))
+    )
     tokens = [claim.token for claim in claims if claim is not None]
     assert sorted(tokens) == list(range(1, 9))
     results = await asyncio.gather(
-        *(store.finish("t", token, ended("1"), events(2)) for token in tokens), return_exceptions=True
+        *(store.background.finish("t", token, ended("1"), events(2)) for token in tokens),
+        return_exceptions=True,
     )
     assert [isinstance(result, Fenced) for result in results].count(False) == 1
 
 
-async def test_appending_the_same_events_again_is_harmless(store: Store) -> None:
+async def test_appending_the_same_events_again_is_harmless(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
-    await store.append("t", "resp_1", token, events(2, 3))
-    await store.append("t", "resp_1", token, events(2, 3))
+    await store.background.append("t", "resp_1", token, events(2, 3))
+    await store.background.append("t", "resp_1", token, events(2, 3))
     assert await numbers(store) == [(0, 2), (2, 3)]
 
 
-async def test_a_gap_in_the_log_is_refused(store: Store) -> None:
+async def test_a_gap_in_the_log_is_refused(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
     with pytest.raises(AntiphonError, match="ends before event 2") as refused:
-        await store.append("t", "resp_1", token, events(3))
+        await store.background.append("t", "resp_1", token, events(3))
     assert refused.value.code == "event_log_gap"
     with pytest.raises(AntiphonError, match="ends before event 2"):
-        await store.finish("t", token, ended("1"), events(7))
-    assert (await store.response("t", "resp_1")).status == "queued"
+        await store.background.finish("t", token, ended("1"), events(7))
+    assert (await store.responses.response("t", "resp_1")).status == "queued"
 
 
-async def test_a_living_owner_keeps_its_work(store: Store) -> None:
+async def test_a_living_owner_keeps_its_work(store: Stores) -> None:
     await submit(store)
-    await store.beat("o1")
-    assert await store.claim("t", "resp_1", "o1", 1000.0) is not None
-    assert await store.claim("t", "resp_1", "o2", 1000.0) is None
-    assert await store.claim("t", "resp_1", "o1", 1000.0) is not None
-    assert await store.claim("t", "resp_1", "o2", -1.0) is not None, "o1 was silent for too long"
-    assert await store.claim("t", "resp_1", "o3", 1000.0) is not None, "nobody heard of o2"
-    assert await store.claim("t", "resp_x", "o1") is None
+    await store.jobs.beat("o1")
+    assert await store.background.claim("t", "resp_1", "o1", 1000.0) is not None
+    assert await store.background.claim("t", "resp_1", "o2", 1000.0) is None
+    assert await store.background.claim("t", "resp_1", "o1", 1000.0) is not None
+    assert await store.background.claim("t", "resp_1", "o2", -1.0) is not None, "o1 was silent for too long"
+    assert await store.background.claim("t", "resp_1", "o3", 1000.0) is not None, "nobody heard of o2"
+    assert await store.background.claim("t", "resp_x", "o1") is None
 
 
-async def test_responses_without_a_living_owner_are_named(store: Store) -> None:
+async def test_responses_without_a_living_owner_are_named(store: Stores) -> None:
     await submit(store)
     left = [Unowned("t", "resp_1")]
-    assert await store.unowned(1000.0) == left
-    await store.beat("o1")
+    assert await store.jobs.unowned(1000.0) == left
+    await store.jobs.beat("o1")
     await claimed(store, "o1")
-    assert await store.unowned(1000.0) == []
-    assert await store.unowned(-1.0) == left
-    await store.release("o1")
-    assert await store.unowned(1000.0) == left
+    assert await store.jobs.unowned(1000.0) == []
+    assert await store.jobs.unowned(-1.0) == left
+    await store.jobs.release("o1")
+    assert await store.jobs.unowned(1000.0) == left
     await claimed(store, "never heard of")
-    assert await store.unowned(1000.0) == left
-    await store.finish("t", (await claimed(store)).token, ended("1"), events(2))
-    assert await store.unowned(1000.0) == []
+    assert await store.jobs.unowned(1000.0) == left
+    await store.background.finish("t", (await claimed(store)).token, ended("1"), events(2))
+    assert await store.jobs.unowned(1000.0) == []
 
 
-async def test_a_run_can_end_although_its_parent_was_deleted(store: Store, count_rows: CountRows) -> None:
-    await store.save("t", turn("0"))
+async def test_a_run_can_end_although_its_parent_was_deleted(store: Stores, count_rows: CountRows) -> None:
+    await store.responses.save("t", turn("0"))
     await submit(store, "1", "0")
-    await store.delete("t", "resp_0")
+    await store.responses.delete("t", "resp_0")
     token = (await claimed(store)).token
-    await store.finish("t", token, ended("1", "0"), events(2))
+    await store.background.finish("t", token, ended("1", "0"), events(2))
     assert await history(store, "1") == ["0?", "0!", "1?", "1!"]
-    await store.delete("t", "resp_1")
+    await store.responses.delete("t", "resp_1")
     for table in ("responses", "items", "chains", "events"):
         assert await count_rows(table) == 0
 
 
-async def test_two_runs_after_one_response_are_two_branches(store: Store) -> None:
-    await store.save("t", turn("0"))
+async def test_two_runs_after_one_response_are_two_branches(store: Stores) -> None:
+    await store.responses.save("t", turn("0"))
     for name in ("1", "2"):
         await submit(store, name, "0")
     for name in ("2", "1"):
         token = (await claimed(store, name=name)).token
-        await store.finish("t", token, ended(name, "0"), events(2))
+        await store.background.finish("t", token, ended(name, "0"), events(2))
     assert await history(store, "1") == ["0?", "0!", "1?", "1!"]
     assert await history(store, "2") == ["0?", "0!", "2?", "2!"]
 
 
-async def test_a_run_in_a_conversation_adds_to_it_at_its_end(store: Store) -> None:
-    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
-    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
-    await store.add_items("t", "conv_1", [says("b")])
-    await store.enter("t", "conv_1", "resp_1", 1000.0)
+async def test_a_run_in_a_conversation_adds_to_it_at_its_end(store: Stores) -> None:
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.background.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
+    await store.conversations.add_items("t", "conv_1", [says("b")])
+    await store.conversations.enter("t", "conv_1", "resp_1", 1000.0)
     token = (await claimed(store)).token
-    await store.finish("t", token, ended("1", conversation="conv_1"), events(2))
-    assert texts((await store.conversation_items("t", "conv_1", WHOLE)).items) == ["a", "b", "1?", "1!"]
-    await store.add_items("t", "conv_1", [says("c")])
+    await store.background.finish("t", token, ended("1", conversation="conv_1"), events(2))
+    assert texts((await store.conversations.conversation_items("t", "conv_1", WHOLE)).items) == [
+        "a",
+        "b",
+        "1?",
+        "1!",
+    ]
+    await store.conversations.add_items("t", "conv_1", [says("c")])
 
 
-async def test_a_run_can_end_although_its_conversation_was_deleted(store: Store) -> None:
-    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
-    await store.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
-    await store.delete_conversation("t", "conv_1")
+async def test_a_run_can_end_although_its_conversation_was_deleted(store: Stores) -> None:
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.background.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
+    await store.conversations.delete_conversation("t", "conv_1")
     token = (await claimed(store)).token
-    await store.finish("t", token, ended("1", conversation="conv_1"), events(2))
+    await store.background.finish("t", token, ended("1", conversation="conv_1"), events(2))
     assert await history(store, "1") == ["a", "1?", "1!"]
 
 
-async def test_a_deleted_run_is_gone(store: Store, count_rows: CountRows) -> None:
+async def test_a_deleted_run_is_gone(store: Stores, count_rows: CountRows) -> None:
     await submit(store)
     token = (await claimed(store)).token
-    await store.delete("t", "resp_1")
+    await store.responses.delete("t", "resp_1")
     with pytest.raises(Fenced):
-        await store.finish("t", token, ended("1"), events(2))
+        await store.background.finish("t", token, ended("1"), events(2))
     with pytest.raises(NotFound):
-        await store.events("t", "resp_1", -1)
+        await store.background.events("t", "resp_1", -1)
     assert await count_rows("events") == 0
 
 
-async def test_an_expired_run_is_gone(store: Store, clock: Clock) -> None:
-    await store.submit("t", replace(queued("1"), expires_at=1010), REQUEST, events(0), "nobody")
+async def test_an_expired_run_is_gone(store: Stores, clock: Clock) -> None:
+    await store.background.submit("t", replace(queued("1"), expires_at=1010), REQUEST, events(0), "nobody")
     clock.now = 1010.0
-    assert await store.claim("t", "resp_1", "o1") is None
-    assert await store.unowned(1000.0) == []
+    assert await store.background.claim("t", "resp_1", "o1") is None
+    assert await store.jobs.unowned(1000.0) == []
     with pytest.raises(NotFound):
-        await store.events("t", "resp_1", -1)
+        await store.background.events("t", "resp_1", -1)
 
 
-async def test_a_response_that_was_not_made_in_the_background_has_no_log(store: Store) -> None:
-    await store.save("t", turn("1"))
-    assert await store.events("t", "resp_1", -1) == ([], True)
+async def test_a_response_that_was_not_made_in_the_background_has_no_log(store: Stores) -> None:
+    await store.responses.save("t", turn("1"))
+    assert await store.background.events("t", "resp_1", -1) == ([], True)
 
 
-async def test_ending_without_further_events_is_possible(store: Store) -> None:
+async def test_ending_without_further_events_is_possible(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
-    await store.finish("t", token, ended("1"), Events(2, 0, b""))
+    await store.background.finish("t", token, ended("1"), Events(2, 0, b""))
     assert await numbers(store) == [(0, 2)]
 
 
-async def test_a_submitted_response_is_left_to_a_submitter_that_lives(store: Store) -> None:
-    await store.beat("o1")
-    await store.submit("t", queued("1"), REQUEST, events(0, 2), "o1")
-    assert await store.unowned(60) == []
-    assert await store.claim("t", "resp_1", "o2", 60) is None
-    assert await store.claim("t", "resp_1", "o1", 60) is not None
+async def test_a_submitted_response_is_left_to_a_submitter_that_lives(store: Stores) -> None:
+    await store.jobs.beat("o1")
+    await store.background.submit("t", queued("1"), REQUEST, events(0, 2), "o1")
+    assert await store.jobs.unowned(60) == []
+    assert await store.background.claim("t", "resp_1", "o2", 60) is None
+    assert await store.background.claim("t", "resp_1", "o1", 60) is not None

@@ -15,8 +15,9 @@ from antiphon.protocol.items import Message
 from antiphon.store import sqlite, sqlite_file, sqlite_writer
 from antiphon.store.base import Conversation, Page, StoredResponse
 from antiphon.store.migrations import load_migrations
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import load_statements
 from tests.store.conftest import Clock
@@ -36,8 +37,8 @@ async def database(path: Path, connections: list[sqlite3.Connection]) -> AsyncIt
 
 
 @pytest.fixture
-def store(database: SqliteDatabase, clock: Clock) -> SqlStore:
-    return SqlStore(database, LocalSignals(), clock)
+def store(database: SqliteDatabase, clock: Clock) -> Stores:
+    return sql_stores(database, LocalSignals(), clock)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def spoken(database: SqliteDatabase, connections: list[sqlite3.Connection]) -> l
 
 
 async def test_a_thousand_turns_resume_whole_and_stay_small(
-    store: SqlStore, database: SqliteDatabase, path: Path
+    store: Stores, database: SqliteDatabase, path: Path
 ) -> None:
     parent = None
     for number in range(1000):
@@ -57,12 +58,12 @@ async def test_a_thousand_turns_resume_whole_and_stay_small(
             Message(id=f"msg_{number}.{each}", role="user", content=f"{number} " * 140) for each in range(4)
         ]
         made = response(f"resp_{number}")
-        await store.save("t", StoredResponse(response=made, parent=parent, input=tuple(items)))
+        await store.responses.save("t", StoredResponse(response=made, parent=parent, input=tuple(items)))
         parent = made.id
     expected = [f"{number}.{each}" for number in range(1000) for each in range(4)]
     assert await history(store, "999") == expected
     assert await history(store, "500") == expected[: 501 * 4]
-    page = await store.input_items("t", "resp_999", Page(limit=3, order="asc", after="msg_500.0"))
+    page = await store.responses.input_items("t", "resp_999", Page(limit=3, order="asc", after="msg_500.0"))
     assert texts(page.items) == ["500.1", "500.2", "500.3"]
     assert await database.size() <= 10_000_000
 
@@ -101,18 +102,18 @@ def test_no_statement_goes_through_all_rows_of_a_tenant(plans: dict[str, str]) -
             assert "(tenant=?)" not in steps, name
 
 
-async def test_saves_that_come_together_are_committed_together(store: SqlStore, spoken: list[str]) -> None:
-    await asyncio.gather(*(store.save("t", turn(f"{number}")) for number in range(200)))
+async def test_saves_that_come_together_are_committed_together(store: Stores, spoken: list[str]) -> None:
+    await asyncio.gather(*(store.responses.save("t", turn(f"{number}")) for number in range(200)))
     assert spoken.count("COMMIT") <= 3
     for number in range(200):
-        assert await store.response("t", f"resp_{number}")
+        assert await store.responses.response("t", f"resp_{number}")
 
 
-async def test_one_that_fails_takes_no_other_with_it(store: SqlStore, spoken: list[str]) -> None:
+async def test_one_that_fails_takes_no_other_with_it(store: Stores, spoken: list[str]) -> None:
     results = await asyncio.gather(
-        store.save("t", turn("1")),
-        store.save("t", turn("2", "nobody")),
-        store.save("t", turn("3", "1")),
+        store.responses.save("t", turn("1")),
+        store.responses.save("t", turn("2", "nobody")),
+        store.responses.save("t", turn("3", "1")),
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [type(None), NotFound, type(None)]
@@ -120,146 +121,148 @@ async def test_one_that_fails_takes_no_other_with_it(store: SqlStore, spoken: li
     assert await history(store, "3") == ["1?", "1!", "3?", "3!"]
 
 
-async def test_only_what_must_last_waits_for_the_disk(store: SqlStore, spoken: list[str]) -> None:
-    await store.beat("o1")
-    await store.beat("o1")
-    await store.save("t", turn("1"))
-    await store.save("t", turn("2"))
-    await store.beat("o1")
+async def test_only_what_must_last_waits_for_the_disk(store: Stores, spoken: list[str]) -> None:
+    await store.jobs.beat("o1")
+    await store.jobs.beat("o1")
+    await store.responses.save("t", turn("1"))
+    await store.responses.save("t", turn("2"))
+    await store.jobs.beat("o1")
     pragmas = [said for said in spoken if "synchronous" in said]
     assert pragmas == [f"PRAGMA synchronous = {mode}" for mode in ("NORMAL", "FULL", "NORMAL")]
 
 
-async def test_a_write_whose_caller_is_gone_is_finished(store: SqlStore) -> None:
-    task = asyncio.create_task(store.save("t", turn("1")))
+async def test_a_write_whose_caller_is_gone_is_finished(store: Stores) -> None:
+    task = asyncio.create_task(store.responses.save("t", turn("1")))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await store.save("t", turn("2", "1"))
+    await store.responses.save("t", turn("2", "1"))
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
 
 
 async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(
-    store: SqlStore,
+    store: Stores,
     connections: list[sqlite3.Connection],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    await store.save("t", turn("1"))
+    await store.responses.save("t", turn("1"))
     pages = connections[0].execute("PRAGMA page_count").fetchone()[0]
     connections[0].execute(f"PRAGMA max_page_count = {pages}").fetchall()
     huge = StoredResponse(response=response("resp_2", "x" * 100_000))
     for _ in range(2):
         with pytest.raises(StoreFull):
-            await store.save("t", huge)
+            await store.responses.save("t", huge)
         with pytest.raises(StoreFull):
-            await store.check()
+            await store.responses.check()
     assert await history(store, "1") == ["1?", "1!"], "what is there can be read"
     monkeypatch.setattr(sqlite, "PROBE", 1000.0)
     connections[0].execute("PRAGMA max_page_count = 1000000").fetchall()
-    await store.save("t", huge)
-    await store.check()
+    await store.responses.save("t", huge)
+    await store.responses.check()
     assert len(caplog.messages) == 2, "one line when it begins, one when it is over"
 
 
 async def test_all_of_a_batch_that_cannot_be_committed_are_told(
-    store: SqlStore, connections: list[sqlite3.Connection]
+    store: Stores, connections: list[sqlite3.Connection]
 ) -> None:
     pages = connections[0].execute("PRAGMA page_count").fetchone()[0]
     connections[0].execute(f"PRAGMA max_page_count = {pages}").fetchall()
     huge = [StoredResponse(response=response(f"resp_{n}", "x" * 100_000)) for n in range(5)]
-    results = await asyncio.gather(*(store.save("t", each) for each in huge), return_exceptions=True)
+    results = await asyncio.gather(
+        *(store.responses.save("t", each) for each in huge), return_exceptions=True
+    )
     assert {type(result) for result in results} == {StoreFull}
     connections[0].execute("PRAGMA max_page_count = 1000000").fetchall()
     for each in huge:
-        await store.save("t", each)
-        assert await store.response("t", each.response.id) == each.response
+        await store.responses.save("t", each)
+        assert await store.responses.response("t", each.response.id) == each.response
 
 
 async def test_a_commit_that_fails_is_told_to_all_and_leaves_nothing(
-    store: SqlStore, connections: list[sqlite3.Connection]
+    store: Stores, connections: list[sqlite3.Connection]
 ) -> None:
     def deny_commit(action: int, name: str | None, *_: str | None) -> int:
         denied = action == sqlite3.SQLITE_TRANSACTION and name == "COMMIT"
         return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
 
     connections[0].set_authorizer(deny_commit)
-    saves = (store.save("t", turn(f"{number}")) for number in range(5))
+    saves = (store.responses.save("t", turn(f"{number}")) for number in range(5))
     results = await asyncio.gather(*saves, return_exceptions=True)
     assert {type(result) for result in results} == {StoreUnavailable}
     connections[0].set_authorizer(None)
-    await store.save("t", turn("5"))
-    assert names(await store.list_responses("t", limit=10)) == ["5"]
+    await store.responses.save("t", turn("5"))
+    assert names(await store.responses.list_responses("t", limit=10)) == ["5"]
 
 
 async def test_while_nothing_can_be_written_a_probe_is_let_through_now_and_then(
-    store: SqlStore, path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
+    store: Stores, path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections[0].execute("PRAGMA busy_timeout = 0").fetchall()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="locked"):
-        await store.save("t", turn("1"))
+        await store.responses.save("t", turn("1"))
     with pytest.raises(StoreUnavailable):
-        await store.check()
+        await store.responses.check()
     monkeypatch.setattr(sqlite, "PROBE", -1.0)
     with pytest.raises(StoreUnavailable):
-        await store.save("t", turn("1"))
-    await store.check()
+        await store.responses.save("t", turn("1"))
+    await store.responses.check()
     other.execute("ROLLBACK")
     other.close()
-    await store.save("t", turn("1"))
+    await store.responses.save("t", turn("1"))
 
 
-async def test_a_mistake_of_ours_is_not_called_an_outage(store: SqlStore) -> None:
+async def test_a_mistake_of_ours_is_not_called_an_outage(store: Stores) -> None:
     conversation = Conversation(id="conv_1", created_at=1)
-    await store.add_conversation("t", conversation, [])
+    await store.conversations.add_conversation("t", conversation, [])
     with pytest.raises(sqlite3.IntegrityError):
-        await store.add_conversation("t", conversation, [])
-    await store.check()
+        await store.conversations.add_conversation("t", conversation, [])
+    await store.responses.check()
 
 
 async def test_a_full_batch_does_not_wait_for_more(
-    store: SqlStore, spoken: list[str], monkeypatch: pytest.MonkeyPatch
+    store: Stores, spoken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "BATCH", 10)
-    await asyncio.gather(*(store.save("t", turn(f"{number}")) for number in range(40)))
+    await asyncio.gather(*(store.responses.save("t", turn(f"{number}")) for number in range(40)))
     assert spoken.count("COMMIT") >= 4
 
 
 async def test_what_was_saved_is_there_after_a_restart(path: Path, clock: Clock) -> None:
     for name, parent in (("1", None), ("2", "1")):
-        store = SqlStore(await SqliteDatabase.open(path), LocalSignals(), clock)
-        await store.save("t", turn(name, parent))
+        store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
+        await store.responses.save("t", turn(name, parent))
         await store.aclose()
         await store.aclose()
     with pytest.raises(StoreUnavailable, match="closed"):
-        await store.save("t", turn("3"))
-    reopened = SqlStore(await SqliteDatabase.open(path), LocalSignals(), clock)
+        await store.responses.save("t", turn("3"))
+    reopened = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
     assert await history(reopened, "2") == ["1?", "1!", "2?", "2!"]
     await reopened.aclose()
 
 
 async def test_closing_finishes_what_is_queued(path: Path, clock: Clock) -> None:
-    store = SqlStore(await SqliteDatabase.open(path), LocalSignals(), clock)
-    saves = [asyncio.create_task(store.save("t", turn(f"{number}"))) for number in range(20)]
+    store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
+    saves = [asyncio.create_task(store.responses.save("t", turn(f"{number}"))) for number in range(20)]
     await asyncio.sleep(0)
     await store.aclose()
     await asyncio.gather(*saves)
 
 
-async def test_vacuum_gives_room_back(store: SqlStore, database: SqliteDatabase) -> None:
+async def test_vacuum_gives_room_back(store: Stores, database: SqliteDatabase) -> None:
     for number in range(50):
-        await store.save("t", StoredResponse(response=response(f"resp_{number}", "x" * 20_000)))
+        await store.responses.save("t", StoredResponse(response=response(f"resp_{number}", "x" * 20_000)))
     await database.vacuum()
     before = await database.size()
     for number in range(50):
-        await store.delete("t", f"resp_{number}")
+        await store.responses.delete("t", f"resp_{number}")
     await database.vacuum()
     assert await database.size() < before / 4
-    await store.save("t", turn("after"))
+    await store.responses.save("t", turn("after"))
 
 
 async def test_in_memory_there_is_nothing_on_disk() -> None:

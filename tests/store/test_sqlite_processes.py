@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.store.conftest import Clock
 from tests.store.values import history, turn
@@ -20,14 +20,14 @@ SAVER = """
 import asyncio, sys, time
 from pathlib import Path
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.store.values import turn
 
 async def main(path, name, count, parent):
-    store = SqlStore(await SqliteDatabase.open(Path(path)), LocalSignals(), time.time)
+    store = sql_stores(await SqliteDatabase.open(Path(path)), LocalSignals(), time.time)
     for number in range(int(count)):
-        await store.save("t", turn(f"{name}{number}", parent or None))
+        await store.responses.save("t", turn(f"{name}{number}", parent or None))
         print(number, flush=True)
         parent = f"{name}{number}"
     await store.aclose()
@@ -50,7 +50,7 @@ async def test_what_was_acknowledged_survives_a_killed_process(tmp_path: Path, c
     process.kill()
     seen += (await process.communicate())[0].splitlines(keepends=True)
     last = int([line for line in seen if line.endswith(b"\n")][-1])
-    store = SqlStore(await SqliteDatabase.open(path), LocalSignals(), clock)
+    store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
     expected = [f"{number}{mark}" for number in range(last + 1) for mark in "?!"]
     assert await history(store, f"{last}") == expected
     await store.aclose()
@@ -58,8 +58,8 @@ async def test_what_was_acknowledged_survives_a_killed_process(tmp_path: Path, c
 
 async def test_several_processes_share_one_file(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "antiphon.db"
-    store = SqlStore(await SqliteDatabase.open(path), LocalSignals(), clock)
-    await store.save("t", turn("common"))
+    store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
+    await store.responses.save("t", turn("common"))
     processes = [await saver(path, name, 100, "common") for name in "abc"]
     await asyncio.gather(*(process.communicate() for process in processes))
     assert [process.returncode for process in processes] == [0, 0, 0]

@@ -5,50 +5,59 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from antiphon.errors import AntiphonError
-from antiphon.store.base import Conversation, Fenced, Store
+from antiphon.store.base import Conversation, Fenced
+from antiphon.store.ports import Stores
 from tests.store.values import WHOLE, ended, events, queued, says, texts, turn
 
-CALLS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
-    "response": lambda store, known: store.response("b", f"resp_{known}"),
-    "continuation": lambda store, known: store.continuation("b", f"resp_{known}"),
-    "item": lambda store, known: store.item("b", f"msg_{known}?"),
-    "input_items": lambda store, known: store.input_items("b", f"resp_{known}", WHOLE),
-    "delete": lambda store, known: store.delete("b", f"resp_{known}"),
-    "list_after": lambda store, known: store.list_responses("b", limit=1, after=f"resp_{known}"),
-    "list_conversation": lambda store, known: store.list_responses(
+CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
+    "response": lambda store, known: store.responses.response("b", f"resp_{known}"),
+    "continuation": lambda store, known: store.responses.continuation("b", f"resp_{known}"),
+    "item": lambda store, known: store.responses.item("b", f"msg_{known}?"),
+    "input_items": lambda store, known: store.responses.input_items("b", f"resp_{known}", WHOLE),
+    "delete": lambda store, known: store.responses.delete("b", f"resp_{known}"),
+    "list_after": lambda store, known: store.responses.list_responses("b", limit=1, after=f"resp_{known}"),
+    "list_conversation": lambda store, known: store.responses.list_responses(
         "b", limit=1, conversation=f"conv_{known}"
     ),
-    "save_after": lambda store, known: store.save("b", turn("new", known)),
-    "save_into": lambda store, known: store.save("b", turn("new", conversation=f"conv_{known}")),
-    "conversation": lambda store, known: store.conversation("b", f"conv_{known}"),
-    "set_metadata": lambda store, known: store.set_metadata("b", f"conv_{known}", {}),
-    "delete_conversation": lambda store, known: store.delete_conversation("b", f"conv_{known}"),
-    "add_items": lambda store, known: store.add_items("b", f"conv_{known}", [says("new")]),
-    "conversation_items": lambda store, known: store.conversation_items("b", f"conv_{known}", WHOLE),
-    "conversation_item": lambda store, known: store.conversation_item("b", f"conv_{known}", f"msg_{known}"),
-    "delete_item": lambda store, known: store.delete_item("b", f"conv_{known}", f"msg_{known}"),
-    "enter": lambda store, known: store.enter("b", f"conv_{known}", "resp_new", 1000.0),
-    "leave": lambda store, known: store.leave("b", f"conv_{known}", "resp_new"),
-    "submit_after": lambda store, known: store.submit("b", queued("new", known), b"{}", events(0), "nobody"),
-    "claim": lambda store, known: store.claim("b", f"resp_run{known}", "o"),
-    "append": lambda store, known: store.append("b", f"resp_run{known}", 1, events(1)),
-    "finish": lambda store, known: store.finish("b", 1, ended(f"run{known}"), events(1)),
-    "events": lambda store, known: store.events("b", f"resp_run{known}", -1),
+    "save_after": lambda store, known: store.responses.save("b", turn("new", known)),
+    "save_into": lambda store, known: store.responses.save("b", turn("new", conversation=f"conv_{known}")),
+    "conversation": lambda store, known: store.conversations.conversation("b", f"conv_{known}"),
+    "set_metadata": lambda store, known: store.conversations.set_metadata("b", f"conv_{known}", {}),
+    "delete_conversation": lambda store, known: store.conversations.delete_conversation("b", f"conv_{known}"),
+    "add_items": lambda store, known: store.conversations.add_items("b", f"conv_{known}", [says("new")]),
+    "conversation_items": lambda store, known: store.conversations.conversation_items(
+        "b", f"conv_{known}", WHOLE
+    ),
+    "conversation_item": lambda store, known: store.conversations.conversation_item(
+        "b", f"conv_{known}", f"msg_{known}"
+    ),
+    "delete_item": lambda store, known: store.conversations.delete_item("b", f"conv_{known}", f"msg_{known}"),
+    "enter": lambda store, known: store.conversations.enter("b", f"conv_{known}", "resp_new", 1000.0),
+    "leave": lambda store, known: store.conversations.leave("b", f"conv_{known}", "resp_new"),
+    "submit_after": lambda store, known: store.background.submit(
+        "b", queued("new", known), b"{}", events(0), "nobody"
+    ),
+    "claim": lambda store, known: store.background.claim("b", f"resp_run{known}", "o"),
+    "append": lambda store, known: store.background.append("b", f"resp_run{known}", 1, events(1)),
+    "finish": lambda store, known: store.background.finish("b", 1, ended(f"run{known}"), events(1)),
+    "events": lambda store, known: store.background.events("b", f"resp_run{known}", -1),
 }
 
 
 @pytest.fixture
-async def foreign(store: Store) -> Store:
+async def foreign(store: Stores) -> Stores:
     """Everything in it belongs to tenant `a`."""
-    await store.save("a", turn("known"))
-    await store.add_conversation("a", Conversation(id="conv_known", created_at=1), [says("known")])
-    await store.enter("a", "conv_known", "resp_new", 1000.0)
-    await store.submit("a", queued("runknown"), b"{}", events(0), "nobody")
-    await store.claim("a", "resp_runknown", "o")
+    await store.responses.save("a", turn("known"))
+    await store.conversations.add_conversation(
+        "a", Conversation(id="conv_known", created_at=1), [says("known")]
+    )
+    await store.conversations.enter("a", "conv_known", "resp_new", 1000.0)
+    await store.background.submit("a", queued("runknown"), b"{}", events(0), "nobody")
+    await store.background.claim("a", "resp_runknown", "o")
     return store
 
 
-async def told(store: Store, call: str, name: str) -> str:
+async def told(store: Stores, call: str, name: str) -> str:
     try:
         return repr(await CALLS[call](store, name)).replace(name, "…")
     except AntiphonError as error:
@@ -58,22 +67,26 @@ async def told(store: Store, call: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_foreign_is_the_same_as_unknown(foreign: Store, call: str) -> None:
+async def test_foreign_is_the_same_as_unknown(foreign: Stores, call: str) -> None:
     assert await told(foreign, call, "known") == await told(foreign, call, "nobody")
-    assert (await foreign.response("a", "resp_known")).id == "resp_known"
-    assert texts((await foreign.conversation_items("a", "conv_known", WHOLE)).items) == ["known"]
-    assert await foreign.events("a", "resp_runknown", -1) == ([events(0)], False)
+    assert (await foreign.responses.response("a", "resp_known")).id == "resp_known"
+    assert texts((await foreign.conversations.conversation_items("a", "conv_known", WHOLE)).items) == [
+        "known"
+    ]
+    assert await foreign.background.events("a", "resp_runknown", -1) == ([events(0)], False)
 
 
-async def test_the_same_ids_live_side_by_side(foreign: Store) -> None:
-    await foreign.save("b", turn("known"))
-    await foreign.save("b", turn("next", "known"))
-    await foreign.delete("b", "resp_known")
-    assert texts((await foreign.continuation("b", "resp_next")).items) == [
+async def test_the_same_ids_live_side_by_side(foreign: Stores) -> None:
+    await foreign.responses.save("b", turn("known"))
+    await foreign.responses.save("b", turn("next", "known"))
+    await foreign.responses.delete("b", "resp_known")
+    assert texts((await foreign.responses.continuation("b", "resp_next")).items) == [
         "known?",
         "known!",
         "next?",
         "next!",
     ]
-    assert texts((await foreign.continuation("a", "resp_known")).items) == ["known?", "known!"]
-    assert [each.response.id for each in await foreign.list_responses("b", limit=5)] == ["resp_next"]
+    assert texts((await foreign.responses.continuation("a", "resp_known")).items) == ["known?", "known!"]
+    assert [each.response.id for each in await foreign.responses.list_responses("b", limit=5)] == [
+        "resp_next"
+    ]

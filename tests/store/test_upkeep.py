@@ -5,108 +5,111 @@ from msgspec.structs import replace
 
 from antiphon.errors import NotFound
 from antiphon.store import upkeep
-from antiphon.store.base import Conversation, Store
+from antiphon.store.base import Conversation
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from tests.store.conftest import Clock, CountRows, Opened
 from tests.store.values import ended, events, history, queued, says, turn
 
 
 async def test_expired_responses_are_erased_as_if_deleted(
-    store: Store, clock: Clock, count_rows: CountRows
+    store: Stores, clock: Clock, count_rows: CountRows
 ) -> None:
-    await store.save("t", turn("1", expires_at=1010))
-    await store.save("t", turn("2", "1", expires_at=1030))
-    await store.save("u", turn("3", expires_at=1010))
-    await store.save("t", turn("4"))
-    await store.submit("t", replace(queued("5"), expires_at=1010), b"{}", events(0), "nobody")
-    assert await store.sweep() == 0
+    await store.responses.save("t", turn("1", expires_at=1010))
+    await store.responses.save("t", turn("2", "1", expires_at=1030))
+    await store.responses.save("u", turn("3", expires_at=1010))
+    await store.responses.save("t", turn("4"))
+    await store.background.submit("t", replace(queued("5"), expires_at=1010), b"{}", events(0), "nobody")
+    assert await store.upkeep.sweep() == 0
     clock.now = 1010.0
-    assert await store.sweep() == 3
-    assert await store.sweep() == 0
+    assert await store.upkeep.sweep() == 3
+    assert await store.upkeep.sweep() == 0
     assert await count_rows("responses") == 2
     assert await count_rows("events") == 0
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
     clock.now = 1030.0
-    assert await store.sweep() == 1
+    assert await store.upkeep.sweep() == 1
     assert await count_rows("items") == 2
     assert await count_rows("chains") == 1
 
 
 async def test_a_sweep_is_done_in_batches(
-    store: Store, clock: Clock, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
+    store: Stores, clock: Clock, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "BATCH", 2)
     for number in range(5):
-        await store.save("t", turn(f"{number}", f"{number - 1}" if number else None, expires_at=1001))
+        await store.responses.save(
+            "t", turn(f"{number}", f"{number - 1}" if number else None, expires_at=1001)
+        )
     clock.now = 1001.0
-    assert [await store.sweep() for _ in range(4)] == [2, 2, 1, 0]
+    assert [await store.upkeep.sweep() for _ in range(4)] == [2, 2, 1, 0]
     assert await count_rows("items") == await count_rows("chains") == 0
 
 
 async def test_items_of_a_conversation_outlive_its_expired_responses(
-    store: Store, clock: Clock, count_rows: CountRows
+    store: Stores, clock: Clock, count_rows: CountRows
 ) -> None:
-    await store.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
-    await store.save("t", turn("1", conversation="conv_1", expires_at=1001))
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.responses.save("t", turn("1", conversation="conv_1", expires_at=1001))
     clock.now = 1001.0
-    assert await store.sweep() == 1
+    assert await store.upkeep.sweep() == 1
     assert await count_rows("items") == 3
-    assert await store.item("t", "msg_1!")
+    assert await store.responses.item("t", "msg_1!")
 
 
 async def test_event_logs_are_erased_some_time_after_the_end(
     opened: Opened, clock: Clock, count_rows: CountRows
 ) -> None:
-    patient = SqlStore(opened.database, LocalSignals(), clock)
-    hasty = SqlStore(opened.database, LocalSignals(), clock, log_ttl=-1.0)
+    patient = sql_stores(opened.database, LocalSignals(), clock)
+    hasty = sql_stores(opened.database, LocalSignals(), clock, log_lifetime=-1.0)
     for name in ("1", "2"):
-        await patient.submit("t", queued(name), b"{}", events(0), "nobody")
-    claim = await patient.claim("t", "resp_1", "o")
+        await patient.background.submit("t", queued(name), b"{}", events(0), "nobody")
+    claim = await patient.background.claim("t", "resp_1", "o")
     assert claim is not None
-    await patient.finish("t", claim.token, ended("1"), events(1))
-    assert await patient.sweep() == 0
-    assert await hasty.sweep() == 1
-    assert await hasty.sweep() == 0
-    assert await patient.events("t", "resp_1", -1) == ([], True)
-    assert (await patient.response("t", "resp_1")).status == "completed"
+    await patient.background.finish("t", claim.token, ended("1"), events(1))
+    assert await patient.upkeep.sweep() == 0
+    assert await hasty.upkeep.sweep() == 1
+    assert await hasty.upkeep.sweep() == 0
+    assert await patient.background.events("t", "resp_1", -1) == ([], True)
+    assert (await patient.responses.response("t", "resp_1")).status == "completed"
     assert await count_rows("events") == 1, "the other one is not over"
 
 
 async def test_dead_owners_are_forgotten(
-    store: Store, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
+    store: Stores, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.beat("o1")
-    assert await store.sweep() == 0
+    await store.jobs.beat("o1")
+    assert await store.upkeep.sweep() == 0
     monkeypatch.setattr(upkeep, "DEAD", -1.0)
-    assert await store.sweep() == 1
+    assert await store.upkeep.sweep() == 1
     assert await count_rows("owners") == 0
 
 
 async def test_a_bounded_store_forgets_the_oldest_and_cuts_no_history(
     opened: Opened, clock: Clock, count_rows: CountRows
 ) -> None:
-    store = SqlStore(opened.database, LocalSignals(), clock, limit=2)
-    await store.submit("t", queued("waiting"), b"{}", events(0), "nobody")
-    await store.save("t", turn("1", created_at=1))
-    await store.save("t", turn("2", "1", created_at=2))
-    await store.save("t", turn("3", "2", created_at=3))
+    store = sql_stores(opened.database, LocalSignals(), clock, limit=2)
+    await store.background.submit("t", queued("waiting"), b"{}", events(0), "nobody")
+    await store.responses.save("t", turn("1", created_at=1))
+    await store.responses.save("t", turn("2", "1", created_at=2))
+    await store.responses.save("t", turn("3", "2", created_at=3))
     with pytest.raises(NotFound):
-        await store.response("t", "resp_1")
+        await store.responses.response("t", "resp_1")
     with pytest.raises(NotFound):
-        await store.item("t", "msg_1?")
+        await store.responses.item("t", "msg_1?")
     assert await history(store, "3") == ["1?", "1!", "2?", "2!", "3?", "3!"]
     assert await count_rows("responses") == 3
     for number in range(4, 7):
-        await store.save("t", turn(f"{number}", created_at=number))
+        await store.responses.save("t", turn(f"{number}", created_at=number))
     assert await count_rows("items") == 4, "the whole chain is forgotten by now"
-    assert await store.response("t", "resp_waiting")
+    assert await store.responses.response("t", "resp_waiting")
 
 
 async def test_a_bounded_store_looks_only_now_and_then(
     opened: Opened, clock: Clock, count_rows: CountRows
 ) -> None:
-    store = SqlStore(opened.database, LocalSignals(), clock, limit=40)
+    store = sql_stores(opened.database, LocalSignals(), clock, limit=40)
     for number in range(100):
-        await store.save("t", turn(f"{number}", created_at=number))
+        await store.responses.save("t", turn(f"{number}", created_at=number))
     assert 40 <= await count_rows("responses") <= 42

@@ -10,7 +10,8 @@ from antiphon.protocol.items import FunctionCall, Item, Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, ResponseStatus, new_response
 from antiphon.protocol.stored_items import item_id
-from antiphon.store.base import Events, Page, Store, StoredResponse
+from antiphon.store.base import Events, Page, StoredResponse
+from antiphon.store.ports import Stores
 
 WHOLE = Page(limit=1000, order="asc")
 REQUEST = create_from(model="m", input="x")
@@ -88,6 +89,6 @@ def encoded(value: object) -> bytes:
     return msgspec.json.encode(value)
 
 
-async def history(store: Store, name: str, tenant: str = "t") -> list[str]:
+async def history(store: Stores, name: str, tenant: str = "t") -> list[str]:
     """What a continuation of `resp_NAME` is made of."""
-    return texts((await store.continuation(tenant, f"resp_{name}")).items)
+    return texts((await store.responses.continuation(tenant, f"resp_{name}")).items)

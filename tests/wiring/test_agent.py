@@ -154,7 +154,7 @@ async def test_a_served_agent_asks_as_the_tenant_whose_request_it_is() -> None:
         served = serve_agent(make_agent(AgentSettings(model="m")), services)
         answer = await served.perform("acme", AgentExecuteRequest(instruction="Hi"))
         assert answer.text == "Hello"
-        [kept] = await services.store.list_responses("acme", limit=10)
+        [kept] = await services.store.responses.list_responses("acme", limit=10)
         assert kept.response.id == answer.response_continuation_id
 
 

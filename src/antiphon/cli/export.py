@@ -23,7 +23,8 @@ from antiphon.errors import NotFound
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_to_text
-from antiphon.store.base import Store, StoredResponse
+from antiphon.store.base import StoredResponse
+from antiphon.store.ports import ResponseStore
 
 
 class ExportedResponse(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class ExportedResponse(Struct, frozen=True, kw_only=True):
     input: Sequence[Raw]
 
 
-async def export_to(target: Path | None, store: Store, tenant: str) -> int:
+async def export_to(target: Path | None, store: ResponseStore, tenant: str) -> int:
     """Write all responses of a tenant to a file, or to standard output; how many there were.
 
     The file has its name when it is whole, not before.
@@ -64,7 +65,7 @@ def _opened(target: Path) -> Generator[IO[bytes], None, None]:
         Path(name).unlink(missing_ok=True)
 
 
-async def _export(file: IO[bytes], store: Store, tenant: str) -> int:
+async def _export(file: IO[bytes], store: ResponseStore, tenant: str) -> int:
     console = errors()
     written = 0
     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -80,7 +81,7 @@ async def _export(file: IO[bytes], store: Store, tenant: str) -> int:
 
 
 async def export_lines(
-    store: Store, tenant: str, newest_first: Sequence[StoredResponse]
+    store: ResponseStore, tenant: str, newest_first: Sequence[StoredResponse]
 ) -> AsyncGenerator[bytes, None]:
     """A line for each of these responses; an empty one if it is gone by now."""
     oldest_first = newest_first[::-1]

@@ -15,7 +15,8 @@ from antiphon.cli.terminal import harmless, output
 from antiphon.errors import SettingsError
 from antiphon.protocol.items import Item
 from antiphon.settings import Settings
-from antiphon.store.base import Page, Store, StoredResponse
+from antiphon.store.base import Page, StoredResponse
+from antiphon.store.ports import ResponseStore
 
 KEPT_OPTIONS = with_options(CONFIG_OPTION, STORE_OPTION, LOG_OPTION)
 TENANT_OPTION = click.option(
@@ -45,7 +46,7 @@ def require_lasting(settings: Settings) -> Settings:
     return settings
 
 
-async def all_responses(store: Store, tenant: str) -> AsyncGenerator[StoredResponse, None]:
+async def all_responses(store: ResponseStore, tenant: str) -> AsyncGenerator[StoredResponse, None]:
     """Every response, newest first, without its input."""
     after: str | None = None
     while page := await store.list_responses(tenant, limit=_PAGE, after=after):
@@ -54,7 +55,9 @@ async def all_responses(store: Store, tenant: str) -> AsyncGenerator[StoredRespo
         after = page[-1].response.id
 
 
-async def newest_responses(store: Store, tenant: str, limit: int | None = None) -> list[StoredResponse]:
+async def newest_responses(
+    store: ResponseStore, tenant: str, limit: int | None = None
+) -> list[StoredResponse]:
     """The newest ones, or all."""
     found: list[StoredResponse] = []
     async with aclosing(all_responses(store, tenant)) as responses:
@@ -65,7 +68,7 @@ async def newest_responses(store: Store, tenant: str, limit: int | None = None) 
     return found
 
 
-async def whole_input(store: Store, tenant: str, response_id: str) -> Sequence[Item]:
+async def whole_input(store: ResponseStore, tenant: str, response_id: str) -> Sequence[Item]:
     """All that went into a response, oldest first: the history before it and its own input."""
     return (await store.input_items(tenant, response_id, _EVERYTHING)).items
 

@@ -14,8 +14,9 @@ from antiphon.cli.terminal import errors, output
 from antiphon.protocol.content import JsonObject
 from antiphon.service.keys import Keyring
 from antiphon.settings import Settings
-from antiphon.store.base import ApiKey, Store
-from antiphon.wiring import key_pepper, make_ids, open_store
+from antiphon.store.base import ApiKey
+from antiphon.store.ports import Stores
+from antiphon.wiring import key_pepper, make_ids, open_stores
 
 HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
 
@@ -71,8 +72,8 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
     lifetime = None if expires is None else read_span(expires)
 
     async def create() -> tuple[str, ApiKey]:
-        async with open_store(settings) as store:
-            return await _keyring(store, settings).create(name, tenant, scopes or SCOPES, lifetime)
+        async with open_stores(settings) as stores:
+            return await _keyring(stores, settings).create(name, tenant, scopes or SCOPES, lifetime)
 
     text, key = asyncio.run(create())
     click.echo(text)
@@ -100,8 +101,8 @@ def list_keys(machine: bool, **options: Any) -> None:
     settings = load_lasting(**options)
 
     async def keys() -> Sequence[ApiKey]:
-        async with open_store(settings) as store:
-            return await _keyring(store, settings).list()
+        async with open_stores(settings) as stores:
+            return await _keyring(stores, settings).list()
 
     now = make_ids().clock()
     found = asyncio.run(keys())
@@ -128,16 +129,17 @@ def revoke_key(key_id: str, **options: Any) -> None:
     settings = load_lasting(**options)
 
     async def revoke() -> None:
-        async with open_store(settings) as store:
-            await _keyring(store, settings).revoke(key_id)
+        async with open_stores(settings) as stores:
+            await _keyring(stores, settings).revoke(key_id)
 
     asyncio.run(revoke())
     output().print(f"Key {key_id} is revoked.", markup=False, soft_wrap=True)
 
 
-def _keyring(store: Store, settings: Settings) -> Keyring:
+def _keyring(stores: Stores, settings: Settings) -> Keyring:
     ids = make_ids()
-    return Keyring(store, pepper=key_pepper(settings), clock=ids.clock, entropy=ids.entropy)
+    pepper = key_pepper(settings)
+    return Keyring(stores.keys, stores.signals, pepper=pepper, clock=ids.clock, entropy=ids.entropy)
 
 
 def _row(key: ApiKey, now: float) -> tuple[str, ...]:

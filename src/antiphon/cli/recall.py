@@ -16,8 +16,9 @@ from antiphon.errors import BackendBroken, NotFound
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import Item, OpaqueItem
 from antiphon.settings import Settings
-from antiphon.store.base import Page, Store
-from antiphon.wiring import open_store
+from antiphon.store.base import Page
+from antiphon.store.ports import ResponseStore
+from antiphon.wiring import open_stores
 
 NEWEST = "newest"
 """Stands for the newest response that was completed."""
@@ -63,7 +64,8 @@ async def recall_from_server(base_url: str, response_id: str) -> Exchange:
 
 async def recall_from_store(settings: Settings, response_id: str) -> Exchange:
     """An exchange that the store keeps; `NEWEST` finds the last one that was completed."""
-    async with open_store(settings) as store:
+    async with open_stores(settings) as stores:
+        store = stores.responses
         if response_id == NEWEST:
             response_id = await _newest(store)
         response = await store.response(DEFAULT_TENANT, response_id)
@@ -71,7 +73,7 @@ async def recall_from_store(settings: Settings, response_id: str) -> Exchange:
     return Exchange(_question(map(_body, page.items)), Ended.of(msgspec.to_builtins(response)))
 
 
-async def _newest(store: Store) -> str:
+async def _newest(store: ResponseStore) -> str:
     async with aclosing(all_responses(store, DEFAULT_TENANT)) as responses:
         async for stored in responses:
             if stored.response.status == "completed":

@@ -26,7 +26,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.settings import Settings
 from antiphon.store.base import StoredResponse
-from antiphon.wiring import make_ids, open_store
+from antiphon.wiring import make_ids, open_stores
 
 HEADINGS = ("id", "status", "model", "tokens", "age", "continues")
 LIMIT_OPTION = click.option(
@@ -96,9 +96,9 @@ def show_response(response_id: str, tenant: str, machine: bool, **options: Any) 
     settings = load_lasting(**options)
 
     async def read() -> tuple[Response, Sequence[Item]]:
-        async with open_store(settings) as store:
-            response = await store.response(tenant, response_id)
-            return response, await whole_input(store, tenant, response_id)
+        async with open_stores(settings) as stores:
+            response = await stores.responses.response(tenant, response_id)
+            return response, await whole_input(stores.responses, tenant, response_id)
 
     response, items = asyncio.run(read())
     if machine:
@@ -152,14 +152,14 @@ def delete_responses(response_ids: tuple[str, ...], yes: bool, tenant: str, **op
     wanted = list(dict.fromkeys(response_ids))
 
     async def check() -> None:
-        async with open_store(settings) as store:
+        async with open_stores(settings) as stores:
             for response_id in wanted:
-                await store.response(tenant, response_id)
+                await stores.responses.response(tenant, response_id)
 
     async def delete() -> None:
-        async with open_store(settings) as store:
+        async with open_stores(settings) as stores:
             for response_id in wanted:
-                await store.delete(tenant, response_id)
+                await stores.responses.delete(tenant, response_id)
 
     asyncio.run(check())
     what = "1 response" if len(wanted) == 1 else f"{len(wanted)} responses"
@@ -190,17 +190,17 @@ def export_responses(target: Path | None, tenant: str, **options: Any) -> None:
     settings = load_lasting(**options)
 
     async def export() -> int:
-        async with open_store(settings) as store:
-            return await export_to(target, store, tenant)
+        async with open_stores(settings) as stores:
+            return await export_to(target, stores.responses, tenant)
 
     written = asyncio.run(export())
     errors().print(f"Exported {written:,} responses.", style="dim", soft_wrap=True)
 
 
 async def _newest(settings: Settings, tenant: str, limit: int | None) -> list[StoredResponse]:
-    async with open_store(settings) as store:
+    async with open_stores(settings) as stores:
         with at_work("reading"):
-            return await newest_responses(store, tenant, limit)
+            return await newest_responses(stores.responses, tenant, limit)
 
 
 def _print_json(value: object) -> None:

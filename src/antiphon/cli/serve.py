@@ -30,7 +30,7 @@ from antiphon.errors import SettingsError
 from antiphon.protocol.profile import HEADER, PROFILES
 from antiphon.server.process import bind, serve
 from antiphon.settings import LOOPBACK, Settings, no_keys
-from antiphon.wiring import data_folder, open_store, seal_secret
+from antiphon.wiring import data_folder, open_stores, seal_secret
 from antiphon.wiring.agent import make_agent
 
 BACKLOG = 2048
@@ -121,9 +121,9 @@ def _check(settings: Settings) -> None:
 
 async def _check_store(settings: Settings) -> None:
     """The store can be opened; and whoever can be reached from elsewhere has a key."""
-    async with open_store(settings) as store:
+    async with open_stores(settings) as stores:
         server = settings.server
-        if server.host not in LOOPBACK and not server.api_keys and not await store.keys():
+        if server.host not in LOOPBACK and not server.api_keys and not await stores.keys.list_keys():
             raise SettingsError(no_keys(server.host))
 
 

@@ -14,7 +14,9 @@ from antiphon.caller import OPERATOR, Caller
 from antiphon.errors import AntiphonError, Unauthorized
 from antiphon.protocol.ids import Clock
 from antiphon.service.keys import CHANGED, PREFIX, secret_digest
-from antiphon.store.base import ApiKey, Store
+from antiphon.store.base import ApiKey
+from antiphon.store.ports import KeyStore
+from antiphon.store.signals import Signals
 
 logger = logging.getLogger(__name__)
 
@@ -78,14 +80,14 @@ class Keys:
             raise Unauthorized
         return found.caller
 
-    async def refresh(self, store: Store) -> None:
+    async def refresh(self, store: KeyStore) -> None:
         """Copy the stored keys. Call it before the first request is let in."""
-        self._stored = {key.id: _stored(key) for key in await store.keys()}
+        self._stored = {key.id: _stored(key) for key in await store.list_keys()}
 
-    async def watch(self, store: Store) -> None:
+    async def watch(self, store: KeyStore, signals: Signals) -> None:
         """Renew the copy for as long as the server runs. While that fails, the last copy stays in force."""
         failing = False
-        with store.signals.subscribe(CHANGED) as changed:
+        with signals.subscribe(CHANGED) as changed:
             while True:
                 await changed.wait(INTERVAL)
                 try:

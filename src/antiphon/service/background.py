@@ -73,7 +73,7 @@ class Background:
         self, run: Run, tenant: str, stored: StoredResponse, body: bytes, events: Events
     ) -> None:
         try:
-            await self.creator.store.submit(tenant, stored, body, events, self.engine.owner)
+            await self.creator.store.background.submit(tenant, stored, body, events, self.engine.owner)
             await self.engine.submit(tenant, run.id)
         except AntiphonError:
             await self._take_back(run, tenant)
@@ -83,14 +83,15 @@ class Background:
         """The client is told that there is no such response, so there must be none."""
         with suppress(AntiphonError):
             await run.leave()
-            await self.creator.store.delete(tenant, run.id)
+            await self.creator.store.responses.delete(tenant, run.id)
 
     async def work(self, tenant: str, response_id: str) -> None:
         """Make a submitted response, or go on with it. Returns when it has ended or is somebody else's."""
-        claim = await self.creator.store.claim(tenant, response_id, self.engine.owner, self.lease)
+        stores = self.creator.store
+        claim = await stores.background.claim(tenant, response_id, self.engine.owner, self.lease)
         if claim is None:
             return
-        log = EventLog(self.creator.store, tenant, response_id, claim.token)
+        log = EventLog(stores.background, stores.signals, tenant, response_id, claim.token)
         try:
             if claim.attempt > MAX_ATTEMPTS:
                 raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
@@ -120,7 +121,7 @@ class Background:
             while True:
                 await ended.wait(LOOK)
                 try:
-                    response = await store.response(tenant, response_id)
+                    response = await store.responses.response(tenant, response_id)
                 except NotFound:
                     return
                 except StoreUnavailable:
@@ -131,16 +132,16 @@ class Background:
     async def cancel(self, tenant: str, response_id: str) -> Response:
         """Call off a response, wherever it is being made. One that has ended stays as it is."""
         store = self.creator.store
-        response = await store.response(tenant, response_id)
+        response = await store.responses.response(tenant, response_id)
         if not response.background:
             message = "Only a response that was created with 'background': true can be cancelled."
             raise InvalidRequest(message, code="not_cancellable")
         while response.status in UNFINISHED:
-            claim = await store.claim(tenant, response_id, self.engine.owner)
+            claim = await store.background.claim(tenant, response_id, self.engine.owner)
             if claim is not None:
                 with suppress(Fenced):
                     await self._end(claim, tenant)
-            response = await store.response(tenant, response_id)
+            response = await store.responses.response(tenant, response_id)
         store.signals.publish(f"ended:{response_id}")
         store.signals.publish(f"events:{response_id}")
         await self.engine.stop(tenant, response_id)
@@ -160,14 +161,16 @@ class Background:
             input=kept_items(claim.input),
             expires_at=claim.expires_at,
         )
-        await creator.store.finish(tenant, claim.token, stored, render(events))
+        await creator.store.background.finish(tenant, claim.token, stored, render(events))
 
     async def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """The events with higher numbers than `after`, as they are stored, until the last one."""
         store = self.creator.store
         await self._check_log(tenant, response_id, after)
         with store.signals.subscribe(f"events:{response_id}") as more:
-            async with aclosing(as_stored(lambda: store.events(tenant, response_id, after), more)) as batches:
+            async with aclosing(
+                as_stored(lambda: store.background.events(tenant, response_id, after), more)
+            ) as batches:
                 async for rows in batches:
                     if not rows:
                         yield COMMENT
@@ -177,11 +180,11 @@ class Background:
 
     async def _check_log(self, tenant: str, response_id: str, after: int) -> None:
         """Refuse what could never be followed, before a stream begins."""
-        response = await self.creator.store.response(tenant, response_id)
+        response = await self.creator.store.responses.response(tenant, response_id)
         if not response.background:
             message = "Only a response that was created with 'background': true can be streamed again."
             raise InvalidRequest(message, param="stream", code="not_streamable")
-        rows, _ = await self.creator.store.events(tenant, response_id, max(-1, after - 1))
+        rows, _ = await self.creator.store.background.events(tenant, response_id, max(-1, after - 1))
         if not rows and after < 1:
             message = "The events of this response are no longer kept. Retrieve it without 'stream'."
             raise InvalidRequest(message, param="stream", code="events_expired")
@@ -195,7 +198,7 @@ class Background:
             while True:
                 try:
                     # The engine does nothing about what is under way here.
-                    for left in await self.creator.store.unowned(self.lease, self.engine.owner):
+                    for left in await self.creator.store.jobs.unowned(self.lease, self.engine.owner):
                         await self.engine.submit(left.tenant, left.id)
                     pause = self.lease / 5
                 except AntiphonError as error:
@@ -208,7 +211,7 @@ class Background:
         """Say that this process lives, until cancelled, so that others leave its work alone."""
         while True:
             try:
-                await self.creator.store.beat(self.engine.owner)
+                await self.creator.store.jobs.beat(self.engine.owner)
             except AntiphonError as error:
                 logger.warning("cannot say that this process lives: %s", error.message)
             await asyncio.sleep(self.lease / 5)
@@ -217,7 +220,7 @@ class Background:
         """Stop working; what is unfinished is nobody's now."""
         await self.engine.aclose()
         try:
-            await self.creator.store.release(self.engine.owner)
+            await self.creator.store.jobs.release(self.engine.owner)
             self.creator.store.signals.publish("runs")
         except AntiphonError as error:
             logger.warning("unfinished responses are taken over after %g s: %s", self.lease, error.message)

@@ -17,7 +17,7 @@ from antiphon.protocol.items import Compaction, CompactionTrigger, Item, ItemRef
 from antiphon.protocol.requests import CreateBody
 from antiphon.service.routing.router import Router
 from antiphon.service.summarise import Beat, Summariser, Summary, no_beat
-from antiphon.store.base import Store
+from antiphon.store.ports import ResponseStore
 from antiphon.turn.chunks import Compacted
 from antiphon.turn.compaction import (
     CountTokens,
@@ -47,7 +47,7 @@ class Compactor:
     """Makes conversations short. `model` is the operator's choice; None: the model of the request."""
 
     router: Router
-    store: Store
+    store: ResponseStore
     ids: IdSource
     clock: Clock
     sealer: Sealer

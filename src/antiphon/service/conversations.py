@@ -10,14 +10,15 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.parse_conversations import NewConversation
 from antiphon.protocol.stored_items import item_id
 from antiphon.service.resolve import identified
-from antiphon.store.base import Conversation, Store
+from antiphon.store.base import Conversation
+from antiphon.store.ports import ConversationStore
 
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
     """What a caller does with conversations beyond reading them, which is the store's alone."""
 
-    store: Store
+    store: ConversationStore
     ids: IdSource
     clock: Clock
 

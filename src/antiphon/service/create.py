@@ -44,7 +44,8 @@ from antiphon.service.resolve import (
 from antiphon.service.rounds import Round, RoundPlan
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Router
-from antiphon.store.base import Store, StoredResponse
+from antiphon.store.base import StoredResponse
+from antiphon.store.ports import Stores
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest, build_turn
 from antiphon.turn.machine import Machine
@@ -63,7 +64,7 @@ class Creator:
     """Starts responses. Everything that differs between installations is handed in."""
 
     router: Router
-    store: Store
+    store: Stores
     ids: IdSource
     clock: Clock
     sealer: Sealer
@@ -82,12 +83,12 @@ class Creator:
 
     @property
     def compactor(self) -> Compactor:
-        """What makes long conversations short."""
-        return Compactor(self.router, self.store, self.ids, self.clock, self.sealer, self.summary_model)
+        store = self.store.responses
+        return Compactor(self.router, store, self.ids, self.clock, self.sealer, self.summary_model)
 
     def start(self, request: CreateResponse, tenant: str, session: Session | None = None) -> "Run":
         """A run of this request; nothing happens until its events are read."""
-        keeper = StoreWriter(self.store, tenant, self.patience) if request.stored else None
+        keeper = StoreWriter(self.store.responses, tenant, self.patience) if request.stored else None
         return Run(self, request, Place(tenant, session), keeper)
 
     async def prepare(
@@ -97,7 +98,6 @@ class Creator:
         return await self.start(request, tenant, session).prepare()
 
     def expires_at(self) -> int | None:
-        """When a response that is made now may be forgotten."""
         return None if self.lifetime is None else int(self.clock()) + self.lifetime
 
 
@@ -235,7 +235,7 @@ class Run:
         """Look up what the request stands on; what the model will see."""
         creator, place = self._creator, self._place
         if self._resolved.request.stored:
-            await creator.store.check()
+            await creator.store.responses.check()
         if self._resolved.request.conversation_id is not None:
             self._entered = creator.clock()
         if self._prior is not None:
@@ -258,9 +258,9 @@ class Run:
         store, tenant, request = self._creator.store, self._place.tenant, self._resolved.request
         request = replace(request, tools=parse_tools(prior.response.tools))
         if request.conversation_id is None:
-            return Resolved(request, (await store.base(tenant, self.id)).items)
-        entered = await store.enter(tenant, request.conversation_id, self.id, CONVERSATION_LEASE)
-        return Resolved(request, entered.items)
+            return Resolved(request, (await store.background.base(tenant, self.id)).items)
+        lock = store.conversations.enter(tenant, request.conversation_id, self.id, CONVERSATION_LEASE)
+        return Resolved(request, (await lock).items)
 
     def _whole(self) -> list[Item]:
         """What an earlier attempt has finished; the model goes on after it."""
@@ -389,7 +389,6 @@ class Run:
         return begun + told if begun else told
 
     def _begin(self, asked: Round | None) -> list[Event]:
-        """The machine, and its first events."""
         creator, request = self._creator, self._resolved.request
         response = (
             new_response(request, id=self.id, created_at=int(creator.clock()))
@@ -420,7 +419,8 @@ class Run:
         conversation = self._resolved.request.conversation_id
         if conversation is not None and self._creator.clock() - self._entered > CONVERSATION_LEASE / 3:
             with suppress(StoreUnavailable, StoreFull):  # the next batch tries again
-                await self._creator.store.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
+                conversations = self._creator.store.conversations
+                await conversations.enter(self._place.tenant, conversation, self.id, CONVERSATION_LEASE)
                 self._entered = self._creator.clock()
 
     async def leave(self) -> None:
@@ -428,7 +428,7 @@ class Run:
         conversation = self._resolved.request.conversation_id
         if self._entered and conversation is not None:
             with suppress(AntiphonError):  # what went wrong before is told; the lock ends by itself
-                await self._creator.store.leave(self._place.tenant, conversation, self.id)
+                await self._creator.store.conversations.leave(self._place.tenant, conversation, self.id)
 
     async def _finish(self, machine: Machine, untold: Sequence[Event] = ()) -> list[Event]:
         """Commit, then tell: the events that are not told yet, and the last ones. What could not be kept

@@ -13,8 +13,10 @@ from msgspec import Struct
 from antiphon.errors import AntiphonError
 from antiphon.protocol.events import EVENT_TYPES, Event
 from antiphon.protocol.sse import SseReader, SseRenderer
-from antiphon.store.base import LOG_GAP, Events, Fenced, Store, StoredResponse
+from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
+from antiphon.store.ports import BackgroundStore
 from antiphon.store.retry import retry_while_unavailable
+from antiphon.store.signals import Signals
 
 FLUSH = 0.02
 """Seconds that events are gathered before they are stored together."""
@@ -62,8 +64,11 @@ class Unkept(Exception):
 class EventLog:
     """Writes the log of one claimed response. Also the keeper of its end."""
 
-    def __init__(self, store: Store, tenant: str, response_id: str, token: int) -> None:
+    def __init__(
+        self, store: BackgroundStore, signals: Signals, tenant: str, response_id: str, token: int
+    ) -> None:
         self._store = store
+        self._signals = signals
         self._tenant = tenant
         self._id = response_id
         self._token = token
@@ -105,7 +110,7 @@ class EventLog:
                 lambda: self._store.append(self._tenant, self._id, self._token, events),
             )
             del self._waiting[:taken]
-        self._store.signals.publish(f"events:{self._id}")
+        self._signals.publish(f"events:{self._id}")
 
     async def keep(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """The last events and the response, in one commit."""
@@ -121,7 +126,7 @@ class EventLog:
                     raise Unkept(error.message) from error
                 raise
             self._waiting.clear()
-        self._store.signals.publish(f"events:{self._id}")
+        self._signals.publish(f"events:{self._id}")
 
     async def close(self) -> None:
         """The work ends here: what was said so far is stored, for whoever goes on with it."""

@@ -10,7 +10,8 @@ from antiphon.protocol.items import Item, ItemReference
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.resolve import model_view
 from antiphon.service.routing.router import Router
-from antiphon.store.base import Continuation, Page, Store, conversation_not_found
+from antiphon.store.base import Continuation, Page, conversation_not_found
+from antiphon.store.ports import Stores
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.sealing import Sealer
 from antiphon.turn.token_estimate import Reading, estimate, read
@@ -31,7 +32,7 @@ class TokenCount:
     """Counts requests without running them. Nothing is stored, no conversation is locked."""
 
     router: Router
-    store: Store
+    store: Stores
     sealer: Sealer
     inherit_tools: bool = True
 
@@ -55,17 +56,21 @@ class TokenCount:
         if conversation is not None:
             return Continuation(await self._held(tenant, conversation))
         if parent is not None:
-            return await self.store.continuation(tenant, parent)
+            return await self.store.responses.continuation(tenant, parent)
         return Continuation(())
 
     async def _held(self, tenant: str, conversation_id: str) -> Sequence[Item]:
         try:
-            return (await self.store.conversation_items(tenant, conversation_id, _WHOLE)).items
+            return (await self.store.conversations.conversation_items(tenant, conversation_id, _WHOLE)).items
         except NotFound:
             raise conversation_not_found(conversation_id, "conversation") from None
 
     async def _dereference(self, tenant: str, item: Item) -> Item:
-        return (await self.store.item(tenant, item.id)).item if isinstance(item, ItemReference) else item
+        return (
+            (await self.store.responses.item(tenant, item.id)).item
+            if isinstance(item, ItemReference)
+            else item
+        )
 
     async def _count(self, model: str, reading: Reading) -> Count:
         backend = self.router.routes(model)[0].backend if model else None

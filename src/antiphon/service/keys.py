@@ -11,7 +11,9 @@ from collections.abc import Collection, Sequence
 from antiphon.caller import DEFAULT_TENANT, SCOPES
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.ids import Clock, Entropy
-from antiphon.store.base import ApiKey, Store
+from antiphon.store.base import ApiKey
+from antiphon.store.ports import KeyStore
+from antiphon.store.signals import Signals
 
 PREFIX = "ap"
 CHANGED = "keys"
@@ -26,8 +28,11 @@ _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class Keyring:
     """The keys of a store."""
 
-    def __init__(self, store: Store, *, pepper: bytes, clock: Clock, entropy: Entropy) -> None:
+    def __init__(
+        self, store: KeyStore, signals: Signals, *, pepper: bytes, clock: Clock, entropy: Entropy
+    ) -> None:
         self._store = store
+        self._signals = signals
         self._pepper = pepper
         self._clock = clock
         self._entropy = entropy
@@ -57,17 +62,17 @@ class Keyring:
             expires_at=None if lifetime is None else _end(now, lifetime),
         )
         await self._store.add_key(key)
-        self._store.signals.publish(CHANGED)
+        self._signals.publish(CHANGED)
         return f"{PREFIX}_{key.id}_{secret}", key
 
     async def revoke(self, key_id: str) -> None:
         """Refuse this key from now on, everywhere within a second."""
         await self._store.revoke_key(key_id, int(self._clock()))
-        self._store.signals.publish(CHANGED)
+        self._signals.publish(CHANGED)
 
     async def list(self) -> Sequence[ApiKey]:
         """All keys, revoked and expired ones too, oldest first."""
-        return await self._store.keys()
+        return await self._store.list_keys()
 
 
 def secret_digest(pepper: bytes, secret: bytes) -> bytes:

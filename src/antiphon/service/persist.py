@@ -8,7 +8,8 @@ from typing import Protocol
 
 from antiphon.errors import StoreUnavailable
 from antiphon.protocol.events import Event
-from antiphon.store.base import Store, StoredResponse
+from antiphon.store.base import StoredResponse
+from antiphon.store.ports import ResponseStore
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class ResponseWriter(Protocol):
 class StoreWriter:
     """Saves to the store. A database that is away gets `patience` seconds to come back."""
 
-    store: Store
+    store: ResponseStore
     tenant: str
     patience: float
 

@@ -18,7 +18,8 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tools import Tool
-from antiphon.store.base import Continuation, Store
+from antiphon.store.base import Continuation
+from antiphon.store.ports import Stores
 from antiphon.turn.provider_state import OpenedReasoning
 from antiphon.turn.sealing import Sealer
 
@@ -75,7 +76,7 @@ class Resolved:
 class Resolver:
     """Finds what a request of one tenant refers to."""
 
-    store: Store
+    store: Stores
     new_id: Callable[[str], str]
     inherit_tools: bool
     tenant: str
@@ -87,7 +88,7 @@ class Resolver:
         if request.params.previous_response_id is not None:
             base, rooted = await self._continued(request.params.previous_response_id)
         elif request.conversation_id is not None:
-            base = await self.store.enter(
+            base = await self.store.conversations.enter(
                 self.tenant, request.conversation_id, response_id, CONVERSATION_LEASE
             )
         if base.tools and self.inherit_tools and not request.tools:
@@ -103,12 +104,12 @@ class Resolver:
         recalled = self.session.recall(parent) if self.session is not None else None
         if recalled is not None:
             return recalled, False
-        return await self.store.continuation(self.tenant, parent), True
+        return await self.store.responses.continuation(self.tenant, parent), True
 
     async def _dereferenced(self, items: Iterable[Item]) -> tuple[Item, ...]:
         return tuple(
             [
-                (await self.store.item(self.tenant, item.id)).item
+                (await self.store.responses.item(self.tenant, item.id)).item
                 if isinstance(item, ItemReference)
                 else item
                 for item in items

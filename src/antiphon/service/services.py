@@ -7,7 +7,7 @@ from antiphon.service.conversations import Conversations
 from antiphon.service.create import Creator
 from antiphon.service.input_tokens import TokenCount
 from antiphon.service.stored import StoredResponses
-from antiphon.store.base import Store
+from antiphon.store.ports import Stores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Services:
     """The service as its parts; the composition root puts them together."""
 
     creator: Creator
-    store: Store
+    store: Stores
     background: Background
     stored: StoredResponses
     conversations: Conversations
@@ -28,8 +28,8 @@ def assemble(creator: Creator, background: Background) -> Services:
         creator=creator,
         store=creator.store,
         background=background,
-        stored=StoredResponses(creator.store, background),
-        conversations=Conversations(creator.store, creator.ids, creator.clock),
+        stored=StoredResponses(creator.store.responses, background),
+        conversations=Conversations(creator.store.conversations, creator.ids, creator.clock),
         tokens=TokenCount(
             router=creator.router,
             store=creator.store,

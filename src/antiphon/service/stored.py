@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from antiphon.protocol.response import Response
-from antiphon.store.base import UNFINISHED, Store
+from antiphon.store.base import UNFINISHED
+from antiphon.store.ports import ResponseStore
 
 
 class BackgroundRuns(Protocol):
@@ -24,7 +25,7 @@ class BackgroundRuns(Protocol):
 class StoredResponses:
     """The life of a response after it was created."""
 
-    store: Store
+    store: ResponseStore
     background: BackgroundRuns
 
     async def retrieve(self, tenant: str, response_id: str) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from antiphon.errors import AntiphonError
-from antiphon.store.base import Store
+from antiphon.store.ports import UpkeepStore
 
 logger = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ PAUSE = 0.05
 """Seconds between two parts of one sweep, so that requests come first."""
 
 
-async def keep_tidy(store: Store) -> None:
+async def keep_tidy(store: UpkeepStore) -> None:
     """Sweep now and then, until cancelled."""
     while True:
         try:

@@ -1,11 +1,7 @@
-"""The port that every store implements, and the values that go in and out.
-
-Stores take finished values and invent nothing: ids and times are made above. The tenant comes first, always;
-what belongs to another tenant does not exist.
-"""
+"""The values that go in and out of the stores, and their errors. The ports are in `ports.py`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -14,7 +10,6 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.requests import Metadata
 from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
-from antiphon.store.signals import Signals
 
 LOG_GAP = "event_log_gap"
 """The code of the error when events to be logged do not follow on those that are there: the database has
@@ -137,191 +132,6 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 
 class Fenced(Exception):
     """Somebody else has claimed the response since, or it has ended: what was to be written was not."""
-
-
-class Store(Protocol):
-    """Keeps responses, conversations, runs, keys. Unknown, foreign, deleted, expired: the same `NotFound`."""
-
-    @property
-    def signals(self) -> Signals:
-        """What wakes those who wait for this store."""
-        ...
-
-    async def check(self) -> None:
-        """Raise `StoreUnavailable` or `StoreFull` at once if a response could not be saved right now."""
-        ...
-
-    # Responses
-
-    async def save(self, tenant: str, stored: StoredResponse) -> None:
-        """Keep a finished response; when this returns, a crash does not lose it.
-
-        In a conversation its items are appended (if it completed or is incomplete) and the lock that it
-        holds is released; `conversation_locked` if another response has it. Saving again changes nothing.
-        """
-        ...
-
-    async def response(self, tenant: str, response_id: str) -> Response:
-        """One response, equal to what its creator was told. An unfinished one has its current status."""
-        ...
-
-    async def continuation(self, tenant: str, response_id: str) -> Continuation:
-        """Everything up to and including a response's output. An unfinished one cannot be continued."""
-        ...
-
-    async def item(self, tenant: str, item_id: str) -> StoredItem:
-        """One stored item, input or output, of a response or a conversation that is still there."""
-        ...
-
-    async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
-        """What went into a response: the history before it and its own input."""
-        ...
-
-    async def delete(self, tenant: str, response_id: str) -> None:
-        """Forget a response. Those that continue it go on; what nobody needs any more is erased."""
-        ...
-
-    async def list_responses(
-        self, tenant: str, *, limit: int, after: str | None = None, conversation: str | None = None
-    ) -> Sequence[StoredResponse]:
-        """Finished and unfinished responses, newest first; `after` is an id. Without their input."""
-        ...
-
-    # Conversations
-
-    async def add_conversation(
-        self,
-        tenant: str,
-        conversation: Conversation,
-        items: Sequence[Item],
-        private: PrivateSides = NONE_PRIVATE,
-    ) -> None:
-        """A new conversation with its first items."""
-        ...
-
-    async def conversation(self, tenant: str, conversation_id: str) -> Conversation:
-        """One conversation."""
-        ...
-
-    async def set_metadata(
-        self, tenant: str, conversation_id: str, metadata: Mapping[str, str]
-    ) -> Conversation:
-        """Replace the metadata of a conversation."""
-        ...
-
-    async def delete_conversation(self, tenant: str, conversation_id: str) -> None:
-        """Forget a conversation. Responses that were made in it stay."""
-        ...
-
-    async def add_items(
-        self,
-        tenant: str,
-        conversation_id: str,
-        items: Sequence[Item],
-        private: PrivateSides = NONE_PRIVATE,
-    ) -> None:
-        """Append items to a conversation; refused while a response is being made in it."""
-        ...
-
-    async def conversation_items(self, tenant: str, conversation_id: str, page: Page) -> ItemPage:
-        """The items of a conversation."""
-        ...
-
-    async def conversation_item(self, tenant: str, conversation_id: str, item_id: str) -> Item:
-        """One item of a conversation."""
-        ...
-
-    async def delete_item(self, tenant: str, conversation_id: str, item_id: str) -> None:
-        """Take one item out of a conversation; refused while a response is being made in it.
-
-        Responses that were made with it keep it.
-        """
-        ...
-
-    async def enter(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> Continuation:
-        """Lock a conversation for a response, for `lease` seconds, and give what it holds.
-
-        Calling it again for the same response renews the lock. `conversation_locked` if another has it.
-        """
-        ...
-
-    async def leave(self, tenant: str, conversation_id: str, response_id: str) -> None:
-        """Release the lock of a response that comes to nothing."""
-        ...
-
-    # Runs: responses that are made in the background
-
-    async def submit(
-        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
-    ) -> None:
-        """Keep a queued response with its first events. It is the submitter's, who will see to it."""
-        ...
-
-    async def claim(
-        self, tenant: str, response_id: str, owner: str, lease: float | None = None
-    ) -> Claim | None:
-        """Take an unfinished response. None if it has ended or is gone, or, with a `lease`, if another owner
-        has it and has said within so many seconds that it lives; without, it is taken from anybody."""
-        ...
-
-    async def base(self, tenant: str, response_id: str) -> Continuation:
-        """The items that an unfinished response goes on from, whatever was deleted since it was submitted."""
-        ...
-
-    async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
-        """Add to the event log; the response is in progress. Raises `Fenced`. Doing it again changes nothing.
-
-        `event_log_gap` if the log does not end right before these events: claim the response again.
-        """
-        ...
-
-    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
-        """The last events and the final response, at once, like `save`. Raises `Fenced`."""
-        ...
-
-    async def events(self, tenant: str, response_id: str, after: int) -> tuple[Sequence[Events], bool]:
-        """Rows of the log that hold events with numbers above `after`, and whether the response has ended.
-
-        A row may begin with older events. A response without a log gives no rows.
-        """
-        ...
-
-    async def beat(self, owner: str) -> None:
-        """Say that this owner lives."""
-        ...
-
-    async def release(self, owner: str) -> None:
-        """This owner ends: its unfinished responses and runs of agents are nobody's now."""
-        ...
-
-    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
-        """Unfinished responses and runs of agents without an owner, of one that has been silent for `lease`
-        seconds, or of `owner` itself."""
-        ...
-
-    # Keys
-
-    async def add_key(self, key: ApiKey) -> None:
-        """Keep a key."""
-        ...
-
-    async def keys(self) -> Sequence[ApiKey]:
-        """All keys, revoked and expired ones too, oldest first."""
-        ...
-
-    async def revoke_key(self, key_id: str, now: int) -> None:
-        """From now on the key is refused. `NotFound` if there is none."""
-        ...
-
-    # Upkeep
-
-    async def sweep(self) -> int:
-        """Erase some of what has expired; how much it was. Call it again while it is not 0."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of files and connections."""
-        ...
 
 
 def response_not_found(response_id: str, param: str | None = None) -> NotFound:

@@ -5,7 +5,7 @@ from antiphon.wiring.application import build_app, open_agents, open_services
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
 from antiphon.wiring.sources import buffered, key_pepper, make_ids
-from antiphon.wiring.stores import open_database, open_store, open_stores
+from antiphon.wiring.stores import open_database, open_stores
 
 __all__ = [
     "buffered",
@@ -19,7 +19,6 @@ __all__ = [
     "open_agents",
     "open_database",
     "open_services",
-    "open_store",
     "open_stores",
     "seal_secret",
     "store_path",

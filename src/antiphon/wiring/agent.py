@@ -28,7 +28,6 @@ from antiphon.retrieval.scope import parse_scope
 from antiphon.service.services import Services
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import AgentSettings
-from antiphon.store.none import NoStore
 
 
 @asynccontextmanager
@@ -69,7 +68,7 @@ def serve_agent(agent: Agent, services: Services) -> ServedAgent:
     def connect(tenant: str) -> ResponsesClient:
         client = InProcessResponsesClient(TenantService(services, tenant))
         # Without a store the turns of a request are remembered for as long as it takes.
-        return RememberingClient(client) if isinstance(services.store, NoStore) else client
+        return RememberingClient(client) if services.store.stateless else client
 
     return ServedAgent(agent, connect)
 

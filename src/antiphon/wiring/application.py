@@ -27,8 +27,7 @@ from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services, assemble
 from antiphon.service.upkeep import keep_tidy
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
-from antiphon.store.agent_runs import AgentRunStore
-from antiphon.store.base import Store
+from antiphon.store.ports import Stores
 from antiphon.turn.sealing import Sealer
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.alone import SoleEngine, lock_path
@@ -49,7 +48,6 @@ class Opened(NamedTuple):
     """The services, and what their agents need besides."""
 
     services: Services
-    agent_runs: AgentRunStore
     dispatch: Dispatch
 
 
@@ -72,7 +70,7 @@ async def open_agents(
         creator, background = services.creator, services.background
         served = serve_agent(agent, services)
         runs = AgentRuns(
-            store=opened.agent_runs,
+            store=services.store.agent_runs,
             engine=background.engine,
             signals=services.store.signals,
             ids=creator.ids,
@@ -95,7 +93,7 @@ async def _open(
             stack.push_async_callback(live.aclose)
             routes = live.open()
         stores = await stack.enter_async_context(open_stores(settings))
-        creator = _make_creator(settings, routes, stores.store)
+        creator = _make_creator(settings, routes, stores)
         live.attach(creator.router)
         shared = settings.store.url.startswith(POSTGRES)
         lease = settings.background.lease if shared else 0.0
@@ -103,10 +101,10 @@ async def _open(
         background = Background(creator, lambda _: _make_engine(settings, dispatch), lease)
         dispatch.register("resp", background.work)
         stack.push_async_callback(background.aclose)
-        yield Opened(assemble(creator, background), stores.agent_runs, dispatch)
+        yield Opened(assemble(creator, background), dispatch)
 
 
-def _make_creator(settings: Settings, routes: Sequence[Route], store: Store) -> Creator:
+def _make_creator(settings: Settings, routes: Sequence[Route], store: Stores) -> Creator:
     return Creator(
         router=Router(
             routes,
@@ -150,15 +148,15 @@ async def _serve(
     """What a server serves: with its keys, and with somebody who looks after what is kept."""
     async with open_agents(settings, routes, live) as served, AsyncExitStack() as stack:
         services = served.services
-        await keys.refresh(services.store)
+        await keys.refresh(services.store.keys)
         if keys.empty and settings.server.host not in LOOPBACK:
             raise SettingsError(no_keys(settings.server.host))
         if settings.lasting:
-            _run(stack, partial(keys.watch, services.store))
+            _run(stack, partial(keys.watch, services.store.keys, services.store.signals))
             _run(stack, partial(_look_after, services.background))
         if services.background.lease:
             _run(stack, services.background.live)
-        _run(stack, partial(keep_tidy, services.store))
+        _run(stack, partial(keep_tidy, services.store.upkeep))
         yield served
 
 

@@ -3,37 +3,20 @@
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from antiphon.errors import SettingsError
 from antiphon.settings import POSTGRES, Settings
-from antiphon.store.agent_runs import AgentRunStore
-from antiphon.store.base import Store
 from antiphon.store.database import OperatedDatabase
-from antiphon.store.no_agent_runs import NoAgentRuns
-from antiphon.store.none import NoStore
+from antiphon.store.none import no_stores
+from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
-from antiphon.store.sql_agent_runs import SqlAgentRuns
-from antiphon.store.sql_store import SqlStore
+from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.wiring.folders import store_path
 
 if TYPE_CHECKING:
     from antiphon.store.postgres import PostgresDatabase
-
-
-class Stores(NamedTuple):
-    """Two stores on one database. Closing the first closes it."""
-
-    store: Store
-    agent_runs: AgentRunStore
-
-
-@asynccontextmanager
-async def open_store(settings: Settings) -> AsyncGenerator[Store, None]:
-    """The store that the URL names, for as long as the context lasts."""
-    async with open_stores(settings) as stores:
-        yield stores.store
 
 
 @asynccontextmanager
@@ -43,23 +26,21 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores, None]:
     try:
         yield stores
     finally:
-        await stores.store.aclose()
+        await stores.aclose()
 
 
 async def make_stores(settings: Settings) -> Stores:
-    """The stores that the URL names; whoever made them closes the first."""
+    """The stores that the URL names; the caller closes them."""
     options, url = settings.store, settings.store.url
     if url == "none":
-        return Stores(NoStore(), NoAgentRuns())
+        return no_stores()
     if url.startswith(POSTGRES):
         database = await _open_postgres(url)
-        store = SqlStore(database, database.signals, time.time, log_ttl=options.log_lifetime)
-        return Stores(store, SqlAgentRuns(database, time.time))
+        return sql_stores(database, database.signals, time.time, log_lifetime=options.log_lifetime)
     path = None if url == "memory:" else store_path(settings)
     limit = options.memory_responses if path is None else None
     file = await SqliteDatabase.open(path)
-    store = SqlStore(file, LocalSignals(), time.time, limit=limit, log_ttl=options.log_lifetime)
-    return Stores(store, SqlAgentRuns(file, time.time, limit=limit))
+    return sql_stores(file, LocalSignals(), time.time, limit=limit, log_lifetime=options.log_lifetime)
 
 
 @asynccontextmanager

@@ -1,0 +1,233 @@
+"""The ports of the stores: one per aggregate, all on one database.
+
+Stores take finished values and invent nothing: their callers make ids and times. The tenant is the first
+argument of every call; what belongs to another tenant does not exist. Unknown, foreign, deleted and expired
+are the same `NotFound`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from antiphon.protocol.items import Item
+from antiphon.protocol.response import Response
+from antiphon.store.agent_runs import AgentRunStore
+from antiphon.store.base import (
+    NONE_PRIVATE,
+    ApiKey,
+    Claim,
+    Continuation,
+    Conversation,
+    Events,
+    ItemPage,
+    Page,
+    PrivateSides,
+    StoredItem,
+    StoredResponse,
+    Unowned,
+)
+from antiphon.store.signals import Signals
+
+
+class ResponseStore(Protocol):
+    """Responses and their items."""
+
+    async def check(self) -> None:
+        """Raise `StoreUnavailable` or `StoreFull` at once if a response could not be saved right now."""
+        ...
+
+    async def save(self, tenant: str, stored: StoredResponse) -> None:
+        """Save a finished response; when this returns, a crash does not lose it.
+
+        In a conversation its items are appended (if it completed or is incomplete) and the lock that it
+        holds is released; `conversation_locked` if another response has it. Saving again changes nothing.
+        """
+        ...
+
+    async def response(self, tenant: str, response_id: str) -> Response:
+        """One response, equal to what its creator received. An unfinished one has its current status."""
+        ...
+
+    async def continuation(self, tenant: str, response_id: str) -> Continuation:
+        """Everything up to and including a response's output. An unfinished one cannot be continued."""
+        ...
+
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
+        """One stored item, input or output, of an existing response or conversation."""
+        ...
+
+    async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
+        """What went into a response: the history before it and its own input."""
+        ...
+
+    async def delete(self, tenant: str, response_id: str) -> None:
+        """Delete a response. Responses that continue it stay; items that no history needs are erased."""
+        ...
+
+    async def list_responses(
+        self, tenant: str, *, limit: int, after: str | None = None, conversation: str | None = None
+    ) -> Sequence[StoredResponse]:
+        """Finished and unfinished responses, newest first; `after` is an id. Without their input."""
+        ...
+
+
+class ConversationStore(Protocol):
+    """Conversations: named lists of items with a lock."""
+
+    async def add_conversation(
+        self,
+        tenant: str,
+        conversation: Conversation,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
+        """Save a new conversation with its first items."""
+        ...
+
+    async def conversation(self, tenant: str, conversation_id: str) -> Conversation:
+        """Return one conversation."""
+        ...
+
+    async def set_metadata(
+        self, tenant: str, conversation_id: str, metadata: Mapping[str, str]
+    ) -> Conversation:
+        """Replace the metadata of a conversation."""
+        ...
+
+    async def delete_conversation(self, tenant: str, conversation_id: str) -> None:
+        """Delete a conversation. Responses that were made in it stay."""
+        ...
+
+    async def add_items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
+        """Append items to a conversation; refused while a response is being made in it."""
+        ...
+
+    async def conversation_items(self, tenant: str, conversation_id: str, page: Page) -> ItemPage:
+        """The items of a conversation."""
+        ...
+
+    async def conversation_item(self, tenant: str, conversation_id: str, item_id: str) -> Item:
+        """One item of a conversation."""
+        ...
+
+    async def delete_item(self, tenant: str, conversation_id: str, item_id: str) -> None:
+        """Remove one item from a conversation; refused while a response is being made in it.
+
+        Responses that were made with it keep it.
+        """
+        ...
+
+    async def enter(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> Continuation:
+        """Lock a conversation for a response, for `lease` seconds, and return its items.
+
+        Calling it again for the same response renews the lock. `conversation_locked` if another has it.
+        """
+        ...
+
+    async def leave(self, tenant: str, conversation_id: str, response_id: str) -> None:
+        """Release the lock of a response that was abandoned."""
+        ...
+
+
+class BackgroundStore(Protocol):
+    """Unfinished responses of the background, and their event logs."""
+
+    async def submit(
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+    ) -> None:
+        """Save a queued response with its first events. `owner` will work on it."""
+        ...
+
+    async def claim(
+        self, tenant: str, response_id: str, owner: str, lease: float | None = None
+    ) -> Claim | None:
+        """Claim an unfinished response. None if it has ended or is gone, or, with a `lease`, if another owner
+        has it and has sent a sign of life within so many seconds; without, it is taken from any owner."""
+        ...
+
+    async def base(self, tenant: str, response_id: str) -> Continuation:
+        """The history that an unfinished response continues, whatever was deleted since it was submitted."""
+        ...
+
+    async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
+        """Append to the event log; the response is in progress. Raises `Fenced`. Repeating it is harmless.
+
+        `event_log_gap` if the log does not end right before these events: claim the response again.
+        """
+        ...
+
+    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
+        """Save the last events and the final response together, like `save`. Raises `Fenced`."""
+        ...
+
+    async def events(self, tenant: str, response_id: str, after: int) -> tuple[Sequence[Events], bool]:
+        """Rows of the log that hold events with numbers above `after`, and whether the response has ended.
+
+        A row may begin with older events. A response without a log gives no rows.
+        """
+        ...
+
+
+class JobStore(Protocol):
+    """Owners of unfinished work, and work without one."""
+
+    async def beat(self, owner: str) -> None:
+        """Record a sign of life of this owner."""
+        ...
+
+    async def release(self, owner: str) -> None:
+        """Release everything that this owner works on."""
+        ...
+
+    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
+        """Unfinished work without an owner, of an owner that has been silent for `lease` seconds, or of
+        `owner` itself."""
+        ...
+
+
+class KeyStore(Protocol):
+    """API keys."""
+
+    async def add_key(self, key: ApiKey) -> None:
+        """Save a key."""
+        ...
+
+    async def list_keys(self) -> Sequence[ApiKey]:
+        """All keys, revoked and expired ones too, oldest first."""
+        ...
+
+    async def revoke_key(self, key_id: str, now: int) -> None:
+        """Refuse the key from now on. `NotFound` if there is none."""
+        ...
+
+
+class UpkeepStore(Protocol):
+    """What upkeep does, regardless of tenants."""
+
+    async def sweep(self) -> int:
+        """Erase some of what has expired; return how much. Call it again while it is not 0."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """The ports on one database, and its signals. Each user is given only the ports that it uses."""
+
+    responses: ResponseStore
+    conversations: ConversationStore
+    background: BackgroundStore
+    agent_runs: AgentRunStore
+    jobs: JobStore
+    keys: KeyStore
+    upkeep: UpkeepStore
+    signals: Signals
+    aclose: Callable[[], Awaitable[None]]
+    """Closes the database, and with it all ports."""
+    stateless: bool = False
+    """Whether nothing is ever stored: the store `none`."""

@@ -1,0 +1,327 @@
+"""The ports on a SQL database, one class each: every call is one script, run as one transaction."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from antiphon.protocol.ids import Clock
+from antiphon.protocol.items import Item
+from antiphon.protocol.response import Response
+from antiphon.store import agent_scripts, conversations, keys, responses, runs, upkeep
+from antiphon.store.agent_runs import AgentRun, RunClaim, RunEvent, RunStatus
+from antiphon.store.base import (
+    NONE_PRIVATE,
+    ApiKey,
+    Claim,
+    Continuation,
+    Conversation,
+    Events,
+    ItemPage,
+    Page,
+    PrivateSides,
+    StoredItem,
+    StoredResponse,
+    Unowned,
+)
+from antiphon.store.chains import AlreadyStored
+from antiphon.store.database import Database
+from antiphon.store.ports import Stores
+from antiphon.store.signals import Signals
+
+LOG_LIFETIME_SECONDS = 3600.0
+"""How long the events of an ended response can be read again."""
+
+
+def sql_stores(
+    database: Database,
+    signals: Signals,
+    clock: Clock,
+    *,
+    limit: int | None = None,
+    log_lifetime: float = LOG_LIFETIME_SECONDS,
+) -> Stores:
+    """The ports on this database. `clock` decides what has expired; leases run by the database's own clock.
+
+    With a `limit`, only about so many finished responses and agent runs stay: the oldest are deleted.
+    """
+    trim = Trim(database, limit)
+    return Stores(
+        responses=SqlResponses(database, clock, trim),
+        conversations=SqlConversations(database, clock),
+        background=SqlBackground(database, clock, trim),
+        agent_runs=SqlAgentRuns(database, clock, limit=limit),
+        jobs=SqlJobs(database, clock),
+        keys=SqlKeys(database),
+        upkeep=SqlUpkeep(database, clock, log_lifetime),
+        signals=signals,
+        aclose=database.aclose,
+    )
+
+
+class Trim:
+    """Deletes the oldest finished responses beyond a limit.
+
+    Not after every save, since counting costs something: up to a twentieth more may be there meanwhile.
+    """
+
+    def __init__(self, database: Database, limit: int | None) -> None:
+        self._db = database
+        self._limit = limit
+        self._saved = 0
+
+    async def after_save(self) -> None:
+        """Count one more response, and delete if it is time."""
+        if self._limit is None:
+            return
+        self._saved += 1
+        if self._saved > self._limit // 20:
+            self._saved = 0
+            await self._db.write(upkeep.trim(self._limit), durable=False)
+
+
+class _SqlPort:
+    """A port on a database, with a clock."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._db = database
+        self._clock = clock
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+class SqlResponses(_SqlPort):
+    """See `ResponseStore`."""
+
+    def __init__(self, database: Database, clock: Clock, trim: Trim) -> None:
+        super().__init__(database, clock)
+        self._trim = trim
+
+    async def check(self) -> None:
+        """Raise at once if a response could not be saved right now."""
+        await self._db.check()
+
+    async def save(self, tenant: str, stored: StoredResponse) -> None:
+        """Save a finished response. Saving it again changes nothing."""
+        with suppress(AlreadyStored):
+            await self._db.write(responses.save(tenant, stored))
+        await self._trim.after_save()
+
+    async def response(self, tenant: str, response_id: str) -> Response:
+        """One response."""
+        return await self._db.read(responses.find(tenant, response_id, self._now()))
+
+    async def continuation(self, tenant: str, response_id: str) -> Continuation:
+        """Everything up to and including a response's output."""
+        return await self._db.read(responses.continuation(tenant, response_id, self._now()))
+
+    async def item(self, tenant: str, item_id: str) -> StoredItem:
+        """One stored item."""
+        return await self._db.read(responses.item(tenant, item_id, self._now()))
+
+    async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
+        """What went into a response."""
+        return await self._db.read(responses.input_items(tenant, response_id, page, self._now()))
+
+    async def delete(self, tenant: str, response_id: str) -> None:
+        """Delete a response."""
+        await self._db.write(responses.delete(tenant, response_id, self._now()))
+
+    async def list_responses(
+        self, tenant: str, *, limit: int, after: str | None = None, conversation: str | None = None
+    ) -> Sequence[StoredResponse]:
+        """Responses, newest first."""
+        return await self._db.read(responses.newest(tenant, limit, after, conversation, self._now()))
+
+
+class SqlConversations(_SqlPort):
+    """See `ConversationStore`."""
+
+    async def add_conversation(
+        self,
+        tenant: str,
+        conversation: Conversation,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
+        """Save a new conversation."""
+        await self._db.write(conversations.add(tenant, conversation, items, private))
+
+    async def conversation(self, tenant: str, conversation_id: str) -> Conversation:
+        """Return one conversation."""
+        return await self._db.read(conversations.find(tenant, conversation_id))
+
+    async def set_metadata(
+        self, tenant: str, conversation_id: str, metadata: Mapping[str, str]
+    ) -> Conversation:
+        """Replace the metadata of a conversation."""
+        return await self._db.write(conversations.set_metadata(tenant, conversation_id, metadata))
+
+    async def delete_conversation(self, tenant: str, conversation_id: str) -> None:
+        """Delete a conversation."""
+        await self._db.write(conversations.delete(tenant, conversation_id))
+
+    async def add_items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        items: Sequence[Item],
+        private: PrivateSides = NONE_PRIVATE,
+    ) -> None:
+        """Append items to a conversation."""
+        await self._db.write(conversations.add_items(tenant, conversation_id, items, private))
+
+    async def conversation_items(self, tenant: str, conversation_id: str, page: Page) -> ItemPage:
+        """The items of a conversation."""
+        return await self._db.read(conversations.list_items(tenant, conversation_id, page))
+
+    async def conversation_item(self, tenant: str, conversation_id: str, item_id: str) -> Item:
+        """One item of a conversation."""
+        return await self._db.read(conversations.item(tenant, conversation_id, item_id))
+
+    async def delete_item(self, tenant: str, conversation_id: str, item_id: str) -> None:
+        """Remove one item from a conversation."""
+        await self._db.write(conversations.delete_item(tenant, conversation_id, item_id))
+
+    async def enter(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> Continuation:
+        """Lock a conversation for a response. A lock need not survive a power failure."""
+        script = conversations.enter(tenant, conversation_id, response_id, lease, self._now())
+        return await self._db.write(script, durable=False)
+
+    async def leave(self, tenant: str, conversation_id: str, response_id: str) -> None:
+        """Release the lock of a response that was abandoned."""
+        await self._db.write(conversations.leave(tenant, conversation_id, response_id), durable=False)
+
+
+class SqlBackground(_SqlPort):
+    """See `BackgroundStore`."""
+
+    def __init__(self, database: Database, clock: Clock, trim: Trim) -> None:
+        super().__init__(database, clock)
+        self._trim = trim
+
+    async def submit(
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+    ) -> None:
+        """Save a queued response. Submitting it again changes nothing."""
+        with suppress(AlreadyStored):
+            await self._db.write(runs.submit(tenant, stored, request, events, owner))
+
+    async def claim(
+        self, tenant: str, response_id: str, owner: str, lease: float | None = None
+    ) -> Claim | None:
+        """Claim an unfinished response."""
+        return await self._db.write(runs.claim(tenant, response_id, owner, lease, self._now()))
+
+    async def base(self, tenant: str, response_id: str) -> Continuation:
+        """The history that an unfinished response continues."""
+        return await self._db.read(runs.base(tenant, response_id))
+
+    async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
+        """Append to the event log, durably: followers have received what is in it."""
+        await self._db.write(runs.append(tenant, response_id, token, events))
+
+    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
+        """Save the last events and the final response together."""
+        await self._db.write(runs.finish(tenant, token, stored, events))
+        await self._trim.after_save()
+
+    async def events(self, tenant: str, response_id: str, after: int) -> tuple[Sequence[Events], bool]:
+        """What the log holds beyond an event, and whether the response has ended."""
+        return await self._db.read(runs.events(tenant, response_id, after, self._now()))
+
+
+class SqlAgentRuns(_SqlPort):
+    """See `AgentRunStore`. With a `limit`, only so many ended runs stay: the oldest are deleted."""
+
+    def __init__(self, database: Database, clock: Clock, *, limit: int | None = None) -> None:
+        super().__init__(database, clock)
+        self._limit = limit
+
+    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str) -> None:
+        """Save a queued run. Submitting it again changes nothing."""
+        await self._db.write(agent_scripts.submit(tenant, run, request, owner))
+
+    async def claim(
+        self, tenant: str, run_id: str, owner: str, lease: float | None = None
+    ) -> RunClaim | None:
+        """Claim an unfinished run."""
+        return await self._db.write(agent_scripts.claim(tenant, run_id, owner, lease, self._now()))
+
+    async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
+        """Append to the log, durably."""
+        await self._db.write(agent_scripts.append(tenant, run_id, token, events))
+
+    async def finish(
+        self, tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent]
+    ) -> None:
+        """Save the last events and the final status together."""
+        await self._db.write(agent_scripts.finish(tenant, run_id, token, status, events, now=self._now()))
+        if self._limit is not None:
+            await self._db.write(upkeep.trim_agent_runs(self._limit), durable=False)
+
+    async def holds(self, tenant: str, run_id: str, token: int) -> bool:
+        """Whether this is the newest token of an unfinished run."""
+        return await self._db.read(agent_scripts.holds(tenant, run_id, token))
+
+    async def run(self, tenant: str, run_id: str) -> AgentRun:
+        """One run."""
+        return await self._db.read(agent_scripts.find(tenant, run_id, self._now()))
+
+    async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
+        """What the log holds beyond an event, and whether the run has ended."""
+        return await self._db.read(agent_scripts.events(tenant, run_id, after, self._now()))
+
+    async def list_runs(self, tenant: str, *, limit: int, after: str | None = None) -> Sequence[AgentRun]:
+        """Runs, newest first."""
+        return await self._db.read(agent_scripts.newest(tenant, limit, after, self._now()))
+
+    async def delete(self, tenant: str, run_id: str) -> None:
+        """Delete a run and its log."""
+        await self._db.write(agent_scripts.delete(tenant, run_id, self._now()))
+
+
+class SqlJobs(_SqlPort):
+    """See `JobStore`."""
+
+    async def beat(self, owner: str) -> None:
+        """Record a sign of life."""
+        await self._db.write(runs.beat(owner), durable=False)
+
+    async def release(self, owner: str) -> None:
+        """Release everything that this owner works on."""
+        await self._db.write(runs.release(owner), durable=False)
+
+    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
+        """Unfinished work that no other living owner has."""
+        return await self._db.read(runs.unowned(lease, owner, self._now()))
+
+
+class SqlKeys:
+    """See `KeyStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def add_key(self, key: ApiKey) -> None:
+        """Save a key."""
+        await self._db.write(keys.add(key))
+
+    async def list_keys(self) -> Sequence[ApiKey]:
+        """All keys."""
+        return await self._db.read(keys.everything())
+
+    async def revoke_key(self, key_id: str, now: int) -> None:
+        """Refuse the key from now on."""
+        await self._db.write(keys.revoke(key_id, now))
+
+
+class SqlUpkeep(_SqlPort):
+    """See `UpkeepStore`."""
+
+    def __init__(self, database: Database, clock: Clock, log_lifetime: float) -> None:
+        super().__init__(database, clock)
+        self._log_lifetime = log_lifetime
+
+    async def sweep(self) -> int:
+        """Erase some of what has expired."""
+        return await self._db.write(upkeep.sweep(self._log_lifetime, self._now()), durable=False)

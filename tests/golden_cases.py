@@ -27,7 +27,7 @@ def read_upstream(case: Path, reader: Reader) -> list[Sequence[Chunk]]:
     """What a reader makes of the recorded answer, event by event."""
     whole = case / "upstream.json"
     if whole.exists():
-        return [reader.whole(whole.read_bytes())]
+        return [reader.read_body(whole.read_bytes())]
     sse = SseReader()
     batches = [reader.feed([payload]) for payload in sse.feed((case / "upstream.sse").read_bytes())]
     return [*batches, reader.end(sse.finish())]

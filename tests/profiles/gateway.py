@@ -222,7 +222,7 @@ def heard(message: JsonObject, reason: str = "tool_calls", **members: Any) -> li
     """What a chat-completions server's whole answer becomes."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
     body = msgspec.json.encode({"id": "c", "object": "chat.completion", "choices": [choice], **members})
-    return StreamReader(default_endpoint("plain")).whole(body)
+    return StreamReader(default_endpoint("plain")).read_body(body)
 
 
 def heard_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:

@@ -22,7 +22,9 @@ from antiphon.backends.context_window import WindowCache
 from antiphon.backends.features import Features
 from antiphon.backends.payload import Payload
 from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
+from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.backends.streamed_turn import Reader, StreamedTurn
+from antiphon.backends.upstream_errors import ErrorTable
 from antiphon.errors import BackendBroken, BackendError
 from antiphon.http.client import JSON, HttpClient
 from antiphon.http.egress import ALLOW_CONFIGURED, EgressPolicy
@@ -34,10 +36,6 @@ logger = logging.getLogger(__name__)
 MODELS_TIMEOUT_SECONDS = 10.0
 WINDOW_TIMEOUT_SECONDS = 2.0
 """For each source. A server that hangs must not delay a list of models for long."""
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions of decoding a body that is not of the dialect."""
-
-Refusal = Callable[[Endpoint, int, Mapping[str, str], bytes], BackendError]
 
 
 class Call(NamedTuple):
@@ -57,8 +55,7 @@ class HttpBackend(ABC):
     """Sent with every request, besides those of the endpoint."""
     models_path: ClassVar[str] = "models"
     models_format: ClassVar[str] = "OpenAI's"
-    refusal: ClassVar[Refusal]
-    """Makes the error for a response with an error status."""
+    errors: ClassVar[ErrorTable]
 
     def __init__(
         self,
@@ -72,7 +69,7 @@ class HttpBackend(ABC):
             headers[self.api_key_header] = f"{self.api_key_prefix}{endpoint.api_key}"
         self.endpoint = endpoint
         self._client = HttpClient(
-            endpoint.target(headers), partial(type(self).refusal, endpoint), egress=egress
+            endpoint.target(headers), partial(self.errors.refusal, endpoint), egress=egress
         )
         self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._fetch_windows)
         self._chance = chance

@@ -49,7 +49,7 @@ class Reader(Protocol):
         """The last chunks, when no more can be read. That is a failure unless the answer was complete."""
         ...
 
-    def whole(self, body: bytes) -> Sequence[Chunk]:
+    def read_body(self, body: bytes) -> Sequence[Chunk]:
         """The chunks of an answer that came in one piece."""
         ...
 
@@ -121,7 +121,7 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
 async def _all_chunks(exchange: Exchange, reader: Reader) -> Sequence[Chunk]:
     """What a whole answer says; nothing after a heartbeat of silence."""
     body = await exchange.body()
-    return () if body is None else reader.whole(body)
+    return () if body is None else reader.read_body(body)
 
 
 def _raise_failure(batch: Sequence[Chunk]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.anthropic_messages.errors import failure, refusal
+from antiphon.backends.anthropic_messages.errors import ERRORS
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendRefused
 
@@ -15,7 +15,7 @@ ENDPOINT = replace(default_endpoint("anthropic"), api_key="sk-ant-canary-0123456
 
 def refuse(status: int, kind: str, message: str, **headers: str) -> BackendRefused:
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
-    return refusal(ENDPOINT, status, headers, json.dumps(body).encode())
+    return ERRORS.refusal(ENDPOINT, status, headers, json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_when_to_come_back() -> None:
     ],
 )
 def test_other_shapes(body: bytes, words: str) -> None:
-    assert words in refusal(ENDPOINT, 502, {}, body).message
+    assert words in ERRORS.refusal(ENDPOINT, 502, {}, body).message
 
 
 def test_secrets_are_not_repeated() -> None:
@@ -142,4 +142,4 @@ def test_secrets_are_not_repeated() -> None:
     ],
 )
 def test_errors_without_a_status(error: Any, status: int) -> None:
-    assert failure(ENDPOINT, error).status == status
+    assert ERRORS.failure(ENDPOINT, error).status == status

@@ -68,7 +68,7 @@ def read(*payloads: bytes, summarised: bool = False) -> list[Chunk]:
 
 def whole(*content: dict[str, Any], **members: Any) -> list[Chunk]:
     body = {"type": "message", "content": content, "stop_reason": "end_turn", **members}
-    return StreamReader(ENDPOINT).whole(msgspec.json.encode(body))
+    return StreamReader(ENDPOINT).read_body(msgspec.json.encode(body))
 
 
 def failure_of(chunks: list[Chunk]) -> Exception:
@@ -273,12 +273,12 @@ def test_a_whole_message_gives_the_same_chunks() -> None:
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"x", b'{"choices":[]}', b'{"type":"message"}'])
 def test_a_body_that_is_no_message_is_a_failure(body: bytes) -> None:
-    assert isinstance(failure_of(StreamReader(ENDPOINT).whole(body)), BackendBroken)
+    assert isinstance(failure_of(StreamReader(ENDPOINT).read_body(body)), BackendBroken)
 
 
 def test_a_body_that_is_an_error() -> None:
     body = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}'
-    error = failure_of(StreamReader(ENDPOINT).whole(body))
+    error = failure_of(StreamReader(ENDPOINT).read_body(body))
     assert isinstance(error, BackendRefused)
     assert (error.status, error.code) == (429, "rate_limit_exceeded")
 

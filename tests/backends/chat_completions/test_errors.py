@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.backends.chat_completions.errors import failure, refusal
+from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendRefused
 from antiphon.http.client import retry_after
@@ -17,7 +17,7 @@ ENDPOINT = replace(default_endpoint("groq"), api_key="the-configured-key", name=
 
 def refuse(status: int, body: Any, headers: Mapping[str, str] | None = None) -> BackendRefused:
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return refusal(ENDPOINT, status, headers or {}, data)
+    return ERRORS.refusal(ENDPOINT, status, headers or {}, data)
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_how_long_to_wait_is_told_in_seconds_or_as_a_date(
     ],
 )
 def test_an_error_in_a_stream_has_the_status_that_it_stands_for(error: Any, status: int) -> None:
-    assert failure(ENDPOINT, error).status == status
+    assert ERRORS.failure(ENDPOINT, error).status == status

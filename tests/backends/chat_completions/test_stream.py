@@ -241,11 +241,11 @@ def test_thinking_may_be_a_string_inside_a_list() -> None:
 )
 def test_a_body_that_is_no_completion_is_a_failure(body: bytes) -> None:
     reader = StreamReader(ENDPOINT)
-    assert isinstance(failure_of(reader.whole(body)), BackendBroken)
+    assert isinstance(failure_of(reader.read_body(body)), BackendBroken)
 
 
 def test_an_error_may_come_with_a_good_status() -> None:
-    error = failure_of(StreamReader(ENDPOINT).whole(b'{"error":{"message":"no credit","code":402}}'))
+    error = failure_of(StreamReader(ENDPOINT).read_body(b'{"error":{"message":"no credit","code":402}}'))
     assert isinstance(error, BackendRefused)
     assert error.code == "upstream_auth_error"
 

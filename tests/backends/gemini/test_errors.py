@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.gemini.errors import failure, refusal
+from antiphon.backends.gemini.errors import ERRORS
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendRefused
 
@@ -19,7 +19,9 @@ def body(status: int, kind: str, message: str, *details: Any) -> dict[str, Any]:
 
 
 def refuse(status: int, kind: str, message: str, *details: Any, **headers: str) -> BackendRefused:
-    return refusal(ENDPOINT, status, headers, json.dumps(body(status, kind, message, *details)).encode())
+    return ERRORS.refusal(
+        ENDPOINT, status, headers, json.dumps(body(status, kind, message, *details)).encode()
+    )
 
 
 def violation(field: str) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def test_when_to_come_back() -> None:
     ],
 )
 def test_other_shapes(said: bytes, words: str) -> None:
-    assert words in refusal(ENDPOINT, 502, {}, said).message
+    assert words in ERRORS.refusal(ENDPOINT, 502, {}, said).message
 
 
 def test_secrets_are_not_repeated() -> None:
@@ -122,4 +124,4 @@ def test_secrets_are_not_repeated() -> None:
     ],
 )
 def test_errors_without_a_status(error: Any, status: int) -> None:
-    assert failure(ENDPOINT, error).status == status
+    assert ERRORS.failure(ENDPOINT, error).status == status

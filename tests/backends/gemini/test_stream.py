@@ -64,7 +64,7 @@ def read(*payloads: bytes, names: dict[str, str] | None = None) -> list[Chunk]:
 
 
 def whole(body: bytes) -> list[Chunk]:
-    return StreamReader(ENDPOINT).whole(body)
+    return StreamReader(ENDPOINT).read_body(body)
 
 
 def respond(*payloads: bytes) -> tuple[list[Event], Response]:

@@ -52,7 +52,7 @@ def read(*payloads: bytes) -> list[Chunk]:
 
 
 def whole(**members: Any) -> list[Chunk]:
-    return StreamReader(ENDPOINT, NAMES).whole(msgspec.json.encode(members))
+    return StreamReader(ENDPOINT, NAMES).read_body(msgspec.json.encode(members))
 
 
 def failure_of(chunks: list[Chunk]) -> BackendError:

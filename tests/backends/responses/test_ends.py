@@ -166,7 +166,7 @@ def test_events_that_are_not_known_say_nothing(kind: str) -> None:
 
 def test_a_body_that_is_no_response() -> None:
     for body in (b"{}", b"nothing", b"[]", b'{"object":"list"}'):
-        chunks = StreamReader(ENDPOINT, NAMES).whole(body)
+        chunks = StreamReader(ENDPOINT, NAMES).read_body(body)
         assert isinstance(failure_of(chunks), BackendBroken)
     assert isinstance(failure_of(whole(status="in_progress", output=[])), BackendRefused)
     assert failure_of(whole(error={"message": "m", "code": "invalid_prompt"})).code == "invalid_prompt"

@@ -149,7 +149,7 @@ def test_a_whole_response_says_the_same_as_its_stream(
 ) -> None:
     batches, ending = answer
     _, response = run([*batches, [ending] if ending else []])
-    _, reread = run([reader().whole(msgspec.json.encode(response))])
+    _, reread = run([reader().read_body(msgspec.json.encode(response))])
     assert list(map(_joined, compared(reread)["output"])) == list(map(_joined, compared(response)["output"]))
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
-from antiphon.backends.anthropic_messages.errors import refusal
+from antiphon.backends.anthropic_messages.errors import ERRORS
 from antiphon.backends.anthropic_messages.features import message_features
 from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
@@ -32,7 +32,7 @@ class AnthropicMessagesBackend(HttpBackend):
     headers: ClassVar[Mapping[str, str]] = {"anthropic-version": VERSION}
     models_path = "/v1/models?limit=1000"
     models_format = "Anthropic's"
-    refusal = staticmethod(refusal)
+    errors = ERRORS
 
     def features(self, model: str) -> Features:
         return message_features(self.endpoint.quirks, traits_of(model))

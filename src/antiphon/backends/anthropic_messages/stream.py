@@ -11,13 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
-from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.anthropic_messages.citations import read_citation
-from antiphon.backends.anthropic_messages.errors import failure
+from antiphon.backends.anthropic_messages.errors import ERRORS
 from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_mark, thinking_mark
 from antiphon.backends.anthropic_messages.usage import merge_usage, read_usage
 from antiphon.backends.anthropic_messages.wire import (
-    DECODE_ERRORS,
     BlockWire,
     DeltaWire,
     EventWire,
@@ -26,6 +24,7 @@ from antiphon.backends.anthropic_messages.wire import (
     decode_message,
 )
 from antiphon.backends.registry import Endpoint
+from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.protocol.response import Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
@@ -48,8 +47,6 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
 }
 """All other reasons mean that the model was done."""
-_DONE = b"[DONE]"
-"""Not of this dialect, but some servers that speak others too cannot do without it."""
 
 
 class _Block:
@@ -66,11 +63,14 @@ class _Block:
         self.citations: list[Any] = []
 
 
-class StreamReader(AnswerEnds):
+class StreamReader(PayloadReader):
     """Reads one answer. `summarised`: thoughts are told as summaries, which is what most models send."""
 
+    decode = staticmethod(decode_event)
+    noun = "message"
+
     def __init__(self, endpoint: Endpoint, *, summarised: bool = False) -> None:
-        super().__init__(endpoint, "message")
+        super().__init__(endpoint)
         self._origin = origin_of(endpoint)
         self._summarised = summarised
         self._blocks: dict[int, _Block] = {}
@@ -94,7 +94,7 @@ class StreamReader(AnswerEnds):
             try:
                 wire = decode_event(payload)
             except DECODE_ERRORS:
-                self._odd(payload, chunks)
+                self.undecodable(payload, chunks)
                 continue
             delta = wire.delta
             if delta is not None and delta.type == "text_delta" and not self.over:
@@ -107,15 +107,7 @@ class StreamReader(AnswerEnds):
             self._take(wire, chunks)
         return chunks
 
-    def is_whole(self, payload: bytes) -> bool:
-        """Whether a payload that came last, without its end, is whole all the same."""
-        try:
-            decode_event(payload)
-        except DECODE_ERRORS:
-            return payload.strip() == _DONE
-        return True
-
-    def whole(self, body: bytes) -> list[Chunk]:
+    def read_body(self, body: bytes) -> list[Chunk]:
         """The chunks of a message that came in one piece."""
         chunks: list[Chunk] = []
         try:
@@ -125,7 +117,7 @@ class StreamReader(AnswerEnds):
             return chunks
         self._usage = wire.usage
         if wire.error is not None:
-            self.fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(ERRORS.failure(self._endpoint, wire.error), chunks)
         elif wire.content is None:
             self.unreadable(body, chunks)
         else:
@@ -135,13 +127,6 @@ class StreamReader(AnswerEnds):
             self._stop(wire.stop_reason or "end_turn", wire.stop_details, chunks)
             self.finish(chunks)
         return chunks
-
-    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
-        """A payload that is no event: another dialect's end mark, or something broken."""
-        if self.finishing or (payload.strip() == _DONE and not self.over):
-            self.finish(chunks)
-        elif not self.over:
-            self.unreadable(payload, chunks)
 
     def _take(self, wire: EventWire, chunks: list[Chunk]) -> None:
         if self.over:
@@ -164,7 +149,7 @@ class StreamReader(AnswerEnds):
         if wire.delta is not None and wire.delta.stop_reason:
             self._stop(wire.delta.stop_reason, wire.delta.stop_details, chunks)
         if wire.error is not None:
-            self.fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(ERRORS.failure(self._endpoint, wire.error), chunks)
 
     def _begin(self, index: int, wire: BlockWire, chunks: list[Chunk]) -> None:
         self._end_block(index, chunks)
@@ -251,7 +236,7 @@ class StreamReader(AnswerEnds):
         """Say the last chunks of an answer that is complete."""
         for index in [*self._blocks]:
             self._end_block(index, chunks)
-        self.report(chunks)
+        self.report_usage(chunks)
         reason = _REASONS.get(self._reason or "end_turn")
         chunks.append(Finished(reason or ("tool_calls" if self._calls else "stop")))
         self.over = self.complete = True

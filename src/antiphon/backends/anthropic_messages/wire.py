@@ -91,6 +91,3 @@ class ModelsWire(Struct, gc=False):
 decode_event = msgspec.json.Decoder(EventWire, strict=False).decode
 decode_message = msgspec.json.Decoder(MessageWire, strict=False).decode
 decode_models = msgspec.json.Decoder(ModelsWire, strict=False).decode
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is not the protocol may raise."""

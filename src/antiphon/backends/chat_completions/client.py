@@ -3,7 +3,7 @@
 from functools import partial
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.chat_completions.errors import refusal
+from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.backends.chat_completions.features import chat_features
 from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.stream import StreamReader
@@ -16,7 +16,7 @@ from antiphon.turn.context import TurnRequest
 class ChatCompletionsBackend(HttpBackend):
     """The dialect of ``POST /chat/completions``."""
 
-    refusal = staticmethod(refusal)
+    errors = ERRORS
 
     def features(self, model: str) -> Features:
         return chat_features(self.endpoint.quirks)

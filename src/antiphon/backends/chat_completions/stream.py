@@ -10,13 +10,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.chat_completions.calls import CallTracker
-from antiphon.backends.chat_completions.errors import failure
+from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.backends.chat_completions.marks import read_citation, read_logprob
 from antiphon.backends.chat_completions.usage import read_usage
 from antiphon.backends.chat_completions.wire import (
-    DECODE_ERRORS,
     CallWire,
     ChoiceWire,
     CompletionWire,
@@ -26,6 +24,7 @@ from antiphon.backends.chat_completions.wire import (
     decode_completion,
 )
 from antiphon.backends.registry import Endpoint
+from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
 from antiphon.protocol.content import Logprob
 from antiphon.protocol.response import Usage
@@ -50,15 +49,17 @@ _REASONS: dict[str, FinishReason] = {
 """All other reasons mean that the model was done."""
 _FAULTS = frozenset({"error", "abort", "insufficient_system_resource"})
 """Reasons of Mistral and OpenRouter, of vLLM, and of DeepSeek that mean that it was not."""
-_DONE = b"[DONE]"
 
 
-class StreamReader(AnswerEnds):
+class StreamReader(PayloadReader):
     """Reads one answer."""
+
+    decode = staticmethod(decode_completion)
+    noun = "completion"
 
     def __init__(self, endpoint: Endpoint) -> None:
         quirks = endpoint.quirks
-        super().__init__(endpoint, "completion")
+        super().__init__(endpoint)
         self._calls = CallTracker()
         self._think = (
             ThinkSplitter(quirks.think_tags, inside=quirks.think_open) if quirks.think_tags else None
@@ -79,7 +80,7 @@ class StreamReader(AnswerEnds):
             try:
                 wire = decode_completion(payload)
             except DECODE_ERRORS:
-                self._odd(payload, chunks)
+                self.undecodable(payload, chunks)
                 continue
             if wire.choices and self._think is None:
                 # The hot path: one delta with nothing but text.
@@ -107,15 +108,7 @@ class StreamReader(AnswerEnds):
             self._take(wire, payload, chunks)
         return chunks
 
-    def is_whole(self, payload: bytes) -> bool:
-        """Whether a payload that came last, without its end, is whole all the same."""
-        try:
-            decode_completion(payload)
-        except DECODE_ERRORS:
-            return payload.strip() == _DONE
-        return True
-
-    def whole(self, body: bytes) -> list[Chunk]:
+    def read_body(self, body: bytes) -> list[Chunk]:
         """The chunks of a completion that came in one piece."""
         chunks: list[Chunk] = []
         try:
@@ -138,13 +131,6 @@ class StreamReader(AnswerEnds):
             self.unreadable(body, chunks)
         return chunks
 
-    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
-        """A payload that is no completion: the end mark, or something broken."""
-        if self.finishing or (payload.strip() == _DONE and not self.over):
-            self.finish(chunks)
-        elif not self.over:
-            self.unreadable(payload, chunks)
-
     def _take(self, wire: CompletionWire, payload: bytes, chunks: list[Chunk]) -> None:
         if self.over:
             return
@@ -156,7 +142,7 @@ class StreamReader(AnswerEnds):
                 self._choice(choice, wire.error, chunks)
         error = wire.error or (None if wire.choices or wire.usage else _bare_error(payload))
         if error is not None and not self.over:
-            self.fail(failure(self._endpoint, error), chunks)
+            self.fail(ERRORS.failure(self._endpoint, error), chunks)
 
     def _choice(self, choice: ChoiceWire, error: object, chunks: list[Chunk]) -> None:
         delta = choice.delta or choice.message
@@ -164,7 +150,7 @@ class StreamReader(AnswerEnds):
             self._say(delta, choice.logprobs, chunks)
         error = choice.error or error
         if error is not None:
-            self.fail(failure(self._endpoint, error), chunks)
+            self.fail(ERRORS.failure(self._endpoint, error), chunks)
         elif choice.finish_reason in _FAULTS:
             message = f"The upstream '{self._endpoint.name}' ended its answer with '{choice.finish_reason}'."
             self.fail(BackendRefused(message, status=502), chunks)
@@ -236,7 +222,7 @@ class StreamReader(AnswerEnds):
             self.fail(BackendBroken(message), chunks)
             return
         self._flush(chunks)
-        self.report(chunks)
+        self.report_usage(chunks)
         reason = _REASONS.get(self._reason or "stop")
         chunks.append(Finished(reason or ("tool_calls" if self._calls.any else "stop")))
         self.over = self.complete = True

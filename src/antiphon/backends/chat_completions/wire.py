@@ -127,6 +127,3 @@ class ModelsWire(Struct, gc=False):
 
 decode_completion = msgspec.json.Decoder(CompletionWire, strict=False).decode
 decode_models = msgspec.json.Decoder(ModelsWire, strict=False).decode
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is not the protocol may raise."""

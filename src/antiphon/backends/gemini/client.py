@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit
 
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import Features
-from antiphon.backends.gemini.errors import refusal
+from antiphon.backends.gemini.errors import ERRORS
 from antiphon.backends.gemini.features import gemini_features
 from antiphon.backends.gemini.models import traits_of
 from antiphon.backends.gemini.request import build_payload
@@ -30,7 +30,7 @@ class GeminiBackend(HttpBackend):
     api_key_prefix = ""
     models_path = "models?pageSize=1000"
     models_format = "Google's"
-    refusal = staticmethod(refusal)
+    errors = ERRORS
 
     def path(self, path: str) -> str:
         return path if urlsplit(self.endpoint.base_url).path.strip("/") else f"{VERSION}/{path}"

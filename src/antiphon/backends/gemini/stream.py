@@ -13,13 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from antiphon.backends.answer_ends import AnswerEnds
 from antiphon.backends.gemini.citations import read_citations
-from antiphon.backends.gemini.errors import failure
+from antiphon.backends.gemini.errors import ERRORS
 from antiphon.backends.gemini.signatures import call_mark, origin_of, thought_mark, words_mark
 from antiphon.backends.gemini.usage import read_usage
 from antiphon.backends.gemini.wire import (
-    DECODE_ERRORS,
     AnswerWire,
     BlobWire,
     CallWire,
@@ -33,6 +31,7 @@ from antiphon.backends.gemini.wire import (
     decode_answers,
 )
 from antiphon.backends.registry import Endpoint
+from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.http.redact import redact
 from antiphon.protocol.content import Logprob, TopLogprob
@@ -63,15 +62,16 @@ _FAULTS = frozenset(
     | {"MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER", "OTHER"}
 )
 """Reasons that mean that there is no answer. All that are not named mean that the model was done."""
-_DONE = b"[DONE]"
-"""Not of this dialect, but some servers that speak others too cannot do without it."""
 
 
-class StreamReader(AnswerEnds):
+class StreamReader(PayloadReader):
     """Reads one answer. `names` are the tools by what the API calls them."""
 
+    decode = staticmethod(decode_answer)
+    noun = "answer"
+
     def __init__(self, endpoint: Endpoint, names: Mapping[str, str] | None = None) -> None:
-        super().__init__(endpoint, "answer")
+        super().__init__(endpoint)
         self._origin = origin_of(endpoint)
         self._names = names or {}
         self._calls = 0
@@ -95,7 +95,7 @@ class StreamReader(AnswerEnds):
             try:
                 wire = decode_answer(payload)
             except DECODE_ERRORS:
-                self._odd(payload, chunks)
+                self.undecodable(payload, chunks)
                 continue
             candidates = wire.candidates
             if candidates and not self.over and wire.error is None:
@@ -121,15 +121,7 @@ class StreamReader(AnswerEnds):
             self._take(wire, chunks)
         return chunks
 
-    def is_whole(self, payload: bytes) -> bool:
-        """Whether a payload that came last, without its end, is whole all the same."""
-        try:
-            decode_answer(payload)
-        except DECODE_ERRORS:
-            return payload.strip() == _DONE
-        return True
-
-    def whole(self, body: bytes) -> list[Chunk]:
+    def read_body(self, body: bytes) -> list[Chunk]:
         """The chunks of an answer that came in one piece; or of a stream that came as a list."""
         chunks: list[Chunk] = []
         try:
@@ -147,13 +139,6 @@ class StreamReader(AnswerEnds):
             self.unreadable(body, chunks)
         return chunks
 
-    def _odd(self, payload: bytes, chunks: list[Chunk]) -> None:
-        """A payload that is no event: another dialect's end mark, or something broken."""
-        if self.finishing or (payload.strip() == _DONE and not self.over):
-            self.finish(chunks)
-        elif not self.over:
-            self.unreadable(payload, chunks)
-
     def _take(self, wire: AnswerWire, chunks: list[Chunk]) -> None:
         if self.over:
             return
@@ -164,7 +149,7 @@ class StreamReader(AnswerEnds):
         if self.over:
             return
         if wire.error is not None:
-            self.fail(failure(self._endpoint, wire.error), chunks)
+            self.fail(ERRORS.failure(self._endpoint, wire.error), chunks)
         elif wire.prompt_feedback is not None and wire.prompt_feedback.block_reason:
             self._block(wire.prompt_feedback, chunks)
 
@@ -259,7 +244,7 @@ class StreamReader(AnswerEnds):
             chunks.extend(map(AnnotationAdded, citations))
         if reason == "stop":
             self._end_words(chunks)
-        self.report(chunks)
+        self.report_usage(chunks)
         chunks.append(Finished("tool_calls" if reason == "stop" and self._calls else reason))
         self.over = self.complete = True
 

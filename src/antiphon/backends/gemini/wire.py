@@ -111,6 +111,3 @@ class ModelsWire(Struct, gc=False, rename="camel"):
 decode_answer = msgspec.json.Decoder(AnswerWire, strict=False).decode
 decode_answers = msgspec.json.Decoder(list[AnswerWire], strict=False).decode
 decode_models = msgspec.json.Decoder(ModelsWire, strict=False).decode
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is not the protocol may raise."""

@@ -5,7 +5,7 @@ from functools import partial
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import Features
 from antiphon.backends.http_backend import Call, HttpBackend
-from antiphon.backends.responses.errors import refusal
+from antiphon.backends.responses.errors import ERRORS
 from antiphon.backends.responses.features import response_features
 from antiphon.backends.responses.request import build_payload
 from antiphon.backends.responses.stream import StreamReader
@@ -17,7 +17,7 @@ from antiphon.turn.context import TurnRequest
 class ResponsesBackend(HttpBackend):
     """The dialect of ``POST /responses``."""
 
-    refusal = staticmethod(refusal)
+    errors = ERRORS
 
     def features(self, model: str) -> Features:
         return response_features(self.endpoint)

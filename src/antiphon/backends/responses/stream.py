@@ -15,14 +15,13 @@ from msgspec import Raw
 
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.calls import WHOLE_CALLS, WRITTEN_CALLS, Caller, search_arguments
-from antiphon.backends.responses.errors import failure
+from antiphon.backends.responses.errors import ERRORS
 from antiphon.backends.responses.heard import HeardItem, HeardItems, WordsKind
 from antiphon.backends.responses.messages import origin_of
 from antiphon.backends.responses.speech import Speaker
 from antiphon.backends.responses.tools import Names
 from antiphon.backends.responses.usage import read_usage
 from antiphon.backends.responses.wire import (
-    DECODE_ERRORS,
     EventWire,
     ItemWire,
     ResponseWire,
@@ -30,6 +29,7 @@ from antiphon.backends.responses.wire import (
     decode_item,
     decode_response,
 )
+from antiphon.backends.stream_reader import DECODE_ERRORS, DONE
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
 from antiphon.http.redact import excerpt
 from antiphon.protocol.content import JsonObject
@@ -49,7 +49,6 @@ from antiphon.turn.chunks import (
 
 logger = logging.getLogger(__name__)
 
-_DONE = b"[DONE]"
 _TEXT_DELTA = "response.output_text.delta"
 _RECEIPTS: dict[str, type[HostedItem]] = {
     str(kind.__struct_config__.tag): kind for kind in HostedItem.__args__
@@ -147,7 +146,7 @@ class StreamReader:
             self._fail(self._fault or error)
         return self._said()
 
-    def whole(self, body: bytes) -> list[Chunk]:
+    def read_body(self, body: bytes) -> list[Chunk]:
         """The chunks of a response that came in one piece."""
         try:
             response = decode_response(body)
@@ -170,7 +169,7 @@ class StreamReader:
             return
         if self._fault is not None:
             self._fail(self._fault)
-        elif payload.strip() == _DONE:
+        elif payload.strip() == DONE:
             self._finish("stop")
         else:
             self._broken(payload)
@@ -197,7 +196,7 @@ class StreamReader:
     def _error(self, wire: EventWire) -> None:
         """Nested, as servers send it, or flat, as some types have it. The cost may come behind it."""
         flat = {"message": wire.message, "code": wire.code, "param": wire.param}
-        self._fault = failure(self._endpoint, wire.error or flat)
+        self._fault = ERRORS.failure(self._endpoint, wire.error or flat)
 
     def _take_words(self, wire: EventWire) -> None:
         """A delta or the end of something; kinds of events that were added later say nothing."""
@@ -312,7 +311,7 @@ class StreamReader:
             return
         status = response.status or "completed"
         if response.error is not None or status == "failed":
-            self._fail(self._fault or failure(self._endpoint, response.error))
+            self._fail(self._fault or ERRORS.failure(self._endpoint, response.error))
         elif status == "completed":
             self._finish("stop")
         elif status == "incomplete":
@@ -360,5 +359,5 @@ def _is_whole(payload: bytes) -> bool:
     try:
         decode_event(payload)
     except DECODE_ERRORS:
-        return payload.strip() == _DONE
+        return payload.strip() == DONE
     return True

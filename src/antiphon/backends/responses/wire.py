@@ -141,6 +141,3 @@ decode_event = msgspec.json.Decoder(EventWire).decode
 decode_item = msgspec.json.Decoder(ItemWire).decode
 decode_response = msgspec.json.Decoder(ResponseWire).decode
 decode_models = msgspec.json.Decoder(ModelsWire, strict=False).decode
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is not the protocol may raise."""

@@ -144,4 +144,4 @@ def _failed(endpoint: Endpoint, status: int, detail: ErrorDetail) -> BackendRefu
 
 def _reported(message: str) -> str:
     """The upstream's own message, at the end of a sentence."""
-    return f". Its message: {message}" if message else "."
+    return f". It said: {message}" if message else "."

@@ -240,6 +240,29 @@ def closes_its_input(child: Child) -> None:
     time.sleep(600)
 
 
+def reasons(child: Child) -> None:
+    while True:
+        turn = child.next_turn()
+        tell("item/reasoning/textDelta", turn, itemId="r1", delta="Hmm")
+        say(turn, "Hello")
+        end(turn)
+
+
+def is_cut_off(child: Child) -> None:
+    while True:
+        turn = child.next_turn()
+        say(turn, "Hel")
+        end(turn, "failed", {"message": "Incomplete response returned, reason: max_output_tokens"})
+
+
+def is_slow(child: Child) -> None:
+    while True:
+        turn = child.next_turn()
+        time.sleep(0.6)
+        say(turn, "Hello")
+        end(turn)
+
+
 def start_helper() -> None:
     helper = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     note(str(helper.pid))
@@ -302,6 +325,9 @@ SCENARIOS: dict[str, Callable[[Child], None]] = {
         leaves_a_helper,
         ends_with_a_helper,
         counts,
+        reasons,
+        is_cut_off,
+        is_slow,
     )
 }
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from antiphon.backends.anthropic_messages.features import message_features
+from antiphon.backends.anthropic_messages.client import message_features
 from antiphon.backends.anthropic_messages.models import traits_of as claude
-from antiphon.backends.codex_app_server.features import FEATURES as CODEX
+from antiphon.backends.codex_app_server.backend import FEATURES as CODEX
 from antiphon.backends.features import Features
-from antiphon.backends.gemini.features import gemini_features
+from antiphon.backends.gemini.client import gemini_features
 from antiphon.backends.gemini.models import traits_of as gemini
-from antiphon.backends.local.features import FEATURES as LOCAL
+from antiphon.backends.local.backend import FEATURES as LOCAL
 from antiphon.backends.registry import Quirks
 
 

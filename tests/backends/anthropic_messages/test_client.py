@@ -9,8 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from antiphon.backends.anthropic_messages.client import AnthropicMessagesBackend
-from antiphon.backends.anthropic_messages.features import message_features
+from antiphon.backends.anthropic_messages.client import AnthropicMessagesBackend, message_features
 from antiphon.backends.anthropic_messages.models import traits_of
 from antiphon.backends.features import FUNCTIONS, Feature
 from antiphon.backends.registry import Quirks, default_endpoint

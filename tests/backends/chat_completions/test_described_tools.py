@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.chat_completions.features import chat_features
+from antiphon.backends.chat_completions.client import chat_features
 from antiphon.backends.chat_completions.request import Payload, build_payload
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from antiphon.backends.chat_completions.features import chat_features
+from antiphon.backends.chat_completions.client import chat_features
 from antiphon.backends.chat_completions.request import Payload, build_payload
 from antiphon.backends.features import FUNCTIONS, Feature
 from antiphon.backends.registry import ENDPOINTS, Quirks

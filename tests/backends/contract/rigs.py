@@ -50,7 +50,16 @@ from tests.backends.local.fake_llama import FakeLlama, ending, piece
 from tests.http.raw_upstream import Wire, chunked, raw_upstream, whole
 
 Scenario = Literal[
-    "text", "reasoning", "call", "parallel_calls", "length", "refuses", "breaks", "silent", "endless"
+    "text",
+    "reasoning",
+    "call",
+    "parallel_calls",
+    "length",
+    "refuses",
+    "fails_at_once",
+    "breaks",
+    "silent",
+    "endless",
 ]
 BackendName = Literal[
     "chat_completions",
@@ -119,7 +128,8 @@ class Rigs:
             "call": "calls",
             "parallel_calls": "tools",
             "length": "is_cut_off",
-            "refuses": "dies_before_it_speaks",
+            "refuses": "refuses",
+            "fails_at_once": "dies_before_it_speaks",
             "breaks": "dies_in_turn",
             "silent": "is_slow",
             "endless": "silent",
@@ -141,7 +151,7 @@ class Rigs:
             nonlocal started
             started += 1
             try:
-                for step in _script(scenario):
+                for step in _SCRIPTS[scenario]:
                     yield step
                 if scenario == "endless":
                     await asyncio.sleep(3600)
@@ -213,6 +223,8 @@ def _payloads(writer: Writer, scenario: Scenario) -> Iterable[dict[str, Any] | s
             return [*writer.reasoning("Hmm"), *writer.text("Hello"), *writer.end("stop")]
         case "length":
             return [*writer.text("Hel"), *writer.end("length")]
+        case "fails_at_once":
+            return [writer.error]
         case "breaks" | "endless":
             return writer.text("Hel")
         case _:
@@ -225,6 +237,8 @@ def _llama_answer(scenario: Scenario, body: dict[str, Any]) -> Iterable[bytes]:
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     match scenario:
         case "refuses":
+            raise ValueError("no such sampler")
+        case "fails_at_once":
             raise RuntimeError("out of memory")
         case "call":
             yield from (piece(ARGUMENTS if "properties" in schema else '"look"'), *end)
@@ -254,24 +268,16 @@ _USAGE = UsageReported(
 )
 
 
-def _script(scenario: Scenario) -> list[Step]:
-    calls = [[CallStarted(index, f"c{index}", "look"), CallDelta(index, ARGUMENTS)] for index in (0, 1)]
-    match scenario:
-        case "call":
-            return [calls[0], [_USAGE, Finished("tool_calls")]]
-        case "parallel_calls":
-            return [*calls, [_USAGE, Finished("tool_calls")]]
-        case "reasoning":
-            return [[ReasoningDelta("Hmm")], [TextDelta("Hello")], [_USAGE, Finished("stop")]]
-        case "length":
-            return [[TextDelta("Hel")], [_USAGE, Finished("length")]]
-        case "refuses":
-            return [BackendRefused("The server is overloaded.", status=503)]
-        case "breaks":
-            return [[TextDelta("Hel")], [Failed(BackendBroken())]]
-        case "endless":
-            return [[TextDelta("Hel")]]
-        case "silent":
-            return [[], [], [TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]]
-        case "text":
-            return [[TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]]
+_CALLS = [[CallStarted(index, f"c{index}", "look"), CallDelta(index, ARGUMENTS)] for index in (0, 1)]
+_SCRIPTS: dict[Scenario, list[Step]] = {
+    "text": [[TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]],
+    "reasoning": [[ReasoningDelta("Hmm")], [TextDelta("Hello")], [_USAGE, Finished("stop")]],
+    "call": [_CALLS[0], [_USAGE, Finished("tool_calls")]],
+    "parallel_calls": [*_CALLS, [_USAGE, Finished("tool_calls")]],
+    "length": [[TextDelta("Hel")], [_USAGE, Finished("length")]],
+    "refuses": [BackendRefused("The server is overloaded.", status=503)],
+    "fails_at_once": [BackendBroken()],
+    "breaks": [[TextDelta("Hel")], [Failed(BackendBroken())]],
+    "silent": [[], [], [TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]],
+    "endless": [[TextDelta("Hel")]],
+}

@@ -25,7 +25,7 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.context import TurnRequest, build_turn
 from tests.backends.contract.payloads import ARGUMENTS, INPUT_TOKENS, OUTPUT_TOKENS
-from tests.backends.contract.rigs import BackendName, Rig, Rigs
+from tests.backends.contract.rigs import BackendName, Rig, Rigs, Scenario
 
 TIMEOUT_SECONDS = 30.0
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
@@ -138,9 +138,12 @@ async def test_an_answer_at_its_token_limit_ends_with_length(rigs: Rigs, name: B
 
 
 @every_backend
-async def test_an_error_before_the_first_chunk_is_raised(rigs: Rigs, name: BackendName) -> None:
+@pytest.mark.parametrize("scenario", ["refuses", "fails_at_once"])
+async def test_an_error_before_the_first_chunk_is_raised(
+    rigs: Rigs, name: BackendName, scenario: Scenario
+) -> None:
     received: list[Sequence[Chunk]] = []
-    async with rigs.open(name, "refuses") as rig:
+    async with rigs.open(name, scenario) as rig:
         with pytest.raises(BackendError):
             async for batch in rig.backend.prepare(turn(rig)).chunks():
                 received.append(batch)

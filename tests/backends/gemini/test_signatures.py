@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.backends.gemini.signatures import NO_SIGNATURE, origin_of, signed_words
+from antiphon.backends.gemini.signatures import NO_SIGNATURE, origin_of, signed_text
 from antiphon.backends.registry import default_endpoint
 from tests.backends.gemini.building import (
     ANSWER,
@@ -142,7 +142,7 @@ def test_reasoning_of_others_is_left_out_and_named(foreign: Any) -> None:
 def test_cutting_loses_no_word(words: str, edges: list[int]) -> None:
     cuts = sorted(edge for edge in edges if edge <= len(words))
     marks = [on("said", start, end - start) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
-    parts = signed_words(words, marks)
+    parts = signed_text(words, marks)
     assert parts is not None
     assert "".join(part["text"] for part in parts) == words
     assert sum("thoughtSignature" in part for part in parts) == len(marks)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends.local.tokenizer import count_tokens
+from antiphon.backends.local.engine import count_tokens
 from antiphon.errors import BackendBroken
 
 

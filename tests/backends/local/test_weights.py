@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends.local.lock import locked
-from antiphon.backends.local.weights import CATALOGUE, Source, Weights, fetch, find_weights
+from antiphon.backends.local.weights import CATALOGUE, Source, Weights, fetch, find_weights, locked
 from antiphon.errors import BackendBroken, BackendError, BackendUnreachable, SettingsError
 
 PARTS = (os.urandom(3_000_000), os.urandom(1_000_001))

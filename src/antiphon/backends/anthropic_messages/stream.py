@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
+from msgspec import UNSET
 
-from antiphon.backends.anthropic_messages.citations import read_citation
 from antiphon.backends.anthropic_messages.errors import ERRORS
-from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_mark, thinking_mark
-from antiphon.backends.anthropic_messages.usage import merge_usage, read_usage
+from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_state, thinking_state
 from antiphon.backends.anthropic_messages.wire import (
     BlockWire,
     DeltaWire,
@@ -25,7 +24,8 @@ from antiphon.backends.anthropic_messages.wire import (
 )
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
-from antiphon.protocol.response import Usage
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -175,7 +175,7 @@ class StreamReader(PayloadReader):
                 self._think(block, wire.thinking, chunks)
             case "redacted_thinking":
                 self._written = 0
-                chunks.append(ProviderStateAdded(redacted_mark(self._origin, wire.data or "")))
+                chunks.append(ProviderStateAdded(redacted_state(self._origin, wire.data or "")))
             case _:
                 pass  # work of the server's own tools: what came of it is said in the text
 
@@ -217,7 +217,7 @@ class StreamReader(PayloadReader):
             self._thoughts += 1
             text, signature = "".join(block.pieces), "".join(block.signature)
             if text or signature:
-                mark = thinking_mark(self._origin, text, signature, said=not self._summarised)
+                mark = thinking_state(self._origin, text, signature, said=not self._summarised)
                 chunks.append(ProviderStateAdded(mark))
         else:
             for citation in block.citations:
@@ -244,3 +244,61 @@ class StreamReader(PayloadReader):
     def usage(self) -> Usage | None:
         """What was reported so far."""
         return read_usage(self._usage)
+
+
+def merge_usage(earlier: UsageWire | None, later: UsageWire | None) -> UsageWire | None:
+    """A stream tells the prompt's cost at its beginning and the answer's at its end; the later one counts."""
+    if earlier is None or later is None:
+        return later or earlier
+    return UsageWire(
+        *(
+            getattr(earlier, name) if getattr(later, name) is None else getattr(later, name)
+            for name in UsageWire.__struct_fields__
+        )
+    )
+
+
+def read_usage(wire: UsageWire | None) -> Usage | None:
+    """The usage, or None where no count came. The prompt's tokens are those read from a cache, too."""
+    if wire is None or (wire.input_tokens is None and wire.output_tokens is None):
+        return None
+    cached, written = wire.cache_read_input_tokens or 0, wire.cache_creation_input_tokens
+    spent, got = (wire.input_tokens or 0) + cached + (written or 0), wire.output_tokens or 0
+    details = wire.output_tokens_details
+    return Usage(
+        input_tokens=spent,
+        input_tokens_details=InputTokensDetails(cached, UNSET if written is None else written),
+        output_tokens=got,
+        output_tokens_details=OutputTokensDetails((details and details.thinking_tokens) or 0),
+        total_tokens=spent + got,
+    )
+
+
+def read_citation(wire: object, start: int, end: int) -> JsonObject | None:
+    """A citation of the words between `start` and `end`: of a page of the web, or of a document.
+
+    Of a document the place inside it is lost: the Responses API has no field for it.
+    """
+    if not isinstance(wire, dict):
+        return None
+    members = cast("JsonObject", wire)
+    match members.get("type"):
+        case "web_search_result_location":
+            return _of_page(members.get("url"), members.get("title"), start, end)
+        case "search_result_location":
+            return _of_page(members.get("source"), members.get("title"), start, end)
+        case "page_location" | "char_location" | "content_block_location":
+            title, file_id = members.get("document_title"), members.get("file_id")
+            return {"type": "file_citation", "file_id": file_id or "", "filename": title or "", "index": end}
+        case _:
+            return None
+
+
+def _of_page(url: object, title: object, start: int, end: int) -> JsonObject:
+    return {
+        "type": "url_citation",
+        "url": url or "",
+        "title": title or "",
+        "start_index": start,
+        "end_index": end,
+    }

@@ -168,13 +168,13 @@ def origin_of(endpoint: Endpoint) -> str:
     return f"anthropic_messages@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def thinking_mark(origin: str, text: str, signature: str, *, said: bool) -> ProviderState:
+def thinking_state(origin: str, text: str, signature: str, *, said: bool) -> ProviderState:
     """The mark of a thought. `said`: its text was told as raw reasoning, so the item has it."""
     held: JsonObject = {"length": len(text)} if said else {"thinking": text}
     return ProviderState(origin, {"type": "thinking", "signature": signature, **held})
 
 
-def redacted_mark(origin: str, data: str) -> ProviderState:
+def redacted_state(origin: str, data: str) -> ProviderState:
     """The mark of a thought that nobody but its maker reads."""
     return ProviderState(origin, {"type": "redacted_thinking", "data": data})
 

@@ -46,7 +46,7 @@ def described(turn: TurnRequest, downgrades: Downgrades, asks: list[str]) -> Tur
     return replace(turn, items=tuple(map(_told, turn.items)), tools=(), choice="none")
 
 
-def one_after_the_other(messages: list[JsonObject]) -> list[JsonObject]:
+def merge_roles(messages: list[JsonObject]) -> list[JsonObject]:
     """Messages of one role become one: many templates want the roles to take turns."""
     told: list[JsonObject] = []
     for message in messages:

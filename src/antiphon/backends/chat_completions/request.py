@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 import msgspec
 
-from antiphon.backends.chat_completions.described_tools import described, one_after_the_other
+from antiphon.backends.chat_completions.described_tools import described, merge_roles
 from antiphon.backends.chat_completions.messages import chat_messages
 from antiphon.backends.chat_completions.tools import chat_tool_choice, chat_tools
 from antiphon.backends.payload import Payload
@@ -52,7 +52,7 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
             options["stream_options"] = {"include_usage": True}
     messages = chat_messages(turn, quirks, downgrades, asks)
     if quirks.tools == "prompt":
-        messages = one_after_the_other(messages)
+        messages = merge_roles(messages)
     return Payload({"model": turn.model, "messages": messages, **options}, tuple(downgrades), unenforced)
 
 

@@ -7,13 +7,12 @@ A stream has ended well if it said why it finished, or said ``[DONE]``. All else
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 import msgspec
 
-from antiphon.backends.chat_completions.calls import CallTracker
 from antiphon.backends.chat_completions.errors import ERRORS
-from antiphon.backends.chat_completions.marks import read_citation, read_logprob
-from antiphon.backends.chat_completions.usage import read_usage
+from antiphon.backends.chat_completions.stream_calls import CallTracker
 from antiphon.backends.chat_completions.wire import (
     CallWire,
     ChoiceWire,
@@ -21,13 +20,15 @@ from antiphon.backends.chat_completions.wire import (
     DeltaWire,
     LogprobsWire,
     PieceWire,
+    TokenWire,
+    UsageWire,
     decode_completion,
 )
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
-from antiphon.protocol.content import Logprob
-from antiphon.protocol.response import Usage
+from antiphon.protocol.content import JsonObject, Logprob, TopLogprob
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
@@ -241,3 +242,44 @@ def _bare_error(payload: bytes) -> object:
     """An error without the member `error`: ``{"object": "error", "message": …}`` (vLLM, Mistral)."""
     members = msgspec.json.decode(payload, type=dict[str, object])
     return members if "message" in members or "detail" in members else None
+
+
+def read_usage(wire: UsageWire) -> Usage | None:
+    """The usage, or None where the upstream sent the object but no counts."""
+    if wire.prompt_tokens is None and wire.completion_tokens is None:
+        return None
+    spent, got = wire.prompt_tokens or 0, wire.completion_tokens or 0
+    prompt, completion = wire.prompt_tokens_details, wire.completion_tokens_details
+    cached = prompt.cached_tokens if prompt else wire.prompt_cache_hit_tokens
+    reasoning = completion.reasoning_tokens if completion else None
+    return Usage(
+        input_tokens=spent,
+        input_tokens_details=InputTokensDetails(cached or 0),
+        output_tokens=got,
+        output_tokens_details=OutputTokensDetails(reasoning or 0),
+        total_tokens=spent + got if wire.total_tokens is None else wire.total_tokens,
+    )
+
+
+def read_logprob(wire: TokenWire) -> Logprob:
+    """A token's probability, in our type."""
+    best = [TopLogprob(other.token, other.bytes, other.logprob) for other in wire.top_logprobs or ()]
+    return Logprob(wire.token, wire.bytes, wire.logprob, best)
+
+
+def read_citation(wire: JsonObject) -> JsonObject | None:
+    """``{"type": "url_citation", "url_citation": {…}}``, flat as the Responses API has it.
+
+    Other annotations are no citations (OpenRouter returns its parsed files in one), and are left out.
+    """
+    inner: object = wire.get("url_citation", wire)
+    if wire.get("type") != "url_citation" or not isinstance(inner, dict):
+        return None
+    members = cast("JsonObject", inner)
+    return {
+        "type": "url_citation",
+        "url": members.get("url") or "",
+        "title": members.get("title") or "",
+        "start_index": members.get("start_index") or 0,
+        "end_index": members.get("end_index") or 0,
+    }

@@ -6,19 +6,46 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.codex_app_server.features import FEATURES
 from antiphon.backends.codex_app_server.parking import Parking
 from antiphon.backends.codex_app_server.process import ChildOptions
-from antiphon.backends.codex_app_server.pulse import with_pulse
 from antiphon.backends.codex_app_server.request import CodexRequest, ThreadOptions, build_request
 from antiphon.backends.codex_app_server.rpc import decode
 from antiphon.backends.codex_app_server.supervisor import Supervisor
 from antiphon.backends.codex_app_server.thread import QUIET, Thread
 from antiphon.backends.codex_app_server.wire import AccountState, ModelList
-from antiphon.backends.features import FUNCTIONS, Features
+from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
 from antiphon.errors import BackendError, Unavailable
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.context import TurnRequest
+
+_ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
+_NO_FIELD = Support("unsupported", "codex has no field for it")
+
+FEATURES: Features = {
+    "streaming": NATIVE,
+    "usage": NATIVE,
+    "function_tools": NATIVE,
+    "custom_tools": Support("emulated", "shown to the model as functions with one text parameter"),
+    "grammars": Support(
+        "emulated", "the model is told the grammar; its input is checked, and asked for again"
+    ),
+    "constrained_text": _NO_FIELD,
+    "parallel_tool_calls": NATIVE,
+    "single_tool_calls": Support("unsupported", "codex has no field that forbids several calls at once"),
+    "tool_choice_required": _ASKED,
+    "tool_choice_named": _ASKED,
+    "structured_output": NATIVE,
+    "json_mode": _ASKED,
+    "reasoning": NATIVE,
+    "reasoning_effort": NATIVE,
+    "reasoning_replay": _NO_FIELD,
+    "images": NATIVE,
+    "files": _NO_FIELD,
+    "audio": _NO_FIELD,
+    "logprobs": _NO_FIELD,
+    "prompt_caching": _NO_FIELD,
+}
+
 
 PATIENCE = 10.0
 """Seconds for what codex can tell without asking a model."""
@@ -105,7 +132,7 @@ class CodexTurn:
         """Run it."""
         said = False
         try:
-            async with aclosing(with_pulse(self._run(), self._backend.limits.heartbeat)) as batches:
+            async with aclosing(with_heartbeats(self._run(), self._backend.limits.heartbeat)) as batches:
                 async for batch in batches:
                     said = said or bool(batch)
                     yield batch
@@ -141,3 +168,30 @@ class CodexTurn:
         child = await self._backend.supervisor.child()
         limits = self._backend.limits
         return await Thread.open(child, self.request, silence=limits.silence, quiet=limits.quiet)
+
+
+async def with_heartbeats(
+    batches: AsyncGenerator[Sequence[Chunk], None], heartbeat: float
+) -> AsyncGenerator[Sequence[Chunk], None]:
+    """The same batches, and an empty one after each `heartbeat` seconds without any."""
+    coming: asyncio.Task[Sequence[Chunk] | None] | None = None
+    try:
+        while True:
+            coming = asyncio.create_task(_next(batches))
+            while not coming.done():
+                await asyncio.wait({coming}, timeout=heartbeat)
+                if not coming.done():
+                    yield ()
+            batch = coming.result()
+            if batch is None:
+                return
+            yield batch
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        await batches.aclose()
+
+
+async def _next(batches: AsyncGenerator[Sequence[Chunk], None]) -> Sequence[Chunk] | None:
+    return await anext(batches, None)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from antiphon.backends.codex_app_server.errors import request_refusal
-from antiphon.backends.codex_app_server.last_words import LastWords
-from antiphon.backends.codex_app_server.process import ChildOptions, start_process
+from antiphon.backends.codex_app_server.process import ChildOptions, ErrorOutput, start_process
 from antiphon.backends.codex_app_server.rpc import (
     METHOD_NOT_FOUND,
     LineReader,
@@ -60,7 +59,7 @@ class Child:
         self._error: BackendError | None = None
         self.failed_at = 0.0
         self._dying = False
-        self._words = LastWords()
+        self._words = ErrorOutput()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening_to_errors = self.spawn(self._read_errors())
         self._reading = self.spawn(self._read())
@@ -269,7 +268,7 @@ class Child:
             asked.answer.set_result(message.result)
 
 
-def _how(status: int | None, words: LastWords) -> str:
+def _how(status: int | None, words: ErrorOutput) -> str:
     if status is None:
         return f"closed its output: {words.best()}"
     if status == -signal.SIGKILL:

@@ -6,7 +6,7 @@ What it cannot take is refused with the path of the part; nothing that the model
 
 from typing import Any
 
-from antiphon.backends.codex_app_server.names import ToolNames
+from antiphon.backends.codex_app_server.tools import ToolNames
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,

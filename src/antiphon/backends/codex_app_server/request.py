@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from antiphon.backends.codex_app_server.messages import OUTPUT, call_item, thread_items
-from antiphon.backends.codex_app_server.names import ToolNames
-from antiphon.backends.codex_app_server.tools import tool_result, tool_spec
+from antiphon.backends.codex_app_server.tools import ToolNames, tool_result, tool_spec
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.requests import CreateBody, TextFormat

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Raw, Struct
 
-from antiphon.backends.codex_app_server.cost import added, usage_of
 from antiphon.backends.codex_app_server.errors import cut_off, turn_failure
+from antiphon.backends.codex_app_server.repeated_text import RepeatedText, answers_differ
 from antiphon.backends.codex_app_server.rpc import decode
-from antiphon.backends.codex_app_server.speech import Speech, answers_differ
 from antiphon.backends.codex_app_server.wire import (
     Delta,
     ItemCompleted,
@@ -24,6 +23,7 @@ from antiphon.backends.codex_app_server.wire import (
     TurnTrouble,
 )
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -63,7 +63,7 @@ class StreamReader:
         self._calls: dict[str, Call] = {}
         self._asked: set[str] = set()
         self._model_done = False
-        self._speech = Speech()
+        self._speech = RepeatedText()
         self._thoughts: set[str] = set()
         self._parts: dict[tuple[str, int], int] = {}
         self._cost: Tokens | None = None
@@ -123,7 +123,7 @@ class StreamReader:
         self._calls.clear()
         self._asked.clear()
         self._cost = None
-        self._speech = Speech()
+        self._speech = RepeatedText()
 
     def break_off(self) -> list[Chunk]:
         """The model has fallen silent after its calls: the response ends with them.
@@ -241,3 +241,27 @@ class StreamReader:
 
 def _told(words: str) -> list[Chunk]:
     return [TextDelta(words)] if words else []
+
+
+def added(one: Tokens | None, other: Tokens | None) -> Tokens | None:
+    """The cost of two calls, as far as it was told."""
+    if one is None or other is None:
+        return one or other
+    return Tokens(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        total_tokens=one.total_tokens + other.total_tokens,
+        cached_input_tokens=one.cached_input_tokens + other.cached_input_tokens,
+        reasoning_output_tokens=one.reasoning_output_tokens + other.reasoning_output_tokens,
+    )
+
+
+def usage_of(cost: Tokens) -> Usage:
+    """The same in our form."""
+    return Usage(
+        input_tokens=cost.input_tokens,
+        input_tokens_details=InputTokensDetails(cost.cached_input_tokens),
+        output_tokens=cost.output_tokens,
+        output_tokens_details=OutputTokensDetails(cost.reasoning_output_tokens),
+        total_tokens=cost.total_tokens,
+    )

@@ -12,7 +12,7 @@ import msgspec
 
 from antiphon.backends.gemini.content import parts_of, text_part, texts_of
 from antiphon.backends.gemini.models import Traits
-from antiphon.backends.gemini.signatures import NO_SIGNATURE, signed, signed_words
+from antiphon.backends.gemini.signatures import NO_SIGNATURE, signed, signed_text
 from antiphon.backends.gemini.tools import Names, wire_name
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
@@ -192,7 +192,7 @@ class _Transcript:
 
     def _sign(self, said: _Said, marks: list[JsonObject]) -> None:
         """Cut the words into the parts that they were, with their signatures."""
-        parts = signed_words(said.text, marks)
+        parts = signed_text(said.text, marks)
         if parts is None:
             self._downgrades.add("input_omitted", _NOT_AS_MADE, "input")
         else:

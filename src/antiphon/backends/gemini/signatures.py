@@ -26,17 +26,17 @@ def origin_of(endpoint: Endpoint) -> str:
     return f"gemini@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def call_mark(origin: str, signature: str) -> ProviderState:
+def call_state(origin: str, signature: str) -> ProviderState:
     """The mark of the call that comes next."""
     return ProviderState(origin, {"on": "call", "signature": signature})
 
 
-def thought_mark(origin: str, signature: str, text: str) -> ProviderState:
+def thought_state(origin: str, signature: str, text: str) -> ProviderState:
     """The mark of a thought."""
     return ProviderState(origin, {"on": "thought", "signature": signature, "text": text})
 
 
-def words_mark(
+def text_state(
     origin: str, signature: str, on: Literal["next", "said"], start: int = 0, length: int = 0
 ) -> ProviderState:
     """The mark of a piece of a message."""
@@ -48,7 +48,7 @@ def signed(part: JsonObject, signature: str | None) -> JsonObject:
     return {**part, "thoughtSignature": signature} if signature else part
 
 
-def signed_words(text: str, marks: Iterable[JsonObject]) -> list[JsonObject] | None:
+def signed_text(text: str, marks: Iterable[JsonObject]) -> list[JsonObject] | None:
     """The parts that a text was told in, as far as they are signed; None if it is not that text any more."""
     parts: list[JsonObject] = []
     at = 0

@@ -10,13 +10,12 @@ A stream has ended well if it said why it finished. All else is a failure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
-from antiphon.backends.gemini.citations import read_citations
 from antiphon.backends.gemini.errors import ERRORS
-from antiphon.backends.gemini.signatures import call_mark, origin_of, thought_mark, words_mark
-from antiphon.backends.gemini.usage import read_usage
+from antiphon.backends.gemini.signatures import call_state, origin_of, text_state, thought_state
 from antiphon.backends.gemini.wire import (
     AnswerWire,
     BlobWire,
@@ -34,9 +33,9 @@ from antiphon.backends.registry import Endpoint
 from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.http.redact import redact
-from antiphon.protocol.content import Logprob, TopLogprob
+from antiphon.protocol.content import JsonObject, Logprob, TopLogprob
 from antiphon.protocol.hosted_items import ImageGenerationCall
-from antiphon.protocol.response import Usage
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -188,7 +187,7 @@ class StreamReader(PayloadReader):
             if part.text:
                 chunks.append(ReasoningSummaryDelta(part.text))
             if part.thought_signature:
-                mark = thought_mark(self._origin, part.thought_signature, part.text or "")
+                mark = thought_state(self._origin, part.thought_signature, part.text or "")
                 chunks.append(ProviderStateAdded(mark))
         elif part.inline_data is not None:
             self._image(part.inline_data, chunks)
@@ -199,11 +198,11 @@ class StreamReader(PayloadReader):
         self, text: str, signature: str | None, logprobs: tuple[Logprob, ...], chunks: list[Chunk]
     ) -> None:
         if signature and text and not self._pieces:
-            mark = words_mark(self._origin, signature, "next", length=len(text))
+            mark = text_state(self._origin, signature, "next", length=len(text))
             chunks.append(ProviderStateAdded(mark))
         elif signature:
             start = sum(map(len, self._pieces))
-            self._held.append(words_mark(self._origin, signature, "said", start, len(text)))
+            self._held.append(text_state(self._origin, signature, "said", start, len(text)))
         if text:
             self._pieces.append(text)
             chunks.append(TextDelta(text, logprobs))
@@ -221,7 +220,7 @@ class StreamReader(PayloadReader):
             return
         self._end_words(chunks)
         if signature:
-            chunks.append(ProviderStateAdded(call_mark(self._origin, signature)))
+            chunks.append(ProviderStateAdded(call_state(self._origin, signature)))
         index = self._calls
         self._calls += 1
         arguments = msgspec.json.encode({} if call.args is None else call.args).decode()
@@ -269,3 +268,57 @@ def _read_logprobs(wire: LogprobsWire | None) -> tuple[Logprob, ...]:
         )
         for place, token in enumerate(wire.chosen_candidates or ())
     )
+
+
+def read_usage(wire: UsageWire | None) -> Usage | None:
+    """The usage, or None where no count came. Thoughts are part of the output here."""
+    if wire is None or (wire.prompt_token_count is None and wire.candidates_token_count is None):
+        return None
+    thoughts = wire.thoughts_token_count or 0
+    spent = (wire.prompt_token_count or 0) + (wire.tool_use_prompt_token_count or 0)
+    got = (wire.candidates_token_count or 0) + thoughts
+    return Usage(
+        input_tokens=spent,
+        input_tokens_details=InputTokensDetails(wire.cached_content_token_count or 0),
+        output_tokens=got,
+        output_tokens_details=OutputTokensDetails(thoughts),
+        total_tokens=spent + got,
+    )
+
+
+def read_citations(grounding: object, text: str) -> list[JsonObject]:
+    """The pages that pieces of the text rest on. The API counts their places in bytes, we in characters."""
+    sources = [
+        _object(_object(chunk).get("web")) for chunk in _list(_object(grounding).get("groundingChunks"))
+    ]
+    written = text.encode()
+    found: list[JsonObject] = []
+    for support in map(_object, _list(_object(grounding).get("groundingSupports"))):
+        segment = _object(support.get("segment"))
+        start, end = (_characters(written, segment.get(name)) for name in ("startIndex", "endIndex"))
+        for index in _list(support.get("groundingChunkIndices")):
+            if isinstance(index, int) and 0 <= index < len(sources) and sources[index].get("uri"):
+                found.append(_citation(sources[index], start, end))
+    return found
+
+
+def _citation(source: JsonObject, start: int, end: int) -> JsonObject:
+    return {
+        "type": "url_citation",
+        "url": source["uri"],
+        "title": source.get("title") or "",
+        "start_index": start,
+        "end_index": end,
+    }
+
+
+def _characters(written: bytes, count: object) -> int:
+    return len(written[: count if isinstance(count, int) else 0].decode(errors="ignore"))
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

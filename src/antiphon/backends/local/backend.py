@@ -10,12 +10,11 @@ import msgspec
 
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.chat_completions.stream import StreamReader
-from antiphon.backends.features import FUNCTIONS, Features
-from antiphon.backends.local.calls import read_choice, takes_nothing
+from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
 from antiphon.backends.local.engine import Engine, EngineOptions
-from antiphon.backends.local.features import FEATURES
+from antiphon.backends.local.errors import SCHEMA_REFUSED
 from antiphon.backends.local.messages import QUIRKS, Prompt, build_prompt
-from antiphon.backends.local.refusals import SCHEMA_REFUSED
+from antiphon.backends.local.tools import read_choice, takes_nothing
 from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendError, BackendRefused, Unavailable
@@ -32,6 +31,33 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
+
+_CONSTRAINED = Support("emulated", "the model chooses a tool, and writes the arguments by their schema")
+_NOT_THIS_MODEL = Support("unsupported", "the embedded model knows text only")
+
+FEATURES: Features = {
+    "streaming": NATIVE,
+    "usage": NATIVE,
+    "function_tools": _CONSTRAINED,
+    "custom_tools": Support("emulated", "shown to the model as functions with one text parameter"),
+    "grammars": NATIVE,
+    "constrained_text": NATIVE,
+    "parallel_tool_calls": Support("unsupported", "the model calls one tool at a time"),
+    "single_tool_calls": NATIVE,
+    "tool_choice_required": _CONSTRAINED,
+    "tool_choice_named": _CONSTRAINED,
+    "structured_output": NATIVE,
+    "json_mode": NATIVE,
+    "reasoning": Support("unsupported", "the embedded model does not reason"),
+    "reasoning_effort": Support("unsupported", "the embedded model does not reason"),
+    "reasoning_replay": Support("unsupported", "the embedded model does not reason"),
+    "images": _NOT_THIS_MODEL,
+    "files": _NOT_THIS_MODEL,
+    "audio": _NOT_THIS_MODEL,
+    "logprobs": NATIVE,
+    "prompt_caching": Support("unsupported", "its engine keeps the beginning of a prompt by itself"),
+}
+
 
 logger = logging.getLogger(__name__)
 

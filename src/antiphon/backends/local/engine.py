@@ -6,10 +6,12 @@ at llama.cpp's next sign of life: after a token, or after a small batch of the p
 """
 
 import asyncio
+import http.client
 import importlib
 import importlib.util
 import logging
 import secrets
+import socket
 import sys
 import tempfile
 import threading
@@ -18,13 +20,14 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
+from antiphon.backends.local.errors import broken_model, from_exception, from_payload, is_error
 from antiphon.backends.local.pipe import Pipe
-from antiphon.backends.local.refusals import broken_model, from_exception, from_payload, is_error
-from antiphon.backends.local.tokenizer import count_tokens
-from antiphon.errors import BackendError, SettingsError, Unavailable
+from antiphon.errors import BackendBroken, BackendError, SettingsError, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -197,3 +200,45 @@ def _params(library: Any, path: Path, options: EngineOptions, key: str, folder: 
 def _private_address(folder: Path) -> str:
     path = str(folder / "llama.sock")
     return "127.0.0.1" if sys.platform == "win32" or len(path) > _LONGEST_SOCKET_PATH else path
+
+
+_TIMEOUT = 30.0
+
+
+class _Tokens(Struct):
+    tokens: list[int]
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a socket in the file system."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_TIMEOUT)
+        self.sock.connect(self._path)
+
+
+def count_tokens(address: str, key: str, text: str) -> int:
+    """The number of tokens of a text, without the marks that a chat template puts around it. Blocks."""
+    connection = _connect(address)
+    try:
+        body = msgspec.json.encode({"content": text})
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request("POST", "/tokenize", body, headers)
+        answer = connection.getresponse().read()
+        return len(msgspec.json.decode(answer, type=_Tokens).tokens)
+    except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
+        raise BackendBroken(f"The embedded model could not count tokens: {error}.") from error
+    finally:
+        connection.close()
+
+
+def _connect(address: str) -> http.client.HTTPConnection:
+    split = urlsplit(address)
+    if split.scheme == "unix":
+        return _UnixConnection(split.path)
+    return http.client.HTTPConnection(split.hostname or "127.0.0.1", split.port, timeout=_TIMEOUT)

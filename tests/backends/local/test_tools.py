@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.backends.local.calls import (
+from antiphon.backends.local.tools import (
     answer_label,
     arguments_body,
     choice_body,

@@ -1,9 +1,9 @@
-"""`Speech`: the text of one response, made of the messages that codex says. Sans-IO."""
+"""`RepeatedText`: the text of one response, made of the messages that codex says. Sans-IO."""
 
 from antiphon.errors import BackendRefused
 
 
-class Speech:
+class RepeatedText:
     """Several messages of codex are one text of ours: a blank line stands between them.
 
     When codex loses its model in mid-answer, it asks the model again, and that begins anew. What was told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.backends.codex_app_server.last_words import LastWords
+from antiphon.backends.codex_app_server.process import ErrorOutput
 
 NODE = b"""/opt/codex.js:92
       throw new Error(
@@ -32,21 +32,21 @@ Node.js v22.1.0
     ],
 )
 def test_the_line_that_looks_like_an_error_is_preferred(said: bytes, cause: str) -> None:
-    words = LastWords()
+    words = ErrorOutput()
     for at in range(0, len(said), 7):
         words.hear(said[at : at + 7])
     assert words.best() == cause
 
 
 def test_what_was_forgotten_is_not_the_cause() -> None:
-    words = LastWords()
+    words = ErrorOutput()
     words.hear(b"Error: harmless\nand the beg")
     words.forget()
     assert words.best() == "it did not say why"
 
 
 def test_endless_words_are_not_kept() -> None:
-    words = LastWords()
+    words = ErrorOutput()
     for _ in range(100):
         words.hear(b"x" * 100_000)
     assert len(words.best()) <= 500

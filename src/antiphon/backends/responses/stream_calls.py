@@ -4,7 +4,7 @@ from typing import cast
 
 import msgspec
 
-from antiphon.backends.responses.heard import HeardItem
+from antiphon.backends.responses.stream_items import UpstreamItem
 from antiphon.backends.responses.tools import Names
 from antiphon.backends.responses.wire import ItemWire
 from antiphon.protocol.call_items import CallItem
@@ -23,9 +23,9 @@ from antiphon.turn.tools import ToolKind
 _OPENING, _CLOSING = f'{{"{INPUT}":"', '"}'
 _CUSTOM = "custom_tool_call"
 
-WRITTEN_CALLS = ("function_call", _CUSTOM)
+STREAMED_CALLS = ("function_call", _CUSTOM)
 """Calls that are said while they are written."""
-WHOLE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
+COMPLETE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
     "tool_search_call": ("tool_search", ToolSearchCall),
     "apply_patch_call": ("apply_patch", ApplyPatchCall),
     "shell_call": ("shell", ShellCall),
@@ -35,7 +35,7 @@ WHOLE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
 """Calls that are said when they are whole."""
 
 
-class Caller:
+class CallWriter:
     """Says the calls of one answer."""
 
     def __init__(self, chunks: list[Chunk], names: Names) -> None:
@@ -43,7 +43,7 @@ class Caller:
         self._names = names
         self.count = 0
 
-    def start(self, item: HeardItem, wire: ItemWire) -> None:
+    def start(self, item: UpstreamItem, wire: ItemWire) -> None:
         """Begin a call of a function or of a custom tool, as soon as its name is known."""
         if item.call < 0:
             item.call = self.count
@@ -57,13 +57,13 @@ class Caller:
         for piece in item.words("arguments").pieces:
             self._say(item, piece)
 
-    def extend(self, item: HeardItem, piece: str) -> None:
+    def extend(self, item: UpstreamItem, piece: str) -> None:
         """More of what the model writes."""
         self.start(item, item.wire)
         item.words("arguments").pieces.append(piece)
         self._say(item, piece)
 
-    def settle(self, item: HeardItem, whole: object) -> None:
+    def settle(self, item: UpstreamItem, whole: object) -> None:
         """All of it: what was not said yet is."""
         self.start(item, item.wire)
         text = whole if whole is None or isinstance(whole, str) else _json(whole)
@@ -71,13 +71,13 @@ class Caller:
         if rest:
             self._say(item, rest)
 
-    def end_written(self, item: HeardItem, whole: ItemWire) -> None:
+    def end_written(self, item: UpstreamItem, whole: ItemWire) -> None:
         """A call is whole, or was cut short."""
         self.start(item, whole)
         self.settle(item, whole.input if item.kind == _CUSTOM else whole.arguments)
         self.end(item, cut=whole.status == "incomplete")
 
-    def end(self, item: HeardItem, *, cut: bool) -> None:
+    def end(self, item: UpstreamItem, *, cut: bool) -> None:
         """The call is over. One that was `cut` short is left as it is."""
         item.done = True
         if item.name and not cut:
@@ -95,7 +95,7 @@ class Caller:
         self._chunks.append(CallFinished(self.count))
         self.count += 1
 
-    def _say(self, item: HeardItem, piece: str) -> None:
+    def _say(self, item: UpstreamItem, piece: str) -> None:
         if item.name:
             words = _json(piece)[1:-1] if item.kind == _CUSTOM else piece
             self._chunks.append(CallDelta(item.call, words))

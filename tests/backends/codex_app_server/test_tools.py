@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.backends.codex_app_server.names import ToolNames
+from antiphon.backends.codex_app_server.tools import ToolNames
 from antiphon.turn.context import TurnTool
 from tests.backends.codex_app_server.playing import LOOK, request_of
 

@@ -1,7 +1,7 @@
 """Words of an answer, as chunks: each is said once, and words of two items are kept apart."""
 
-from antiphon.backends.responses.heard import HeardItem, WordsKind
-from antiphon.backends.responses.messages import reasoning_mark
+from antiphon.backends.responses.messages import reasoning_state
+from antiphon.backends.responses.stream_items import TextKind, UpstreamItem
 from antiphon.backends.responses.wire import ItemWire, PartWire, TokenWire
 from antiphon.protocol.content import JsonObject, Logprob, TopLogprob
 from antiphon.turn.chunks import (
@@ -16,17 +16,22 @@ from antiphon.turn.chunks import (
 )
 
 
-class Speaker:
+class TextWriter:
     """Says the words of one answer."""
 
     def __init__(self, chunks: list[Chunk], origin: str) -> None:
         self._chunks = chunks
         self._origin = origin
-        self._last: HeardItem | None = None
+        self._last: UpstreamItem | None = None
         """The item that spoke last."""
 
     def say(
-        self, item: HeardItem, kind: WordsKind, part: int, text: str, logprobs: list[TokenWire] | None = None
+        self,
+        item: UpstreamItem,
+        kind: TextKind,
+        part: int,
+        text: str,
+        logprobs: list[TokenWire] | None = None,
     ) -> None:
         """These words, now."""
         self._turn_to(item)
@@ -44,8 +49,8 @@ class Speaker:
 
     def settle(
         self,
-        item: HeardItem,
-        kind: WordsKind,
+        item: UpstreamItem,
+        kind: TextKind,
         part: int,
         whole: str | None,
         logprobs: list[TokenWire] | None = None,
@@ -57,7 +62,7 @@ class Speaker:
         if rest:
             self.say(item, kind, part, rest, logprobs if unsaid else None)
 
-    def settle_part(self, item: HeardItem, index: int, part: PartWire) -> None:
+    def settle_part(self, item: UpstreamItem, index: int, part: PartWire) -> None:
         """A whole part of the item's content."""
         if item.kind == "reasoning":
             self.settle(item, "raw", index, part.text)
@@ -68,13 +73,13 @@ class Speaker:
             for annotation in (part.annotations or [])[item.cited.get(index, 0) :]:
                 self.cite(item, index, annotation)
 
-    def cite(self, item: HeardItem, part: int, annotation: JsonObject) -> None:
+    def cite(self, item: UpstreamItem, part: int, annotation: JsonObject) -> None:
         """A citation for the words so far."""
         item.cited[part] = item.cited.get(part, 0) + 1
         self._turn_to(item)
         self._chunks.append(AnnotationAdded(annotation))
 
-    def end_message(self, item: HeardItem, whole: ItemWire) -> None:
+    def end_message(self, item: UpstreamItem, whole: ItemWire) -> None:
         """A message is whole, even if it has no words."""
         if not item.spoken:
             self._turn_to(item)
@@ -84,7 +89,7 @@ class Speaker:
         if item.spoken:
             self._end(item, whole)
 
-    def end_reasoning(self, item: HeardItem, whole: ItemWire) -> None:
+    def end_reasoning(self, item: UpstreamItem, whole: ItemWire) -> None:
         """Reasoning is whole; what is sealed of it counts only now."""
         for index, part in enumerate(whole.summary or ()):
             self.settle(item, "summary", index, part.text)
@@ -92,18 +97,18 @@ class Speaker:
             self.settle_part(item, index, part)
         if whole.encrypted_content:
             self._turn_to(item)
-            mark = reasoning_mark(self._origin, whole.id, whole.encrypted_content)
+            mark = reasoning_state(self._origin, whole.id, whole.encrypted_content)
             self._chunks.append(ProviderStateAdded(mark))
         if item.spoken or whole.encrypted_content:
             self._end(item, whole)
 
-    def _end(self, item: HeardItem, whole: ItemWire) -> None:
+    def _end(self, item: UpstreamItem, whole: ItemWire) -> None:
         """Whatever follows, even a failure, does not belong to the item any more."""
         if self._last is item and whole.status != "incomplete":
             self._chunks.append(ItemBegun())
             self._last = None
 
-    def _turn_to(self, item: HeardItem) -> None:
+    def _turn_to(self, item: UpstreamItem) -> None:
         """The item speaks. Two of one kind in a row must be told apart."""
         last = self._last
         if last is not item:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from antiphon.backends.responses.wire import EventWire, ItemWire
 
-WordsKind = Literal["text", "refusal", "raw", "summary", "arguments"]
+TextKind = Literal["text", "refusal", "raw", "summary", "arguments"]
 
 
 class Words:
@@ -35,7 +35,7 @@ class Words:
         return left
 
 
-class HeardItem:
+class UpstreamItem:
     """One item of the answer."""
 
     __slots__ = ("_words", "call", "cited", "done", "id", "kind", "name", "place", "wire")
@@ -53,14 +53,14 @@ class HeardItem:
         self.done = False
         self.cited: dict[int, int] = {}
         """How many citations were told, by part."""
-        self._words: dict[tuple[WordsKind, int], Words] = {}
+        self._words: dict[tuple[TextKind, int], Words] = {}
 
     @property
     def spoken(self) -> bool:
         """Whether anything of it was said."""
         return bool(self.cited) or any(words.pieces for words in self._words.values())
 
-    def words(self, kind: WordsKind, part: int | None = 0) -> Words:
+    def words(self, kind: TextKind, part: int | None = 0) -> Words:
         """The words of a part."""
         key = (kind, part or 0)
         if key not in self._words:
@@ -68,17 +68,17 @@ class HeardItem:
         return self._words[key]
 
 
-class HeardItems:
+class UpstreamItems:
     """The items of one answer, in the order in which they were heard of."""
 
     def __init__(self) -> None:
-        self.all: list[HeardItem] = []
-        self._by_id: dict[str, HeardItem] = {}
-        self._by_place: dict[int, HeardItem] = {}
+        self.all: list[UpstreamItem] = []
+        self._by_id: dict[str, UpstreamItem] = {}
+        self._by_place: dict[int, UpstreamItem] = {}
 
-    def add(self, kind: str, item_id: str | None, place: int | None) -> HeardItem:
+    def add(self, kind: str, item_id: str | None, place: int | None) -> UpstreamItem:
         """One more."""
-        item = HeardItem(kind, item_id, place)
+        item = UpstreamItem(kind, item_id, place)
         self.all.append(item)
         if item_id:
             self._by_id[item_id] = item
@@ -86,7 +86,7 @@ class HeardItems:
             self._by_place[place] = item
         return item
 
-    def announced(self, wire: ItemWire, place: int | None) -> HeardItem | None:
+    def announced(self, wire: ItemWire, place: int | None) -> UpstreamItem | None:
         """The item that begins; None if that was said before."""
         known = self._named(wire.id, place)
         this = (wire.type, wire.id, place)
@@ -94,7 +94,7 @@ class HeardItems:
             return None
         return self.add(wire.type, wire.id, place)
 
-    def about(self, event: EventWire, kind: str) -> HeardItem | None:
+    def about(self, event: EventWire, kind: str) -> UpstreamItem | None:
         """The item of this kind that an event is about; None if it is over, and nothing can be added."""
         found = self._named(event.item_id, event.output_index)
         if found is not None and found.kind == kind:
@@ -103,7 +103,7 @@ class HeardItems:
             return last
         return self.add(kind, event.item_id, event.output_index)
 
-    def ended(self, wire: ItemWire, place: int | None) -> HeardItem | None:
+    def ended(self, wire: ItemWire, place: int | None) -> UpstreamItem | None:
         """The item that is whole now; None if that was said before."""
         by_id = self._by_id.get(wire.id or "")
         if by_id is not None and by_id.kind == wire.type:
@@ -115,11 +115,11 @@ class HeardItems:
             return last
         return self.add(wire.type, wire.id, place)
 
-    def match(self, output: Sequence[ItemWire]) -> list[HeardItem]:
+    def match(self, output: Sequence[ItemWire]) -> list[UpstreamItem]:
         """For each item of the whole output the one that was heard, or a new one. Those without a known id
         are the others of their kind, in order: words must not be said twice."""
         left = list(self.all)
-        matched: dict[int, HeardItem] = {}
+        matched: dict[int, UpstreamItem] = {}
         for index, wire in enumerate(output):
             known = self._by_id.get(wire.id or "")
             if known is not None and known in left and known.kind == wire.type:
@@ -133,11 +133,11 @@ class HeardItems:
                 matched[index] = same or self.add(wire.type, wire.id, None)
         return [matched[index] for index in range(len(output))]
 
-    def _named(self, item_id: str | None, place: int | None) -> HeardItem | None:
+    def _named(self, item_id: str | None, place: int | None) -> UpstreamItem | None:
         at = self._by_place.get(-1 if place is None else place)
         if at is not None and at.id == item_id:
             return at
         return self._by_id.get(item_id or "") or at
 
-    def _last_open(self, kind: str) -> HeardItem | None:
+    def _last_open(self, kind: str) -> UpstreamItem | None:
         return next((item for item in reversed(self.all) if item.kind == kind and not item.done), None)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from antiphon.backends.codex_app_server.speech import Speech
+from antiphon.backends.codex_app_server.repeated_text import RepeatedText
 from antiphon.errors import BackendRefused
 
 
 def test_messages_are_parted_and_not_said_twice() -> None:
-    speech = Speech()
+    speech = RepeatedText()
     assert [
         speech.delta("1", "a"),
         speech.whole("1", "a"),
@@ -25,7 +25,7 @@ def test_messages_are_parted_and_not_said_twice() -> None:
 @pytest.mark.parametrize("again", [["Hello", " world"], ["H", "e", "ll", "o world"], ["Hello world"]])
 @pytest.mark.parametrize("name", ["2", "1"])
 def test_a_message_that_is_said_again_is_told_from_where_it_broke(again: list[str], name: str) -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.whole("0", "First.")
     assert speech.delta("1", "Hel") == "\n\nHel"
     speech.interrupted()
@@ -38,7 +38,7 @@ def test_a_message_that_is_said_again_is_told_from_where_it_broke(again: list[st
 
 
 def test_it_may_break_again_and_again_also_while_it_is_repeated() -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.delta("1", "Hello")
     for attempt in ("2", "3"):
         speech.interrupted()
@@ -51,7 +51,7 @@ def test_it_may_break_again_and_again_also_while_it_is_repeated() -> None:
 
 @pytest.mark.parametrize("other", ["Good day", "Help"])
 def test_another_answer_is_a_fault(other: str) -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.delta("1", "Hello")
     speech.interrupted()
     with pytest.raises(BackendRefused) as caught:
@@ -61,7 +61,7 @@ def test_another_answer_is_a_fault(other: str) -> None:
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_shorter_answer_is_a_fault(streamed: bool) -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.delta("1", "Hello")
     speech.interrupted()
     if streamed:
@@ -71,14 +71,14 @@ def test_a_shorter_answer_is_a_fault(streamed: bool) -> None:
 
 
 def test_a_whole_message_may_be_said_again_or_be_the_last() -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.whole("1", "Hello.")
     speech.interrupted()
     assert speech.repeating
     assert not speech.owing
     assert [speech.delta("2", "Hel"), speech.delta("2", "lo. Bye.")] == ["", " Bye."]
     assert speech.text == "Hello. Bye."
-    speech = Speech()
+    speech = RepeatedText()
     speech.whole("1", "I look.")
     speech.interrupted()
     speech.settled()
@@ -86,7 +86,7 @@ def test_a_whole_message_may_be_said_again_or_be_the_last() -> None:
 
 
 def test_what_was_said_in_an_earlier_call_of_the_model_is_not_said_again() -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.whole("1", "I look.")
     speech.settled()
     speech.interrupted()
@@ -94,6 +94,6 @@ def test_what_was_said_in_an_earlier_call_of_the_model_is_not_said_again() -> No
 
 
 def test_a_message_that_begins_with_nothing_is_parted_too() -> None:
-    speech = Speech()
+    speech = RepeatedText()
     speech.whole("1", "a")
     assert [speech.delta("2", ""), speech.delta("2", "b")] == ["", "\n\nb"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -59,14 +60,21 @@ def check_create(
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
         profile=profile,
         unused=unused,
-        strangers=tuple(name for name in STRANGERS if _is_strange(raw, name)),
+        strangers=_strangers(raw),
     )
 
 
-def _is_strange(raw: RawCreate, name: str) -> bool:
-    """Whether a parameter of another API was given, and means something."""
-    value: object = getattr(raw, name)
-    return value is not None and (name != "n" or value != 1)
+_strange_values = attrgetter(*STRANGERS)
+_NONE_STRANGE = (None,) * len(STRANGERS)
+
+
+def _strangers(raw: RawCreate) -> tuple[str, ...]:
+    """The parameters of other APIs that were given and mean something."""
+    values: tuple[object, ...] = _strange_values(raw)
+    if values == _NONE_STRANGE:
+        return ()
+    given = zip(STRANGERS, values, strict=True)
+    return tuple(name for name, value in given if value is not None and (name != "n" or value != 1))
 
 
 def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:

@@ -5,7 +5,7 @@ conversation as the backend takes it (`guises/`), and says what was emulated or 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
@@ -14,9 +14,9 @@ from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
-from antiphon.turn.choice import Offer, choose, narrowed
+from antiphon.turn.choice import Chosen, Offer, choose, narrowed
 from antiphon.turn.function_forms.history import show_as_functions
-from antiphon.turn.toolbox import Toolbox
+from antiphon.turn.toolbox import Toolbox, declares_tools
 from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
 from antiphon.turn.wording import worded
 
@@ -96,16 +96,10 @@ def build_turn(
     if request.strangers:
         found.add("not_used", "not used, because other APIs have it: {param}", *request.strangers)
     given = request.items if items is None else items
-    box = Toolbox(native, ignored_tools, functions_only=profile.tools == "functions")
-    box.declare(request.tools)
-    box.gather(given)
-    shown, hidden = box.turn_tools()
-    found += [*box.left_out, *box.downgrades, *_emulated(shown, native)]
-    offer = Offer(shown, hidden, box)
-    chosen = choose(narrowed(request.tool_choice, offer, profile, found), offer)
+    tools = _find_tools(request, given, native, ignored_tools, found)
     start = history
     seen, places = show_as_functions(
-        given, [*shown, *hidden], native, found, lambda index: _param(index - start, params)
+        given, tools.known, native, found, lambda index: _param(index - start, params)
     )
     if places:
         history = sum(1 for place in places if place < start)
@@ -119,17 +113,49 @@ def build_turn(
         model=model,
         params=params,
         items=seen,
-        tools=chosen.tools,
-        hosted=chosen.hosted,
-        choice=chosen.choice,
+        tools=tools.chosen.tools,
+        hosted=tools.chosen.hosted,
+        choice=tools.chosen.choice,
         history=history,
         places=places,
-        forbidden=chosen.ruled_out,
-        deferred=box.deferred if hidden else (),
+        forbidden=tools.chosen.ruled_out,
+        deferred=tools.deferred,
         thinking=request.thinking,
-        left_out=tuple(box.left_out),
+        left_out=tools.left_out,
         downgrades=tuple(found),
     )
+
+
+class _Tools(NamedTuple):
+    """The tools of a turn: those that the model may call, all that it may know of, and what is not shown."""
+
+    chosen: Chosen = Chosen((), "auto")
+    known: Sequence[TurnTool] = ()
+    deferred: tuple[Tool, ...] = ()
+    left_out: tuple[Downgrade, ...] = ()
+
+
+_NO_TOOLS = _Tools()
+
+
+def _find_tools(
+    request: CreateResponse,
+    items: Sequence[Item],
+    native: frozenset[str],
+    ignored: frozenset[str],
+    found: Downgrades,
+) -> _Tools:
+    """Those of the request and of the conversation, and the choice among them; most turns have none."""
+    if not request.tools and request.tool_choice == "auto" and not declares_tools(items):
+        return _NO_TOOLS
+    box = Toolbox(native, ignored, functions_only=request.profile.tools == "functions")
+    box.declare(request.tools)
+    box.gather(items)
+    shown, hidden = box.turn_tools()
+    found += [*box.left_out, *box.downgrades, *_emulated(shown, native)]
+    offer = Offer(shown, hidden, box)
+    chosen = choose(narrowed(request.tool_choice, offer, request.profile, found), offer)
+    return _Tools(chosen, [*shown, *hidden], box.deferred if hidden else (), tuple(box.left_out))
 
 
 def _param(place: int, params: CreateBody) -> str:

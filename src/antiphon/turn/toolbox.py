@@ -68,7 +68,7 @@ class Toolbox:
 
     def gather(self, items: Sequence[Item]) -> None:
         """Tools that stand in the conversation."""
-        if _DECLARING.isdisjoint(map(type, items)):
+        if not declares_tools(items):
             return
         for item in items:
             if isinstance(item, AdditionalTools | ToolSearchOutput):
@@ -159,6 +159,11 @@ class Toolbox:
             self.downgrades.add("tool_omitted", text, "tools")
         else:
             raise not_served(tool.type, f"{path}.type")
+
+
+def declares_tools(items: Sequence[Item]) -> bool:
+    """Whether tools stand in the conversation."""
+    return not _DECLARING.isdisjoint(map(type, items))
 
 
 def is_ignored(kind: str, ignored: frozenset[str]) -> bool:

@@ -4,6 +4,7 @@ What a row cannot serve is emulated if that is possible and left out if it chang
 are said in `downgrades`. The rest is refused as `Unsupported`.
 """
 
+from operator import attrgetter
 from typing import cast, get_args
 
 import msgspec
@@ -22,6 +23,8 @@ from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
 
 _HINTS = cast("tuple[Hint, ...]", get_args(Hint))
+_hint_values = attrgetter(*_HINTS, "prompt_cache_options")
+_NO_HINTS = (None,) * (len(_HINTS) + 1)
 _LOGPROBS = "message.output_text.logprobs"
 
 
@@ -58,6 +61,8 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
 
 def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Constraint]:
     """What this endpoint does not hold the model to."""
+    if not turn.tools and turn.params.text is None:
+        return frozenset()
     demands: set[Constraint] = set()
     asked = quirks.tool_choice == "asked" or quirks.tools == "prompt"
     if turn.tools and turn.choice not in ("auto", "none") and asked:
@@ -198,6 +203,8 @@ def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
 
 def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, downgrades: Downgrades) -> None:
     """What does not change the answer: passed where it is understood, and else named in one downgrade."""
+    if _hint_values(params) == _NO_HINTS and params.text is None and params.reasoning is None:
+        return
     left: list[str] = []
     for name in _HINTS:
         value = getattr(params, name)

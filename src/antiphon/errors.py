@@ -287,3 +287,8 @@ class BackendBroken(BackendError):
 
 class SettingsError(AntiphonError):
     """The configuration is wrong."""
+
+
+class Fenced(Exception):
+    """A write was refused: its fencing token is no longer the newest, because another worker has taken the
+    work over, or the work has ended. Not an `AntiphonError`: no client ever sees it."""

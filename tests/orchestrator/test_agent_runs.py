@@ -19,8 +19,8 @@ from antiphon.orchestrator.events import (
     ToolStarted,
 )
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
-from antiphon.orchestrator.progress import Tell
 from antiphon.orchestrator.run_journal import journal_row
+from antiphon.orchestrator.run_state import Emit
 from antiphon.protocol.ids import IdSource
 from antiphon.runs.dispatch import Dispatch
 from antiphon.runs.tasks import TaskEngine
@@ -33,7 +33,7 @@ from antiphon.store.working import MAX_ATTEMPTS
 
 REQUEST = AgentExecuteRequest(instruction="Do it.", mode="general", streaming=True)
 DONE = AgentExecuteResponse(kind="ok", text="done")
-Act = Callable[[AgentExecuteRequest, Sequence[AgentEvent], Tell], Awaitable[None]]
+Act = Callable[[AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[None]]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ class Replica:
 
 def performing(act: Act) -> Perform:
     async def perform(
-        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell
+        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit
     ) -> AgentExecuteResponse:
         assert tenant == "t"
         await act(request, past, tell)
@@ -107,7 +107,7 @@ def completed(number: int) -> AgentCompleted:
     return AgentCompleted(sequence_number=number, response=DONE)
 
 
-async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
     """An agent that is done in no time."""
     await tell(started(0))
     await tell(completed(1))
@@ -116,7 +116,7 @@ async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell
 async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore, make: MakeReplica) -> None:
     heard: list[AgentExecuteRequest] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         heard.append(request)
         await at_once(request, past, tell)
 
@@ -137,7 +137,7 @@ async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore
 async def test_what_is_followed_is_what_was_stored_and_can_begin_later(make: MakeReplica) -> None:
     gate = asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await tell(started(0))
         await gate.wait()
         await tell(completed(1))
@@ -195,7 +195,7 @@ async def test_a_silent_run_is_told_to_be_still_going_on(
     monkeypatch.setattr(working, "HEARTBEAT", 0.0)
     monkeypatch.setattr(working, "POLL", 0.001)
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await asyncio.Event().wait()
 
     here = make(act)
@@ -205,7 +205,7 @@ async def test_a_silent_run_is_told_to_be_still_going_on(
 
 
 async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await tell(started(0))
         raise InvalidRequest("Results for a call that nobody made.", code="unknown_tool_call")
 
@@ -224,7 +224,7 @@ async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
 
 @pytest.mark.parametrize("bug", ["raises", "tells no end"])
 async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None:
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         if bug == "raises":
             raise ZeroDivisionError
 
@@ -237,7 +237,7 @@ async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None
 async def test_cancelling_stops_what_is_under_way_at_once(make: MakeReplica) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await tell(started(0))
         begun.set()
         try:
@@ -260,7 +260,7 @@ async def test_cancelling_stops_what_is_under_way_at_once(make: MakeReplica) -> 
 async def test_deleting_a_run_stops_it_first(make: MakeReplica) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -284,14 +284,14 @@ async def test_whoever_takes_over_goes_on_from_the_log_and_the_first_one_is_stop
     did: list[str] = []
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def loses(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def loses(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await tell(started(0))
         begun.set()
         await gate.wait()
         await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
         did.append("paid twice")
 
-    async def wins(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def wins(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         assert past == [started(0)]
         await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
         did.append("paid")
@@ -316,7 +316,7 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
     monkeypatch.setattr("antiphon.orchestrator.agent_runs.LOOK", 0.01)
     at_work, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         at_work.set()
         try:
             await asyncio.Event().wait()
@@ -343,7 +343,7 @@ async def test_a_run_that_breaks_off_again_and_again_is_given_up(
     assert end.code == "given_up"
 
 
-async def hangs(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+async def hangs(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
     await asyncio.Event().wait()
 
 
@@ -365,7 +365,7 @@ async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
     monkeypatch.setattr(retry, "PAUSE", 0.0)
     flaky, ran = Flaky(database, lambda: 1000.0), list[str]()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         await tell(ToolStarted(sequence_number=0, turn=1, call_id="c", name="pay", arguments_json="{}"))
         ran.append("paid")
         flaky.away = 3
@@ -385,7 +385,7 @@ async def test_a_model_that_could_not_be_asked_for_want_of_a_database_is_asked_a
 ) -> None:
     attempts: list[int] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         attempts.append(len(past))
         if len(attempts) == 1:
             await tell(started(0))
@@ -404,7 +404,7 @@ async def test_a_database_that_is_away_for_long_costs_no_attempt(
     monkeypatch.setattr(retry, "PAUSE", 0.0)
     tries = itertools.count()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         if next(tries) < 1500:
             raise StoreUnavailable
         await tell(completed(0))
@@ -420,7 +420,7 @@ async def test_a_log_that_the_database_lost_a_part_of_is_gone_on_with_from_what_
 ) -> None:
     attempts: list[int] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Tell) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
         attempts.append(len(past))
         await tell(started(5) if len(attempts) == 1 else completed(0))
 

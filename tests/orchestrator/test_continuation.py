@@ -10,9 +10,9 @@ from antiphon.orchestrator.events import ToolCompleted
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, AgentToolCall
 from antiphon.orchestrator.modes import Mode, Modes
 from antiphon.orchestrator.reasoner import execute
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.registry import ToolRegistry
 from tests.orchestrator.scripted_client import ScriptedClient, calls, says
 from tests.orchestrator.test_reasoner import Heard, outputs, tool
 
@@ -275,7 +275,7 @@ async def test_checks_that_all_fail_do_not_outlast_the_turns() -> None:
     client = ScriptedClient(*[calls(("pick", {"n": n})) for n in range(20)])
     response = await begin(client, final_client())
     assert len(client.bodies) == 8
-    assert "all 8 turns are used up" in response.warnings[-1]
+    assert "all 8 turns are used" in response.warnings[-1]
 
 
 async def test_another_mode_is_said_in_the_conversation_and_holds_in_all_turns_to_come() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.orchestrator.file_tools import checked_path, file_tools
-from antiphon.orchestrator.invocation import ToolArgumentsInvalid, invoke
 from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, FileBundleItem
 from antiphon.orchestrator.tool import ToolContext, ToolResult
+from antiphon.tools.invocation import ToolArgumentsInvalid, invoke
 
 TOOLS = {tool.name: tool for tool in file_tools()}
 REQUEST = AgentExecuteRequest(
@@ -24,7 +24,8 @@ REQUEST = AgentExecuteRequest(
 
 async def call(name: str, *, files: dict[str, FileBundleItem] | None = None, **arguments: Any) -> ToolResult:
     context = ToolContext(REQUEST, files=files or {})
-    return await invoke(TOOLS[name], msgspec.json.encode(arguments).decode(), context=context)
+    result = await invoke(TOOLS[name], msgspec.json.encode(arguments).decode(), context=context)
+    return result if isinstance(result, ToolResult) else ToolResult(output=result.output)
 
 
 def test_none_of_them_has_side_effects_and_each_says_how_it_is_used() -> None:

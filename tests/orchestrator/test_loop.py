@@ -150,7 +150,7 @@ async def test_a_tool_that_fails_is_told_to_the_model_as_json(error: Exception, 
     ("bad", "told"),
     [
         (call("unheard_of"), "ToolUnknown: There is no tool 'unheard_of'. Known: greet, declared, leave."),
-        (call("greet", "{"), "ToolArgumentsInvalid: The arguments are no valid JSON"),
+        (call("greet", "{"), "ToolArgumentsInvalid: The arguments are not valid JSON"),
         (
             call("greet", '{"name": 5}'),
             "ToolArgumentsInvalid: The arguments do not fit: Expected `str`, got `int`",

@@ -5,9 +5,10 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.builtin_modes import BUILT_IN
-from antiphon.orchestrator.invocation import ToolArgumentsInvalid, invoke
 from antiphon.orchestrator.mode_tool import mode_tool
 from antiphon.orchestrator.modes import Modes
+from antiphon.orchestrator.tool import ToolResult
+from antiphon.tools.invocation import ToolArgumentsInvalid, invoke
 
 TOOL = mode_tool(Modes(BUILT_IN))
 
@@ -21,6 +22,7 @@ def test_it_is_declared_as_the_document_says() -> None:
 
 async def test_the_change_is_told_to_the_model_and_to_the_run() -> None:
     result = await invoke(TOOL, '{"mode":"DDR_REVIEW","branch":false,"reason":"A review."}')
+    assert isinstance(result, ToolResult)
     assert result.mode == "ddr_review"
     assert msgspec.json.decode(result.output) == {
         "success": True,

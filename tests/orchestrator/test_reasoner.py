@@ -21,11 +21,11 @@ from antiphon.orchestrator.models import (
 )
 from antiphon.orchestrator.modes import Mode, Modes
 from antiphon.orchestrator.reasoner import Limits, execute
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.tool import ServerTool, ToolResult
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.base import RagChunk
 from antiphon.retrieval.scope import Scope
+from antiphon.tools.registry import ToolRegistry
 from tests.orchestrator.scripted_client import ScriptedClient, calls, says
 
 ASK = AgentExecuteRequest(instruction="Do it.")
@@ -132,7 +132,7 @@ async def test_an_output_of_ten_megabytes_is_cut_with_a_warning() -> None:
     assert output.startswith("x" * 1000)
     assert len(output) < 1100
     assert response.warnings == (
-        "The output of 'long' is truncated: the model is told 1000 of its 10000000 characters.",
+        "The output of 'long' is truncated: the model receives 1000 of its 10000000 characters.",
     )
 
 
@@ -194,7 +194,7 @@ async def test_after_the_last_turn_calls_stay_open_and_a_warning_says_so() -> No
     registry = ToolRegistry([tool("echo", echo)])
     response = await execute(ASK, client=client, tools=registry, limits=Limits(max_turns=2))
     assert len(client.bodies) == 2
-    assert response.warnings == ("The calls of the last response were not run: all 2 turns are used up.",)
+    assert response.warnings == ("The calls of the last response were not run: all 2 turns are used.",)
     assert [(call.call_id, call.is_server_tool, call.was_executed) for call in response.tool_calls] == [
         ("call_0_0", True, True),
         ("call_1_0", True, False),
@@ -422,7 +422,7 @@ async def test_after_an_error_it_is_said_which_tools_took_effect() -> None:
     assert response.kind == "error"
     assert "AgentWarned" not in heard.kinds()  # a run in the background may yet go on
     assert response.warnings == (
-        "Tools were run before the error (pay). Sending the request again runs them again.",
+        "Tools ran before the error (pay). Sending the request again runs them again.",
     )
 
 

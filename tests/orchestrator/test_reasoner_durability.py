@@ -21,10 +21,10 @@ from antiphon.orchestrator.models import (
     FileBundleItem,
 )
 from antiphon.orchestrator.reasoner import Limits, execute
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.tool import ToolContext, ToolResult
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.base import RagChunk
+from antiphon.tools.registry import ToolRegistry
 from tests.orchestrator.scripted_client import ScriptedClient, calls, says
 from tests.orchestrator.test_reasoner import Heard, Library, tool
 

@@ -182,7 +182,7 @@ async def test_a_model_that_repeats_itself_is_stopped() -> None:
         assert len(made.backend.turns) == 5
         assert [call.was_executed for call in response.tool_calls] == [True, True, False, False, False]
         assert "repeat_tool_call_detected" in made.heard(4)[-1]
-        assert response.warnings[-1].endswith("all 5 turns are used up.")
+        assert response.warnings[-1].endswith("all 5 turns are used.")
 
 
 async def test_open_calls_of_a_run_that_used_up_its_turns_do_not_break_the_conversation() -> None:

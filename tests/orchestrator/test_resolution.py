@@ -8,10 +8,10 @@ from antiphon.orchestrator.builtin_modes import BUILT_IN
 from antiphon.orchestrator.mode_tool import CHANGE_MODE, mode_tool
 from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, ConversationContext
 from antiphon.orchestrator.modes import Mode, Modes
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.resolution import Chain, Plan, check_choice, mode_block, resolve, tool_name
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.registry import ToolRegistry
 
 GENERAL = Mode(key="general", when_to_use="Anything else.")
 CODE = Mode(

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.orchestrator.events import (
     AgentStarted,
     AgentWarned,
-    Outcome,
     TextDelta,
     ToolCompleted,
     ToolStarted,
@@ -16,6 +16,7 @@ from antiphon.orchestrator.events import (
 )
 from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, FileBundleItem, LlmUsage
 from antiphon.orchestrator.run_state import RunState, propose
+from antiphon.tools.call_record import CallKey, Outcome
 
 
 def started(number: int, call_id: str, arguments: str = "{}") -> ToolStarted:
@@ -60,11 +61,12 @@ def test_usage_is_added_up() -> None:
     assert RunState([answer(0, 1, 3), answer(1, 2, 4)]).usage == LlmUsage(7, 7, 14)
 
 
-def test_the_calls_of_a_turn_are_forgotten_with_the_next_answer() -> None:
+def test_the_same_call_id_in_the_next_turn_is_another_call() -> None:
     state = RunState([answer(0, 1), started(1, "c"), completed(2, "c")])
-    assert set(state.done) == set(state.begun) == {"c"}
     state.apply(answer(3, 2))
-    assert state.done == state.begun == {}
+    assert set(state.calls) == {CallKey(1, "c")}
+    state.apply(msgspec.structs.replace(started(4, "c"), turn=2))
+    assert [call.ended is None for call in state.calls.values()] == [False, True]
     assert [call.call_id for call in state.executed] == ["c"]
 
 
@@ -93,7 +95,7 @@ def test_what_became_of_a_call_is_told_to_the_client(
 def test_a_call_that_was_handed_on_is_not_the_server_s() -> None:
     state = RunState([started(0, "c"), completed(1, "c", "handed", "")])
     assert state.executed == []
-    assert "c" in state.done
+    assert state.calls[CallKey(1, "c")].ended is not None
     assert state.guard.judge("t", "{}") == "new"
 
 

@@ -18,8 +18,8 @@ from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.schemas import DocumentArguments
 from antiphon.orchestrator.documents.tools import CREATION, DOCUMENT_TOOL, ddr_tools, document_tool
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.settings import AgentSettings, Settings
+from antiphon.tools.registry import ToolRegistry
 from antiphon.wiring.agent import make_agent
 
 Check = Callable[[Draft], object]

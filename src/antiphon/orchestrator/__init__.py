@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     )
     from antiphon.orchestrator.provider import Provider, TurnResult
     from antiphon.orchestrator.reasoner import execute
-    from antiphon.orchestrator.registry import ToolRegistry
     from antiphon.orchestrator.request_builder import build_responses_request
     from antiphon.orchestrator.response_mapper import map_error, map_response
-    from antiphon.orchestrator.tool import ServerTool, Tool, ToolCall
     from antiphon.retrieval.base import RagChunk
+    from antiphon.tools.declaration import ServerTool, Tool, ToolCall
+    from antiphon.tools.registry import ToolRegistry
 
 __all__ = [
     "ActiveFile",
@@ -90,11 +90,11 @@ _NAMES = {
     ),
     f"{_HERE}.provider": ("Provider", "TurnResult"),
     f"{_HERE}.reasoner": ("execute",),
-    f"{_HERE}.registry": ("ToolRegistry",),
     f"{_HERE}.request_builder": ("build_responses_request",),
     f"{_HERE}.response_mapper": ("map_error", "map_response"),
-    f"{_HERE}.tool": ("ServerTool", "Tool", "ToolCall"),
     "antiphon.retrieval.base": ("RagChunk",),
+    "antiphon.tools.declaration": ("ServerTool", "Tool", "ToolCall"),
+    "antiphon.tools.registry": ("ToolRegistry",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

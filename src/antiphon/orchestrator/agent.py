@@ -12,12 +12,12 @@ from antiphon.orchestrator.events import AgentEvent
 from antiphon.orchestrator.limits import Limits
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, ConversationContext
 from antiphon.orchestrator.modes import Modes
-from antiphon.orchestrator.progress import Tell
 from antiphon.orchestrator.reasoner import execute
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.resolution import check_choice, offered_tools
 from antiphon.orchestrator.response_mapper import map_error
+from antiphon.orchestrator.run_state import Emit
 from antiphon.retrieval.base import Retriever
+from antiphon.tools.registry import ToolRegistry
 
 Connect = Callable[[str], ResponsesClient]
 """The client of a tenant."""
@@ -49,7 +49,7 @@ class Agent:
         request: AgentExecuteRequest,
         client: ResponsesClient,
         *,
-        tell: Tell | None = None,
+        tell: Emit | None = None,
         past: Sequence[AgentEvent] = (),
         tenant: str = "",
     ) -> AgentExecuteResponse:
@@ -102,7 +102,7 @@ class ServedAgent:
         tenant: str,
         request: AgentExecuteRequest,
         past: Sequence[AgentEvent] = (),
-        tell: Tell | None = None,
+        tell: Emit | None = None,
     ) -> AgentExecuteResponse:
         """Do what a tenant asks."""
         return await self.agent.execute(request, self.connect(tenant), tell=tell, past=past, tenant=tenant)

@@ -23,8 +23,8 @@ from antiphon.errors import (
 )
 from antiphon.orchestrator.events import AgentCancelled, AgentEvent
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
-from antiphon.orchestrator.progress import Tell
 from antiphon.orchestrator.run_journal import Journal, journal_row, read_journal
+from antiphon.orchestrator.run_state import Emit
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.runs.base import Engine
 from antiphon.store import retry
@@ -39,7 +39,7 @@ ID_PREFIX = "run"
 TITLE = 80
 """Characters of the instruction that make the title of a run without one."""
 
-Perform = Callable[[str, AgentExecuteRequest, Sequence[AgentEvent], Tell], Awaitable[AgentExecuteResponse]]
+Perform = Callable[[str, AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[AgentExecuteResponse]]
 """Does what a tenant asks: `await perform(tenant, request, past, tell)`. It goes on from past events,
 numbers its own from there, and tells each one before it does the next thing; an end last."""
 

@@ -16,10 +16,10 @@ from antiphon.orchestrator.models import (
     ConversationContext,
     ImageAttachment,
 )
-from antiphon.orchestrator.progress import Progress
 from antiphon.orchestrator.request_builder import build_responses_request
 from antiphon.orchestrator.resolution import Plan
 from antiphon.orchestrator.response_mapper import map_response
+from antiphon.orchestrator.run_state import RunLog
 from antiphon.orchestrator.wire import answer_calls
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import TERMINAL_TYPES
@@ -29,34 +29,32 @@ _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks the model for the turns of one request."""
+    """Requests the turns of one request from the model."""
 
     client: ResponsesClient
     plan: Plan
-    progress: Progress
+    log: RunLog
     max_output_tokens: int | None
 
     async def ask(self, outputs: Sequence[AgentToolCall]) -> AgentExecuteResponse:
         """Ask for the next turn, with the outputs of all calls of the one before. Raises
         `ResponsesCallFailed`."""
-        state = self.progress.state
+        state = self.log.state
         turn = state.turn + 1
         body = answer_calls(self._opening() if turn == 1 else self._continuation(), outputs)
         body["metadata"] = {MODE_KEY: self.plan.mode.key}
         if self.max_output_tokens is not None:
             body["max_output_tokens"] = self.max_output_tokens
         if state.asked < turn:
-            await self.progress.add(TurnStarted(sequence_number=self.progress.number, turn=turn))
+            await self.log.add(TurnStarted(sequence_number=self.log.number, turn=turn))
         raw = await (self._streamed(body, turn) if self.plan.request.streaming else self.client.create(body))
         answer = map_response(raw, self.plan.request, self.plan.context)
-        await self.progress.add(
-            TurnCompleted(sequence_number=self.progress.number, turn=turn, response=answer)
-        )
+        await self.log.add(TurnCompleted(sequence_number=self.log.number, turn=turn, response=answer))
         return answer
 
     def _opening(self) -> JsonObject:
         """What the client asks for. Its tool results are sent as items, so they are not said as text."""
-        started = self.progress.state.started
+        started = self.log.state.started
         assert started is not None
         request = self.plan.request
         body = build_responses_request(
@@ -76,7 +74,7 @@ class Asker:
 
     def _continuation(self) -> JsonObject:
         """A turn of the loop: nothing but the outputs. The server knows the tools and the rest."""
-        answer = self.progress.state.answer
+        answer = self.log.state.answer
         assert answer is not None
         request = msgspec.structs.replace(
             self.plan.request,
@@ -90,7 +88,7 @@ class Asker:
         return build_responses_request(self._context(), request, stream=request.streaming or None)
 
     def _context(self) -> ConversationContext:
-        started = self.progress.state.started
+        started = self.log.state.started
         assert started is not None
         return msgspec.structs.replace(self.plan.context, model_name=started.model)
 
@@ -99,8 +97,8 @@ class Asker:
         async with aclosing(self.client.stream(body)) as events:
             async for event in events:
                 if event.get("type") in _TEXT:
-                    number = self.progress.number
-                    await self.progress.add(
+                    number = self.log.number
+                    await self.log.add(
                         TextDelta(sequence_number=number, turn=turn, delta=str(event.get("delta", "")))
                     )
                 elif event.get("type") in TERMINAL_TYPES:

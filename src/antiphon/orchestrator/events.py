@@ -1,23 +1,17 @@
-"""What an agent's run tells while it goes on. The events are also its memory: a run that broke off goes on
-from those that were kept (`antiphon.orchestrator.run_state`).
+"""The events of an agent run. They are also its log: a run that was cut off resumes from the events that were
+stored (`antiphon.orchestrator.run_state`).
 
-Every event that decides something is told before the next thing is done.
+An event is emitted before the next step is taken.
 """
-
-from typing import Literal
 
 from msgspec import Struct
 
 from antiphon.orchestrator.models import AgentExecuteResponse, FileBundleItem, SourceRef
-
-Outcome = Literal["ok", "error", "timeout", "suppressed", "interrupted", "handed"]
-"""What became of a tool call. `suppressed`: it was a repetition and was not run; `interrupted`: the process
-died in the middle of it, and since it has side effects, it was not run again; `handed`: the server's check
-has let it pass, the client gives the result."""
+from antiphon.tools.call_record import Outcome
 
 
 class AgentStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.started"):
-    """The context is known: which mode, which model, what was retrieved."""
+    """The context is resolved: mode, model, retrieved chunks."""
 
     sequence_number: int
     mode: str
@@ -25,18 +19,19 @@ class AgentStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="age
     context_block: str = ""
     sources: tuple[SourceRef, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What was noticed on the way here; also in the warnings of the response."""
+    """Warnings of the resolution; also in the warnings of the response."""
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.turn.started"):
-    """The model is asked. Turns count from 1; a run that broke off asks again without telling it again."""
+    """The model is called. Turns count from 1. A resumed run that calls the model again does not repeat the
+    event."""
 
     sequence_number: int
     turn: int
 
 
 class TextDelta(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.text.delta"):
-    """Some text of the model; only told when the request is streaming."""
+    """A piece of the model's text; only if the request is streaming."""
 
     sequence_number: int
     turn: int
@@ -44,7 +39,7 @@ class TextDelta(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.
 
 
 class TurnCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.turn.completed"):
-    """The model has answered: `response` is its answer, mapped."""
+    """The model has answered: `response` is the mapped answer."""
 
     sequence_number: int
     turn: int
@@ -52,20 +47,20 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="ag
 
 
 class ToolStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.tool.started"):
-    """A call is taken up by the server. A run that broke off does not tell it again."""
+    """The server begins to answer a call. A resumed run does not repeat the event."""
 
     sequence_number: int
     turn: int
-    """0: the call was made in the response that the request goes on from."""
+    """0: the call belongs to the response that the request continues."""
     call_id: str
     name: str
     arguments_json: str
     runs: bool = True
-    """Whether a tool is about to be run; if not, the call is answered without."""
+    """Whether a tool is about to run; if not, the call is answered without running one."""
 
 
 class ToolCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.tool.completed"):
-    """A tool was run, or was not. `output` is what the model is told."""
+    """A call is answered. `output` is what the model receives."""
 
     sequence_number: int
     turn: int
@@ -76,34 +71,34 @@ class ToolCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="ag
     elapsed_ms: int
     files: tuple[FileBundleItem, ...] = ()
     mode: str | None = None
-    """The mode that the tool has switched to."""
+    """The mode that the tool switched to."""
 
 
 class AgentWarned(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.warning"):
-    """Something that the client should know; also in the warnings of the response."""
+    """A warning for the client; also in the warnings of the response."""
 
     sequence_number: int
     message: str
 
 
 class AgentCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.completed"):
-    """The end."""
+    """The run ended with an answer."""
 
     sequence_number: int
     response: AgentExecuteResponse
 
 
 class AgentFailed(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.failed"):
-    """The end, by an error: the kind of the response is `error`."""
+    """The run ended with an error: the kind of the response is `error`."""
 
     sequence_number: int
     response: AgentExecuteResponse
     code: str = ""
-    """The code of the error object, more exact than the `error_code` of the response: that is its type."""
+    """The code of the error object; more specific than `error_code` of the response, which is its type."""
 
 
 class AgentCancelled(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.cancelled"):
-    """The end of a run that was called off."""
+    """The run was cancelled."""
 
     sequence_number: int
 
@@ -121,4 +116,4 @@ AgentEvent = (
     | AgentCancelled
 )
 END = (AgentCompleted, AgentFailed, AgentCancelled)
-"""Nothing comes after one of these."""
+"""The terminal events."""

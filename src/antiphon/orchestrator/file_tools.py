@@ -13,7 +13,8 @@ from antiphon.errors import InvalidRequest, NotFound
 from antiphon.orchestrator.active_files import active_path, find_active
 from antiphon.orchestrator.models import FileBundleItem
 from antiphon.orchestrator.modes import EDITING_KEY
-from antiphon.orchestrator.tool import Run, ServerTool, ToolContext, ToolResult
+from antiphon.orchestrator.tool import ToolContext, ToolResult
+from antiphon.tools.declaration import Run, ServerTool
 
 MAX_PATH = 1_024
 _DRIVE = re.compile(r"[A-Za-z]:")

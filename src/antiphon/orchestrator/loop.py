@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.binding import decode_object
-from antiphon.orchestrator.invocation import ToolArgumentsInvalid, cut_output, describe_error, invoke
 from antiphon.orchestrator.provider import DeclaredTool, Message
-from antiphon.orchestrator.tool import Tool, ToolCall
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.binding import decode_object
+from antiphon.tools.declaration import Tool, ToolCall
+from antiphon.tools.invocation import ToolArgumentsInvalid, cut_output, describe_error, invoke
 
 DECISION = "submit_decision"
 """The call that ends the loop: its arguments are the decision."""

@@ -7,7 +7,8 @@ from msgspec import Meta
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.modes import Modes
-from antiphon.orchestrator.tool import ServerTool, ToolResult
+from antiphon.orchestrator.tool import ToolResult
+from antiphon.tools.declaration import ServerTool
 
 CHANGE_MODE = "agent_change_mode"
 _USAGE = (

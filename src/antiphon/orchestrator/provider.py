@@ -10,8 +10,8 @@ from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.output_segments import Output, read_output
 from antiphon.orchestrator.raw_response import incomplete_reason, receive, string
 from antiphon.orchestrator.structured_output import OutputSchema, text_format
-from antiphon.orchestrator.tool import Tool, ToolCall
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import Tool, ToolCall
 
 Message = str | Sequence[JsonObject]
 """Text, or content parts: see `antiphon.orchestrator.parts`."""

@@ -1,8 +1,8 @@
 """`execute`, the reasoner: context resolution → retrieval → model → server tools → model → … → the response.
 
-The calls of a turn that are the client's are handed back with the response; the client sends their results
-with the next request, and only then the server runs its own calls of that turn: so nothing has to be
-remembered between two requests, and no tool is run twice.
+A turn's calls of client tools are returned with the response. The client sends their results with the next
+request, and only then does the server run its own calls of that turn: so no state is needed between two
+requests, and no tool runs twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ import msgspec
 from antiphon.errors import InvalidRequest, ResponsesCallFailed
 from antiphon.orchestrator.asking import Asker
 from antiphon.orchestrator.builtin_modes import BUILT_IN
-from antiphon.orchestrator.call_answering import CallAnswerer
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import (
     Previous,
@@ -40,13 +39,17 @@ from antiphon.orchestrator.models import (
     ConversationContext,
 )
 from antiphon.orchestrator.modes import Modes
-from antiphon.orchestrator.progress import Progress, Tell
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.resolution import Plan, resolve
 from antiphon.orchestrator.response_mapper import map_error, map_response
+from antiphon.orchestrator.run_state import Emit, RunLog
+from antiphon.orchestrator.tool import ToolContext
 from antiphon.retrieval.base import Retriever
+from antiphon.tools.call_record import CallKey
+from antiphon.tools.call_runner import CallRunner
+from antiphon.tools.declaration import ToolCall
+from antiphon.tools.registry import ToolRegistry
 
-__all__ = ["Limits", "Tell", "execute"]
+__all__ = ["Emit", "Limits", "execute"]
 
 
 async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default that does without
@@ -58,38 +61,64 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     modes: Modes | None = None,
     retriever: Retriever | None = None,
     limits: Limits = Limits(),  # noqa: B008 -- frozen
-    tell: Tell | None = None,
+    tell: Emit | None = None,
     past: Sequence[AgentEvent] = (),
     tenant: str = "",
 ) -> AgentExecuteResponse:
-    """Do what a request asks for, in as many turns as it takes.
+    """Process a request in as many turns as it needs.
 
     The response is the mapping of the last turn. Its usage is the sum over all turns of this request. Its
-    tool calls are those that the server has answered, in order, then those that are left. The client answers
-    the ones that are not `is_server_tool`: it sends all results together, with the
-    `response_continuation_id`.
+    tool calls are those that the server has answered, in order, then the open ones. The client answers those
+    that are not `is_server_tool`: it sends all results together, with the `response_continuation_id`.
 
-    `tell` hears every event before the next thing is done. A run that broke off goes on from `past`, the
-    events that it had told: what was answered is not asked again, and a tool with side effects is not run
-    again. A request that is wrong raises `InvalidRequest` before anything is told; a model that cannot be
-    asked gives a response of kind `error`. Cancelling the task cancels what is under way.
+    `tell` receives every event before the next step is taken. A run that was cut off resumes from `past`, the
+    events that it emitted: answered turns are not requested again, and a tool with side effects is not run
+    again. An invalid request raises `InvalidRequest` before the first event; if the model cannot be called,
+    the response is of kind `error`. Cancelling the task cancels the current turn or tool.
     """
-    progress = Progress(past, tell)
-    end = progress.state.end
+    log = RunLog(past, tell)
+    end = log.state.end
     if isinstance(end, AgentCancelled):
-        raise InvalidRequest("The run was cancelled: it cannot go on.", code="run_cancelled")
+        raise InvalidRequest("The run was cancelled and cannot be resumed.", code="run_cancelled")
     if end is not None:
         return end.response
     context, registry = context or ConversationContext(), tools or ToolRegistry()
-    reasoner = _Reasoner(request, client, context, limits, progress)
-    asked = request
+    reasoner = _Reasoner(request, client, context, limits, log)
+    resolved = request
     try:
         plan, previous = await reasoner.resolve(registry, modes or Modes(BUILT_IN))
-        asked = plan.request
-        answerer = CallAnswerer(request, plan, limits, tenant, progress)
-        return await reasoner.reason(plan, previous, answerer, retriever)
+        resolved = plan.request
+        runner = _call_runner(request, plan, limits, tenant, log)
+        return await reasoner.reason(plan, previous, runner, retriever)
     except ResponsesCallFailed as error:
-        return await reasoner.fail(error, asked, registry)
+        return await reasoner.fail(error, resolved, registry)
+
+
+def _call_runner(
+    request: AgentExecuteRequest, plan: Plan, limits: Limits, tenant: str, log: RunLog
+) -> CallRunner:
+    """Runs the server tools of one request. The log of the run is the record of its calls."""
+
+    def context(call: ToolCall) -> ToolContext:
+        files, mode = dict(log.state.files), plan.mode.key
+        return ToolContext(request, call_id=call.id, tenant=tenant, mode=mode, files=files)
+
+    def explain_unknown(name: str) -> str:
+        if name in plan.taken:
+            return f"The tool '{name}' is not offered in the mode '{plan.mode.key}'."
+        return f"There is no tool '{name}'."
+
+    return CallRunner(
+        tools=plan.offered,
+        callable_names={*plan.offered, *plan.client_tools},
+        explain_unknown=explain_unknown,
+        context=context,
+        record=log,
+        guard=log.state.guard,
+        warn=log.warn,
+        deadline=limits.tool_deadline,
+        max_output=limits.max_tool_output,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +127,13 @@ class _Reasoner:
     client: ResponsesClient
     context: ConversationContext
     limits: Limits
-    progress: Progress
+    log: RunLog
 
     async def resolve(self, tools: ToolRegistry, modes: Modes) -> tuple[Plan, Previous]:
-        """What holds for the request, and what it goes on from. Once there is an answer, that counts."""
+        """The plan of the request, and the response that it continues, which no longer matters once a turn of
+        this request has been answered."""
         previous = Previous()
-        if _present(self.request.response_continuation_id) and self.progress.state.answer is None:
+        if _present(self.request.response_continuation_id) and self.log.state.answer is None:
             raw = await self.client.retrieve(self.request.response_continuation_id or "")
             response = map_response(raw, self.request, self.context)
             previous = previous_of(response)
@@ -111,115 +141,125 @@ class _Reasoner:
         return resolve(request, self.context, tools, modes, previous.chain), previous
 
     def _mode(self, previous: Previous) -> str | None:
-        """The mode that is named; else that of the run, if it was begun, or of the conversation."""
+        """The requested mode; else that of the run, if it has started, or of the conversation."""
         if _present(self.request.mode):
             return self.request.mode
-        if self.progress.state.started is not None:
-            return self.progress.state.started.mode
+        if self.log.state.started is not None:
+            return self.log.state.started.mode
         return previous.chain.mode if previous.chain else self.request.mode
 
     async def reason(
-        self, plan: Plan, previous: Previous, answerer: CallAnswerer, retriever: Retriever | None
+        self, plan: Plan, previous: Previous, runner: CallRunner, retriever: Retriever | None
     ) -> AgentExecuteResponse:
-        """Turn by turn, until nothing is left that the server could do."""
-        state = self.progress.state
-        asker = Asker(self.client, plan, self.progress, self.limits.max_output_tokens)
+        """Turn by turn, until no call is left that the server could answer."""
+        state = self.log.state
+        asker = Asker(self.client, plan, self.log, self.limits.max_output_tokens)
         if state.answer is None:
-            results = await self._results(plan, previous, answerer)
+            results = await self._results(plan, previous, runner)
             if state.started is None:
                 await self._start(plan, previous, retriever)
-            answer = await asker.ask([await _output(call, results, answerer) for call in previous.calls])
+            outputs = [await self._output(call, results, runner) for call in previous.calls]
+            answer = await asker.ask(outputs)
         else:
             answer = state.answer
-        while (left := await self._left(plan, answer, answerer)) is None:
-            answer = await asker.ask([await _output(call, {}, answerer) for call in answer.tool_calls])
+        while (left := await self._left(plan, answer, runner)) is None:
+            answer = await asker.ask([await self._output(call, {}, runner) for call in answer.tool_calls])
         return await self.end(answer, left)
 
     async def fail(
-        self, error: ResponsesCallFailed, asked: AgentExecuteRequest, tools: ToolRegistry
+        self, error: ResponsesCallFailed, resolved: AgentExecuteRequest, tools: ToolRegistry
     ) -> AgentExecuteResponse:
-        """Tell the end: the model could not be asked."""
-        response = self.progress.state.finished(_failure(error, asked, self.context))
-        done = [call.name for call in self.progress.state.executed if call.was_executed]
+        """End the run: the model could not be called."""
+        response = self.log.state.finished(_failure(error, resolved, self.context))
+        done = [call.name for call in self.log.state.executed if call.was_executed]
         if names := ", ".join(name for name in done if (tool := tools.get(name)) and tool.side_effects):
-            # There is nothing to go on from: what the tools gave is known nowhere but here.
-            warning = f"Tools were run before the error ({names}). Sending the request again runs them again."
+            # There is no response to continue from, so the results of these tools are lost.
+            warning = f"Tools ran before the error ({names}). Sending the request again runs them again."
             response = msgspec.structs.replace(response, warnings=(*response.warnings, warning))
-        number = self.progress.number
-        await self.progress.add(AgentFailed(sequence_number=number, response=response, code=error.code or ""))
+        number = self.log.number
+        await self.log.add(AgentFailed(sequence_number=number, response=response, code=error.code or ""))
         return response
 
     async def end(
         self, answer: AgentExecuteResponse, left: Sequence[AgentToolCall] = ()
     ) -> AgentExecuteResponse:
-        """Tell the end: the last answer, with what all turns have brought."""
-        response = self.progress.state.finished(answer, left)
+        """End the run with the last answer, completed with the results of all turns."""
+        response = self.log.state.finished(answer, left)
         ended = AgentFailed if response.kind == "error" else AgentCompleted
-        await self.progress.add(ended(sequence_number=self.progress.number, response=response))
+        await self.log.add(ended(sequence_number=self.log.number, response=response))
         return response
 
-    async def _results(
-        self, plan: Plan, previous: Previous, answerer: CallAnswerer
-    ) -> dict[str, AgentToolCall]:
-        """What the client answers. Nothing is told before that is known to be right."""
+    async def _results(self, plan: Plan, previous: Previous, runner: CallRunner) -> dict[str, AgentToolCall]:
+        """The client's results by call id, checked before the first event is emitted."""
         results = results_for(self.request, previous, plan)
         for call in without_result(results, previous, plan):
-            # A call that our check has held back was never handed to the client: its error is the result.
+            # A call that our check rejected was never handed to the client: its error is the result.
             tool = plan.offered.get(call.name)
-            checked = await answerer.run(tool, call) if tool is not None and tool.run is not None else None
+            checked = None
+            if tool is not None and tool.run is not None:
+                checked = await runner.run(tool, _tool_call(call))
             if checked is None or checked.outcome == "ok":
                 raise missing_result(self.request, call)
-            results[call.call_id] = _answered(call, checked.output)
+            results[call.call_id] = _answered(call, checked.result.output)
         return results
 
     async def _start(self, plan: Plan, previous: Previous, retriever: Retriever | None) -> None:
         model = plan.context.model_name or await self.client.default_model()
         grounding = await ground(plan, retriever, self.limits)
         started = AgentStarted(
-            sequence_number=self.progress.number,
+            sequence_number=self.log.number,
             mode=plan.mode.key,
             model=model,
             context_block=grounding.block,
             sources=grounding.sources,
             warnings=(*plan.warnings, *grounding.warnings, *abandoned(self.request, previous)),
         )
-        await self.progress.add(started)
+        await self.log.add(started)
 
     async def _left(
-        self, plan: Plan, answer: AgentExecuteResponse, answerer: CallAnswerer
+        self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner
     ) -> Sequence[AgentToolCall] | None:
-        """The calls with which the run ends, because the server cannot answer them now; None: it goes on."""
+        """The open calls with which the run ends; None: it continues, the server answers all calls."""
         if answer.kind == "error" or not answer.tool_calls:
             return ()
-        handed = await self._handed(plan, answer, answerer)
+        handed = await self._handed(plan, answer, runner)
         if handed:
             return handed
-        turn = self.progress.state.turn
+        turn = self.log.state.turn
         if turn < (plan.mode.max_turns or self.limits.max_turns) and answer.response_continuation_id:
             return None
-        reason = f"all {turn} turns are used up" if answer.response_continuation_id else "it has no id"
-        await self.progress.warn(f"The calls of the last response were not run: {reason}.")
-        open_calls = [call for call in answer.tool_calls if call.call_id not in self.progress.state.done]
+        reason = f"all {turn} turns are used" if answer.response_continuation_id else "it has no id"
+        await self.log.warn(f"The calls of the last response were not run: {reason}.")
+        open_calls = [call for call in answer.tool_calls if not self._is_answered(call)]
         return [msgspec.structs.replace(call, is_server_tool=True) for call in open_calls]
 
     async def _handed(
-        self, plan: Plan, answer: AgentExecuteResponse, answerer: CallAnswerer
+        self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner
     ) -> Sequence[AgentToolCall]:
-        """The calls that are the client's. Those that the server must check first are checked."""
+        """The calls for the client. Calls that the server checks first are checked."""
         goes_on = _present(self.request.response_continuation_id)
         tools = previous_of(answer).tools if goes_on else frozenset[str]()
-        handed: list[AgentToolCall] = []
+        turn, handed = self.log.state.turn, list[AgentToolCall]()
         for call in answer.tool_calls:
             owner = owner_of(call, plan, tools)
-            if owner == "client" or (owner == "both" and await answerer.passes(call)):
+            if owner == "client" or (owner == "both" and await runner.check(_tool_call(call), turn)):
                 handed.append(call)
         return handed
 
+    def _is_answered(self, call: AgentToolCall) -> bool:
+        recorded = self.log.find(CallKey(self.log.state.turn, call.call_id))
+        return recorded is not None and recorded.ended is not None
 
-async def _output(
-    call: AgentToolCall, results: Mapping[str, AgentToolCall], answerer: CallAnswerer
-) -> AgentToolCall:
-    return results.get(call.call_id) or _answered(call, await answerer.answer(call))
+    async def _output(
+        self, call: AgentToolCall, results: Mapping[str, AgentToolCall], runner: CallRunner
+    ) -> AgentToolCall:
+        if call.call_id in results:
+            return results[call.call_id]
+        return _answered(call, (await runner.answer(_tool_call(call), self.log.state.turn)).output)
+
+
+def _tool_call(call: AgentToolCall) -> ToolCall:
+    return ToolCall(call.call_id, call.name, call.arguments_json or "")
 
 
 def _answered(call: AgentToolCall, output: str) -> AgentToolCall:
@@ -231,8 +271,8 @@ def _failure(
 ) -> AgentExecuteResponse:
     if error.body:
         return map_error(error.status, error.body, request, context)
-    told = map_error(error.status, {"error": error.to_wire()}, request, context)
-    return msgspec.structs.replace(told, raw_response_json=None)
+    mapped = map_error(error.status, {"error": error.to_wire()}, request, context)
+    return msgspec.structs.replace(mapped, raw_response_json=None)
 
 
 def _present(text: str | None) -> bool:

@@ -16,11 +16,11 @@ from antiphon.orchestrator.blocks import build_tool_usage_block, json_or_none
 from antiphon.orchestrator.mode_tool import CHANGE_MODE
 from antiphon.orchestrator.models import AgentExecuteRequest, ConversationContext
 from antiphon.orchestrator.modes import DEFAULT_KEY, EDITING_KEY, Mode, Modes
-from antiphon.orchestrator.registry import ToolRegistry
-from antiphon.orchestrator.tool import ServerTool
 from antiphon.orchestrator.wire import to_strict_tool
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.scope import Scope, parse_scope
+from antiphon.tools.declaration import ServerTool
+from antiphon.tools.registry import ToolRegistry
 
 
 class Chain(Struct, frozen=True):

@@ -1,10 +1,10 @@
-"""What is known of a run, folded from its events. Sans-IO.
+"""The log of a run and the state that is folded from it.
 
-Whoever goes on with a run that broke off folds the events that were kept, and knows as much as the one that
-told them.
+An event is emitted first, which makes it durable in a background run, and then applied to the state. A later
+attempt folds the stored events and continues with the same state. The log is also the run's record of calls.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import assert_never
 
 import msgspec
@@ -29,7 +29,12 @@ from antiphon.orchestrator.models import (
     FileBundleItem,
     LlmUsage,
 )
-from antiphon.orchestrator.repeat_guard import RepeatGuard
+from antiphon.orchestrator.tool import ToolResult
+from antiphon.tools.call_record import CallEnded, CallKey, CallStarted, RecordedCall
+from antiphon.tools.repeat_guard import RepeatGuard
+
+Emit = Callable[[AgentEvent], Awaitable[None]]
+"""Receives an event. The next step is taken when it returns: a background run stores the event there."""
 
 
 class RunState:
@@ -39,21 +44,19 @@ class RunState:
         self.next_number = 0
         self.started: AgentStarted | None = None
         self.asked = 0
-        """The last turn that the model was asked for."""
+        """The last turn that was requested."""
         self.turn = 0
-        """The last turn that the model has answered."""
+        """The last turn that was answered."""
         self.answer: AgentExecuteResponse | None = None
-        """What it answered there."""
-        self.begun: dict[str, ToolStarted] = {}
-        """The calls of that answer that were taken up, by id."""
-        self.done: dict[str, ToolCompleted] = {}
-        """Those that were answered."""
+        """The answer of that turn."""
+        self.calls: dict[CallKey, RecordedCall] = {}
+        """The calls of all turns that the server has answered, or begun to answer."""
         self.executed: list[AgentToolCall] = []
-        """The server's calls of all turns, with what became of them."""
+        """The calls of all turns that the server has answered, with their results."""
         self.files: dict[str, FileBundleItem] = {}
         """The file bundle so far, by path."""
         self.mode: str | None = None
-        """The mode that a tool has switched to."""
+        """The mode that a tool switched to."""
         self.usage = LlmUsage()
         """The tokens of all turns."""
         self.warnings: list[str] = []
@@ -63,7 +66,6 @@ class RunState:
             self.apply(event)
 
     def apply(self, event: AgentEvent) -> None:
-        """Take note of the next event."""
         self.next_number = event.sequence_number + 1
         match event:
             case AgentStarted():
@@ -74,7 +76,7 @@ class RunState:
             case TurnCompleted():
                 self._answered(event)
             case ToolStarted():
-                self.begun[event.call_id] = event
+                self.calls[CallKey(event.turn, event.call_id)] = RecordedCall(_started(event))
             case ToolCompleted():
                 self._completed(event)
             case AgentWarned():
@@ -82,18 +84,18 @@ class RunState:
             case AgentCompleted() | AgentFailed() | AgentCancelled():
                 self.end = event
             case TextDelta():
-                pass  # the whole text comes with the end of the turn
+                pass  # `TurnCompleted` has the complete text
             case _:
                 assert_never(event)
 
     def bundle(self) -> FileBundle | None:
-        """The changes that the tools of all turns have proposed."""
+        """The changes that tools have proposed in all turns."""
         return FileBundle(files=tuple(self.files.values())) if self.files else None
 
     def finished(
         self, answer: AgentExecuteResponse, left: Sequence[AgentToolCall] = ()
     ) -> AgentExecuteResponse:
-        """The answer with which a run ends, with what all its turns have brought; `left` are open calls."""
+        """The last answer, completed with the results of all turns; `left` are the calls still open."""
         return msgspec.structs.replace(
             answer,
             mode=self.mode or answer.mode,
@@ -107,25 +109,88 @@ class RunState:
     def _answered(self, event: TurnCompleted) -> None:
         self.turn = event.turn
         self.answer = event.response
-        self.begun = {}
-        self.done = {}
         self.usage = _sum(self.usage, event.response.usage)
 
     def _completed(self, event: ToolCompleted) -> None:
-        self.done[event.call_id] = event
+        key = CallKey(event.turn, event.call_id)
+        started = self.calls[key].started
+        self.calls[key] = RecordedCall(started, _ended(event))
         if event.outcome == "handed":
             return
-        arguments = self.begun[event.call_id].arguments_json
-        self.guard.note(event.name, arguments)
-        self.executed.append(_told(event, arguments))
+        self.guard.note(event.name, started.arguments)
+        self.executed.append(_executed(event, started.arguments))
         for item in event.files:
             propose(self.files, item)
         self.mode = event.mode or self.mode
 
 
+class RunLog:
+    """Emits the events of a run in order and folds them. It implements the port `CallRecord`: the fencing
+    token is held by whoever receives the events and stores them."""
+
+    def __init__(self, past: Iterable[AgentEvent], emit: Emit | None) -> None:
+        self.state = RunState(past)
+        self._emit = emit
+
+    @property
+    def number(self) -> int:
+        """The sequence number of the next event."""
+        return self.state.next_number
+
+    async def add(self, event: AgentEvent) -> None:
+        """Emit an event that has the next number, then apply it."""
+        if self._emit is not None:
+            await self._emit(event)
+        self.state.apply(event)
+
+    async def warn(self, message: str) -> None:
+        """Add a warning, unless the run has the same one already: a resumed run does not repeat warnings."""
+        if message not in self.state.warnings:
+            await self.add(AgentWarned(sequence_number=self.number, message=message))
+
+    def find(self, key: CallKey) -> RecordedCall | None:
+        return self.state.calls.get(key)
+
+    async def start(self, call: CallStarted) -> None:
+        started = ToolStarted(
+            sequence_number=self.number,
+            turn=call.key.turn,
+            call_id=call.key.call_id,
+            name=call.name,
+            arguments_json=call.arguments,
+            runs=call.runs,
+        )
+        await self.add(started)
+
+    async def end(self, key: CallKey, ended: CallEnded) -> None:
+        result = ended.result
+        completed = ToolCompleted(
+            sequence_number=self.number,
+            turn=key.turn,
+            call_id=key.call_id,
+            name=self.state.calls[key].started.name,
+            outcome=ended.outcome,
+            output=result.output,
+            elapsed_ms=ended.elapsed_ms,
+            files=result.files if isinstance(result, ToolResult) else (),
+            mode=result.mode if isinstance(result, ToolResult) else None,
+        )
+        await self.add(completed)
+
+
+def _started(event: ToolStarted) -> CallStarted:
+    key = CallKey(event.turn, event.call_id)
+    return CallStarted(key=key, name=event.name, arguments=event.arguments_json, runs=event.runs)
+
+
+def _ended(event: ToolCompleted) -> CallEnded:
+    result = ToolResult(output=event.output, files=event.files, mode=event.mode)
+    return CallEnded(outcome=event.outcome, result=result, elapsed_ms=event.elapsed_ms)
+
+
 def propose(files: dict[str, FileBundleItem], item: FileBundleItem) -> None:
-    """Add a change to those so far. A later one of the same path wins; a file that was created and then
-    deleted was never there."""
+    """Add a change to the bundle. A later change of the same path replaces an earlier one; a file that was
+    created and then deleted is left out."""
     before = files.pop(item.path, None)
     if before is not None and before.action == "create":
         if item.action == "delete":
@@ -144,7 +209,7 @@ def _sum(one: LlmUsage, other: LlmUsage) -> LlmUsage:
     )
 
 
-def _told(event: ToolCompleted, arguments: str) -> AgentToolCall:
+def _executed(event: ToolCompleted, arguments: str) -> AgentToolCall:
     failed = event.outcome in ("error", "timeout", "interrupted")
     return AgentToolCall(
         call_id=event.call_id,
@@ -162,7 +227,7 @@ class _Error(msgspec.Struct):
 
 
 def _error_in(output: str) -> str:
-    """The text of `{"error": text}`, which is what the model is told when there is no result."""
+    """The text of `{"error": text}`, the output of a call that failed."""
     try:
         return msgspec.json.decode(output, type=_Error).error
     except (msgspec.MsgspecError, UnicodeError):

@@ -13,7 +13,6 @@ from antiphon.orchestrator.events import (
     AgentFailed,
     AgentStarted,
     AgentWarned,
-    Outcome,
     TextDelta,
     ToolCompleted,
     ToolStarted,
@@ -21,6 +20,7 @@ from antiphon.orchestrator.events import (
     TurnStarted,
 )
 from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, LlmUsage
+from antiphon.tools.call_record import Outcome
 
 EXCERPT = 200
 """Characters of a text that are shown."""

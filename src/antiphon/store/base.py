@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from antiphon import errors
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import Metadata
@@ -130,8 +131,8 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
 
 
-class Fenced(Exception):
-    """Somebody else has claimed the response since, or it has ended: what was to be written was not."""
+Fenced = errors.Fenced
+"""Raised by writes with an outdated token."""
 
 
 def response_not_found(response_id: str, param: str | None = None) -> NotFound:

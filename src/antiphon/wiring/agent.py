@@ -19,15 +19,15 @@ from antiphon.orchestrator.limits import Limits
 from antiphon.orchestrator.mode_tool import mode_tool
 from antiphon.orchestrator.models import ConversationContext
 from antiphon.orchestrator.modes import Mode, Modes
-from antiphon.orchestrator.registry import ToolRegistry, load_tools
 from antiphon.orchestrator.remembering_client import RememberingClient
 from antiphon.orchestrator.resolution import offered_tools
-from antiphon.orchestrator.tool import ServerTool
 from antiphon.retrieval.folders import FolderRetriever
 from antiphon.retrieval.scope import parse_scope
 from antiphon.service.services import Services
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import AgentSettings
+from antiphon.tools.declaration import ServerTool
+from antiphon.tools.registry import ToolRegistry, load_tools
 
 
 @asynccontextmanager

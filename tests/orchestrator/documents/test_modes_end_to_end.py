@@ -13,8 +13,8 @@ from antiphon.orchestrator.documents.document import parse
 from antiphon.orchestrator.documents.entry import Draft
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.tools import current_ddr_block, ddr_tools
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.settings import Settings, StoreSettings
+from antiphon.tools.registry import ToolRegistry
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.turn.context import TurnTool
 

@@ -21,10 +21,10 @@ from antiphon.orchestrator.documents.schemas import (
     SearchArguments,
 )
 from antiphon.orchestrator.documents.tools import current_ddr_block, ddr_tools
-from antiphon.orchestrator.invocation import ToolArgumentsInvalid, invoke
-from antiphon.orchestrator.registry import ToolRegistry
 from antiphon.orchestrator.tool import ToolResult
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.invocation import ToolArgumentsInvalid, invoke
+from antiphon.tools.registry import ToolRegistry
 
 
 @pytest.fixture
@@ -36,7 +36,8 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
 async def call(library: Library, name: str, **arguments: Any) -> ToolResult:
     tool = ToolRegistry(ddr_tools(library)).get(name)
     assert tool is not None
-    return await invoke(tool, msgspec.json.encode(arguments).decode())
+    result = await invoke(tool, msgspec.json.encode(arguments).decode())
+    return result if isinstance(result, ToolResult) else ToolResult(output=result.output)
 
 
 async def answer(library: Library, name: str, **arguments: Any) -> JsonObject:

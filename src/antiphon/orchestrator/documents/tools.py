@@ -21,8 +21,9 @@ from antiphon.orchestrator.documents.schemas import (
     SearchArguments,
 )
 from antiphon.orchestrator.models import FileBundleItem
-from antiphon.orchestrator.tool import Run, ServerTool, ToolResult
+from antiphon.orchestrator.tool import ToolResult
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import Run, ServerTool
 
 CREATION = "ddr_creation"
 REVIEWING = "ddr_review"

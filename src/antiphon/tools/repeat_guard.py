@@ -1,36 +1,36 @@
-"""The repeat guard: a model that makes the same call again and again is told to stop. Sans-IO."""
+"""Detects a model that repeats a call: the second time is a warning, later ones are not run. Sans-IO."""
 
 from collections import Counter
 from typing import Literal
 
 import msgspec
 
-WARN_FROM = 2
-SUPPRESS_FROM = 3
+WARN_FROM_OCCURRENCE = 2
+SUPPRESS_FROM_OCCURRENCE = 3
 
 Verdict = Literal["new", "repeated", "suppressed"]
 
 
 class RepeatGuard:
-    """Counts the calls of one request. Two calls are the same if their name and arguments are."""
+    """Counts the calls of one request. Calls are equal if their names and canonical arguments are."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
     def note(self, name: str, arguments: str) -> None:
-        """This call has been answered."""
+        """Count a call that has been answered."""
         self._seen[signature(name, arguments)] += 1
 
     def judge(self, name: str, arguments: str) -> Verdict:
-        """What shall become of a call that has not been noted yet."""
+        """The verdict on a call that is not counted yet."""
         occurrence = self._seen[signature(name, arguments)] + 1
-        if occurrence >= SUPPRESS_FROM:
+        if occurrence >= SUPPRESS_FROM_OCCURRENCE:
             return "suppressed"
-        return "repeated" if occurrence >= WARN_FROM else "new"
+        return "repeated" if occurrence >= WARN_FROM_OCCURRENCE else "new"
 
 
 def signature(name: str, arguments: str) -> str:
-    """Name and canonical arguments: keys sorted, no whitespace between. What is no JSON stands as it is."""
+    """Name and canonical arguments: sorted keys, no whitespace. Invalid JSON is compared as text."""
     try:
         value = msgspec.json.decode(arguments)
         return f"{name}\n{msgspec.json.encode(value, order='sorted').decode()}"
@@ -39,8 +39,8 @@ def signature(name: str, arguments: str) -> str:
 
 
 def suppressed_output(name: str) -> str:
-    """What the model is told instead of a result."""
-    told = {
+    """The output that the model receives instead of a result."""
+    answer = {
         "suppressed": True,
         "reason": "repeat_tool_call_detected",
         "tool": name,
@@ -49,4 +49,4 @@ def suppressed_output(name: str) -> str:
             "call with other arguments, or answer."
         ),
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(answer).decode()

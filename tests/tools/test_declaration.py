@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.invocation import invoke
-from antiphon.orchestrator.tool import ServerTool, Tool, ToolNotRunnable
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import ServerTool, Tool, ToolNotRunnable
+from antiphon.tools.invocation import invoke
 
 EMPTY: JsonObject = {"type": "object", "properties": {}}
 
@@ -43,7 +43,7 @@ def test_a_field_that_the_class_does_not_have_is_an_error() -> None:
 @pytest.mark.parametrize("function", [lambda: "", partial(add, right=1)])
 def test_a_function_without_a_name_must_be_given_one(function: object) -> None:
     assert callable(function)
-    with pytest.raises(SettingsError, match="give one as 'name'"):
+    with pytest.raises(SettingsError, match="pass 'name'"):
         Tool.from_function(function)
     assert Tool.from_function(function, name="named").name == "named"
 

@@ -9,9 +9,9 @@ import pytest
 
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.modes import Mode
-from antiphon.orchestrator.registry import ToolRegistry, load_tools
-from antiphon.orchestrator.tool import ServerTool, Tool
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import ServerTool, Tool
+from antiphon.tools.registry import ToolRegistry, load_tools
 
 EMPTY: JsonObject = {"type": "object", "properties": {}}
 GENERAL = Mode(key="general", when_to_use="Always.")
@@ -47,7 +47,7 @@ def test_a_plain_tool_and_a_function_become_server_tools() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "two words", "a.b", "é", "a\n", "x" * 65])
 def test_a_misnamed_tool_is_refused(name: str) -> None:
-    with pytest.raises(SettingsError, match="misnamed") as caught:
+    with pytest.raises(SettingsError, match="invalid name") as caught:
         ToolRegistry([server_tool(name)])
     assert caught.value.param == "name"
 
@@ -78,9 +78,9 @@ def test_a_tool_that_could_not_be_called_is_refused() -> None:
 
     with pytest.raises(SettingsError, match="'add' needs 'left', which"):
         ToolRegistry([Tool("add", "", EMPTY, add)])
-    with pytest.raises(SettingsError, match="'idle' has nothing to run"):
+    with pytest.raises(SettingsError, match="'idle' has no function to run"):
         ToolRegistry([Tool("idle", "", EMPTY)])
-    with pytest.raises(SettingsError, match="takes no name"):
+    with pytest.raises(SettingsError, match="positional-only"):
         ToolRegistry([ServerTool("nameless", "", EMPTY, nameless)])
 
 
@@ -168,9 +168,9 @@ def test_tools_are_loaded_from_the_users_own_modules() -> None:
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ("own_tools", "no 'module:name'"),
-        (":shout", "no 'module:name'"),
-        ("own_tools:", "no 'module:name'"),
+        ("own_tools", "not of the form 'module:name'"),
+        (":shout", "not of the form 'module:name'"),
+        ("own_tools:", "not of the form 'module:name'"),
         ("no_such_module:shout", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("broken_tools:shout", "RuntimeError: not today"),
         ("leaving_tools:shout", "importing 'leaving_tools' failed with SystemExit: bye"),
@@ -179,7 +179,7 @@ def test_tools_are_loaded_from_the_users_own_modules() -> None:
         ("own_tools:number", "is of type int"),
         ("own_tools:mixed", "is of type int"),
         ("own_tools:Box", "is of type type"),
-        ("own_tools:idle", "nothing to run"),
+        ("own_tools:idle", "no function to run"),
         ("own_tools:untyped", "no annotation"),
     ],
 )

@@ -1,6 +1,7 @@
 """How the JSON of a call becomes the arguments of a function."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypedDict
 
@@ -8,12 +9,11 @@ import pytest
 from msgspec import Struct
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.binding import Binding, ToolArgumentsInvalid
-from antiphon.orchestrator.models import AgentExecuteRequest
-from antiphon.orchestrator.schema import read_signature
-from antiphon.orchestrator.tool import ToolContext
+from antiphon.tools.binding import Binding, ToolArgumentsInvalid
+from antiphon.tools.declaration import CallContext
+from antiphon.tools.schema import read_signature
 
-CONTEXT = ToolContext(AgentExecuteRequest(), tenant="t")
+CONTEXT = CallContext(tenant="t")
 
 
 class Trip(Struct):
@@ -34,9 +34,9 @@ def name_city(city: Any) -> Any:
 
 
 def call(
-    function: Callable[..., Any], arguments: str, *properties: str, context: ToolContext | None = None
+    function: Callable[..., Any], arguments: str, *properties: str, context: CallContext | None = None
 ) -> Any:
-    bound = Binding(read_signature(function, ToolContext), properties).bind(arguments, context)
+    bound = Binding(read_signature(function, CallContext), properties).bind(arguments, context)
     return function(*bound.positional, **bound.named)
 
 
@@ -84,7 +84,7 @@ def test_an_argument_that_does_not_fit_is_named(arguments: str, named: str) -> N
 
 @pytest.mark.parametrize("arguments", ["{", "nonsense", '{"city": "\\ud800"', "\ud800", "[" * 100_000])
 def test_arguments_that_are_no_json_are_invalid(arguments: str) -> None:
-    with pytest.raises(ToolArgumentsInvalid, match="no valid JSON"):
+    with pytest.raises(ToolArgumentsInvalid, match="not valid JSON"):
         call(name_city, arguments, "city")
 
 
@@ -132,7 +132,7 @@ def test_all_arguments_at_once_are_checked_too() -> None:
 
     with pytest.raises(ToolArgumentsInvalid, match=r"\$\.days"):
         call(as_struct, '{"city": "Rome", "days": "x"}', "city", "days")
-    with pytest.raises(ToolArgumentsInvalid, match="no valid JSON"):
+    with pytest.raises(ToolArgumentsInvalid, match="not valid JSON"):
         call(as_text, "{", "city")
 
 
@@ -149,7 +149,7 @@ def test_what_a_closure_has_bound_is_out_of_the_models_reach() -> None:
 
 
 def test_a_function_may_take_whatever_comes_by_name() -> None:
-    def anything(context: ToolContext, secret: str = "mine", **arguments: Any) -> object:
+    def anything(context: CallContext, secret: str = "mine", **arguments: Any) -> object:
         return context.tenant, secret, arguments
 
     assert call(anything, '{"a": 1, "b": [2]}', "a", context=CONTEXT) == ("t", "mine", {"a": 1, "b": [2]})
@@ -159,10 +159,10 @@ def test_a_function_may_take_whatever_comes_by_name() -> None:
 
 
 def test_the_context_is_handed_in() -> None:
-    def tell(context: ToolContext, city: str) -> str:
+    def tell(context: CallContext, city: str) -> str:
         return context.tenant + city
 
-    def at_once(context: ToolContext, arguments: dict[str, Any]) -> str:
+    def at_once(context: CallContext, arguments: dict[str, Any]) -> str:
         return context.tenant + arguments["city"]
 
     assert call(tell, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
@@ -172,26 +172,46 @@ def test_the_context_is_handed_in() -> None:
 
 
 def test_without_a_context_only_those_run_that_can_do_without() -> None:
-    def needs(context: ToolContext) -> str:
+    def needs(context: CallContext) -> str:
         return context.tenant
 
-    def takes_none(context: ToolContext | None) -> object:
+    def takes_none(context: CallContext | None) -> object:
         return context
 
-    def has_default(context: ToolContext = CONTEXT) -> str:
+    def has_default(context: CallContext = CONTEXT) -> str:
         return context.tenant
 
-    with pytest.raises(SettingsError, match="'needs' wants the context"):
+    with pytest.raises(SettingsError, match="'needs' needs the context"):
         call(needs, "{}")
     assert call(takes_none, "{}") is None
     assert call(has_default, "{}") == "t"
+
+
+@dataclass(frozen=True, slots=True)
+class RicherContext(CallContext):
+    mode: str = "qa"
+
+
+def test_a_tool_may_take_a_loops_own_context_and_is_not_given_a_poorer_one() -> None:
+    def whose(context: RicherContext) -> str:
+        return context.tenant + context.mode
+
+    def anybodys(context: CallContext) -> str:
+        return context.tenant
+
+    assert call(whose, "{}", context=RicherContext(tenant="t")) == "tqa"
+    assert call(anybodys, "{}", context=RicherContext(tenant="t")) == "t"
+    with pytest.raises(
+        SettingsError, match="'whose' needs the context of the call, but there is a CallContext"
+    ):
+        call(whose, "{}", context=CONTEXT)
 
 
 def test_a_function_that_cannot_be_called_by_name_is_refused() -> None:
     def nameless(city: str, days: int, /) -> str:
         return f"{city}{days}"
 
-    with pytest.raises(SettingsError, match="'city' takes no name"):
+    with pytest.raises(SettingsError, match="'city' is positional-only"):
         call(nameless, "{}", "city", "days")
 
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec import Meta, Struct, json
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.schema import first_paragraph, read_signature, schema_of
-from antiphon.orchestrator.tool import Tool, ToolContext
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import CallContext, Tool
+from antiphon.tools.schema import first_paragraph, read_signature, schema_of
 
 
 class Unit(Enum):
@@ -39,7 +39,7 @@ def forecast(
 
 
 def schema(function: Any) -> JsonObject:
-    return schema_of(read_signature(function, ToolContext))
+    return schema_of(read_signature(function, CallContext))
 
 
 def test_parameters_become_the_properties_of_an_object() -> None:
@@ -79,10 +79,10 @@ def test_a_function_without_parameters_has_an_empty_object() -> None:
 
 
 def test_the_context_is_not_the_models_business() -> None:
-    def whoami(context: ToolContext, formal: bool, again: bool = False) -> str:
+    def whoami(context: CallContext, formal: bool, again: bool = False) -> str:
         return f"{context.tenant}{formal}{again}"
 
-    def maybe(context: ToolContext | None = None) -> str:
+    def maybe(context: CallContext | None = None) -> str:
         return str(context)
 
     assert list(schema(whoami)["properties"]) == ["formal", "again"]
@@ -146,10 +146,10 @@ def test_an_annotation_that_names_nothing_is_refused() -> None:
 
 
 def test_the_context_is_taken_once_and_by_name() -> None:
-    def twice(one: ToolContext, two: ToolContext) -> str:
+    def twice(one: CallContext, two: CallContext) -> str:
         return f"{one}{two}"
 
-    def nameless(one: ToolContext, /) -> str:
+    def nameless(one: CallContext, /) -> str:
         return f"{one}"
 
     for function in (twice, nameless):

@@ -1,20 +1,29 @@
-"""The tools that a server offers, by name; and how they are found in a user's own code."""
+"""The server's tools by name, and how tools are loaded from a user's module."""
 
 import importlib
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.modes import Mode
-from antiphon.orchestrator.tool import ServerTool, Tool
 from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import ServerTool, Tool
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 Registrable = Tool | Callable[..., Any]
-"""A server tool; a tool with a function, or a typed function, which become one with the defaults."""
+"""A server tool. A plain tool or a typed function becomes one, with the defaults."""
+
+
+class ToolSelection(Protocol):
+    """Selects tools: by name, or those that are bound to its key and those that are not bound at all."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def tools(self) -> tuple[str, ...] | None: ...
 
 
 class ToolRegistry:
@@ -26,11 +35,11 @@ class ToolRegistry:
             self.register(tool)
 
     def register(self, tool: Registrable) -> None:
-        """Add a tool. One that could not be called is refused, and so is a second one of the same name."""
+        """Add a tool. Raises `SettingsError` for one that cannot be called, and for a duplicate name."""
         made = as_server_tool(tool)
         _check(made)
         if made.name in self._tools:
-            raise SettingsError(f"There are two tools '{made.name}'. Give one of them another name.")
+            raise SettingsError(f"There are two tools '{made.name}'. Rename one of them.")
         self._tools[made.name] = made
 
     def __contains__(self, name: object) -> bool:
@@ -38,42 +47,39 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tools."""
         return tuple(self._tools)
 
     def get(self, name: str) -> ServerTool | None:
-        """The tool of this name, if there is one."""
         return self._tools.get(name)
 
     def for_tenant(self, tenant: str) -> "ToolRegistry":
-        """What a tenant may use; without a tenant there is only one user, who may use everything."""
+        """The tools that a tenant may use; an empty tenant, the only user, may use all."""
         if not tenant or all(tool.tenants is None for tool in self._tools.values()):
             return self
         return ToolRegistry(
             tool for tool in self._tools.values() if tool.tenants is None or tenant in tool.tenants
         )
 
-    def for_mode(self, mode: Mode) -> list[ServerTool]:
-        """The tools that a mode offers: those that it names, else all that are not bound to other modes."""
+    def for_mode(self, mode: ToolSelection) -> list[ServerTool]:
+        """The tools of a mode: those that it names, else all that are not bound to other modes."""
         if mode.tools is not None:
             return [self._tools[name] for name in mode.tools if name in self._tools]
         return [tool for tool in self._tools.values() if tool.modes is None or mode.key in tool.modes]
 
-    def missing(self, mode: Mode) -> list[str]:
-        """The tools that a mode names and that do not exist."""
+    def missing(self, mode: ToolSelection) -> list[str]:
+        """The names in a mode's list that no tool has."""
         return [name for name in mode.tools or () if name not in self._tools]
 
     def schemas(self, tools: Iterable[Tool]) -> list[JsonObject]:
-        """The tools as a request declares them."""
+        """The tools as entries of a request's `tools`."""
         return [tool.declaration() for tool in tools]
 
     def usage(self, tools: Iterable[ServerTool]) -> list[tuple[str, str]]:
-        """What the model is told about the use of each tool, for the usage block."""
+        """Name and guidance of each tool that has guidance, for the usage block."""
         return [(tool.name, tool.usage) for tool in tools if tool.usage.strip()]
 
 
 def as_server_tool(tool: Registrable) -> ServerTool:
-    """The tool as the server offers it."""
     match tool:
         case ServerTool():
             return tool
@@ -84,9 +90,9 @@ def as_server_tool(tool: Registrable) -> ServerTool:
 
 
 def load_tools(specs: Sequence[str]) -> list[ServerTool]:
-    """Import tools of the user's own: `module:name` of a tool, of a list of tools, or of a typed function.
+    """Import a user's tools: `module:name` of a tool, a list of tools, or a typed function.
 
-    Modules are also looked for in the current folder.
+    The current folder is searched too.
     """
     return [tool for spec in specs for tool in _load(spec)]
 
@@ -94,23 +100,23 @@ def load_tools(specs: Sequence[str]) -> list[ServerTool]:
 def _check(tool: ServerTool) -> None:
     if NAME.fullmatch(tool.name) is None:
         raise SettingsError(
-            f"The tool '{tool.name}' is misnamed: use 1 to 64 letters, digits, '_' and '-'.",
+            f"The tool '{tool.name}' has an invalid name: use 1 to 64 letters, digits, '_' and '-'.",
             param="name",
         )
     tool.check()
     if tool.run is None and tool.final == "server":
-        raise SettingsError(f"The tool '{tool.name}' has nothing to run: give it 'run'.", param="run")
+        raise SettingsError(f"The tool '{tool.name}' has no function to run: pass 'run'.", param="run")
 
 
 def _load(spec: str) -> list[ServerTool]:
     module_name, _, name = spec.partition(":")
     if not module_name or not name:
-        raise SettingsError(f"The tool '{spec}' is no 'module:name'.", param="agent.tools")
+        raise SettingsError(f"The tool '{spec}' is not of the form 'module:name'.", param="agent.tools")
     found = _import(spec, module_name)
     for part in name.split("."):
         if not hasattr(found, part):
             raise SettingsError(
-                f"The tool '{spec}' cannot be found: the module '{module_name}' has no '{name}'.",
+                f"The tool '{spec}' was not found: the module '{module_name}' has no '{name}'.",
                 param="agent.tools",
             )
         found = getattr(found, part)
@@ -124,7 +130,7 @@ def _import(spec: str, module_name: str) -> Any:
     try:
         return importlib.import_module(module_name)
     except KeyboardInterrupt:
-        raise  # somebody does not want to wait for it
+        raise  # the user interrupts a slow import
     except BaseException as error:  # a module may raise anything while it is imported, even SystemExit
         raise SettingsError(
             f"The tool '{spec}' cannot be loaded: importing '{module_name}' failed with "

@@ -13,7 +13,9 @@ from typing import Any, Never
 import pytest
 from msgspec import Struct, json
 
-from antiphon.orchestrator.invocation import (
+from antiphon.protocol.content import JsonObject
+from antiphon.tools.declaration import CallContext, ServerTool, Tool, ToolOutput
+from antiphon.tools.invocation import (
     ToolAborted,
     ToolArgumentsInvalid,
     ToolBusy,
@@ -23,9 +25,6 @@ from antiphon.orchestrator.invocation import (
     describe_error,
     invoke,
 )
-from antiphon.orchestrator.models import AgentExecuteRequest, FileBundleItem
-from antiphon.orchestrator.tool import ServerTool, Tool, ToolContext, ToolResult
-from antiphon.protocol.content import JsonObject
 
 EMPTY: JsonObject = {"type": "object", "properties": {}}
 SHORT = 0.02
@@ -79,10 +78,15 @@ async def test_what_a_tool_returns_is_text_or_json(value: object, output: str) -
     assert await said(later) == output
 
 
+class Rich(ToolOutput, frozen=True, kw_only=True):
+    """A result of a loop that takes more than text."""
+
+    score: int
+
+
 async def test_a_tool_may_return_more_than_text() -> None:
-    files = (FileBundleItem(action="delete", path="a"),)
-    result = ToolResult(output="done \ud800", files=files, mode="other")
-    assert await invoke(tool(lambda: result), "") == ToolResult(output="done ?", files=files, mode="other")
+    result = Rich(output="done \ud800", score=3)
+    assert await invoke(tool(lambda: result), "") == Rich(output="done ?", score=3)
 
 
 async def test_a_result_that_is_no_json_is_an_error() -> None:
@@ -118,10 +122,10 @@ async def test_sync_and_async_functions_are_run_alike() -> None:
 
 
 async def test_the_context_of_the_call_is_handed_in() -> None:
-    def whose(context: ToolContext) -> str:
+    def whose(context: CallContext) -> str:
         return context.tenant
 
-    result = await invoke(tool(whose), "", context=ToolContext(AgentExecuteRequest(), tenant="ada"))
+    result = await invoke(tool(whose), "", context=CallContext(tenant="ada"))
     assert result.output == "ada"
 
 
@@ -212,7 +216,7 @@ async def test_a_tool_whose_calls_do_not_come_back_is_not_called_again_until_the
             await invoke(hanging, "", deadline=SHORT)
     threads = set(threading.enumerate()) - before
     for _ in range(2):
-        with pytest.raises(ToolBusy, match="'tool' is still busy with 8 calls that never came back"):
+        with pytest.raises(ToolBusy, match="'tool' is busy: 8 earlier calls have not returned"):
             await invoke(hanging, "", deadline=SHORT)
     assert set(threading.enumerate()) - before == threads
     assert (await invoke(other, "")).output == "free"
@@ -224,7 +228,7 @@ async def test_a_tool_whose_calls_do_not_come_back_is_not_called_again_until_the
 
 
 async def test_async_calls_that_do_not_come_back_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.orchestrator.invocation.GRACE", 0)
+    monkeypatch.setattr("antiphon.tools.invocation.CANCEL_GRACE_SECONDS", 0)
     release, ended = asyncio.Event(), asyncio.Semaphore(0)
 
     async def stubborn() -> str:
@@ -412,8 +416,8 @@ STUBBORN = "stubborn"
 def test_a_tool_that_hangs_does_not_hold_up_the_end_of_the_process(run: str) -> None:
     program = f"""
 import asyncio, threading
-from antiphon.orchestrator.invocation import invoke, ToolTimeout
-from antiphon.orchestrator.tool import Tool
+from antiphon.tools.invocation import invoke, ToolTimeout
+from antiphon.tools.declaration import Tool
 async def stubborn():
     while True:
         try:

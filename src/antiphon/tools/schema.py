@@ -1,4 +1,4 @@
-"""What the signature of a function says: which parameters a model may fill in, and their JSON Schema."""
+"""Reads the signature of a function: which parameters a model fills in, and their JSON Schema."""
 
 import inspect
 from collections.abc import Callable
@@ -16,28 +16,29 @@ VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function, sorted by who fills them in."""
+    """The parameters of a function, grouped by who fills them in."""
 
     function: str
-    """What the function is called, for messages."""
+    """The function's name, for messages."""
     shown: tuple[Parameter, ...]
-    """Those that the model fills in."""
+    """Filled in by the model."""
     variadic: tuple[Parameter, ...]
     """`*args` and `**kwargs`."""
     context: Parameter | None
-    """The one that gets the context of the call."""
+    """Receives the context of the call."""
 
 
 def read_signature(function: Callable[..., Any], context_type: type) -> Signature:
-    """The signature of any callable; the parameter annotated with `context_type` is not the model's."""
+    """The signature of any callable. A parameter annotated with `context_type`, or a subclass, receives the
+    context and is hidden from the model."""
     name = function_name(function) or repr(function)
     try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except (ValueError, TypeError, NameError, AttributeError, SyntaxError) as error:
         raise SettingsError(f"The signature of '{name}' cannot be read: {error}") from None
-    contexts = [parameter for parameter in parameters if _is_of(parameter, context_type)]
+    contexts = [parameter for parameter in parameters if _takes_kind(parameter, context_type)]
     if len(contexts) > 1 or any(one.kind in (*VARIADIC, Parameter.POSITIONAL_ONLY) for one in contexts):
-        raise SettingsError(f"'{name}' may take its context once, as a parameter with a name.")
+        raise SettingsError(f"'{name}' may take its context once, as a named parameter.")
     return Signature(
         function=name,
         shown=tuple(one for one in parameters if one.kind not in VARIADIC and one not in contexts),
@@ -47,19 +48,19 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Signatur
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """What it is called; empty if it has no name of its own."""
+    """The function's own name; empty: it has none."""
     name = getattr(function, "__name__", "")
     return "" if name == "<lambda>" else name
 
 
 def first_paragraph(function: Callable[..., Any]) -> str:
-    """What the docstring says first, on one line."""
+    """The first paragraph of the docstring, on one line."""
     text = inspect.getdoc(function) or ""
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
 def schema_of(signature: Signature) -> JsonObject:
-    """The JSON Schema of the parameters, as an object. The same function always gives the same schema."""
+    """The JSON Schema of the parameters. Equal functions give equal schemas."""
     _check(signature)
     schemas, definitions = msgspec.json.schema_components([one.annotation for one in signature.shown])
     schema: JsonObject = {
@@ -77,7 +78,7 @@ def schema_of(signature: Signature) -> JsonObject:
 
 
 def is_required(parameter: Parameter) -> bool:
-    """Whether the function cannot be called without it."""
+    """Whether the parameter has no default."""
     return parameter.default is Parameter.empty
 
 
@@ -86,11 +87,11 @@ def _check(signature: Signature) -> None:
     for parameter in (*signature.variadic, *unnamed):
         raise SettingsError(
             f"'{signature.function}' cannot be a tool: a model fills in parameters by name, "
-            f"and '{parameter}' has none. Give it parameters with names."
+            f"and '{parameter}' has none. Use named parameters."
         )
     for parameter in signature.shown:
         if parameter.annotation is Parameter.empty:
-            raise _refused(signature, parameter, "it has no annotation. Say its type.")
+            raise _refused(signature, parameter, "it has no annotation. Annotate its type.")
         try:
             msgspec.json.schema(parameter.annotation)
         except (TypeError, ValueError) as error:
@@ -104,11 +105,21 @@ def _refused(signature: Signature, parameter: Parameter, why: str) -> SettingsEr
 
 
 def _with_default(schema: JsonObject, default: object) -> JsonObject:
-    """A default is told if it is plain; another one is the function's own business."""
+    """Add the default to the schema if it is a plain value."""
     if isinstance(default, str | int | float):
         return {**schema, "default": msgspec.to_builtins(default)}
     return schema
 
 
-def _is_of(parameter: Parameter, kind: type) -> bool:
-    return parameter.annotation is kind or kind in get_args(parameter.annotation)
+def takes(parameter: Parameter, value: object) -> bool:
+    """Whether a value is an instance of one of the classes that a parameter is annotated with."""
+    return any(isinstance(value, kind) for kind in _classes(parameter))
+
+
+def _classes(parameter: Parameter) -> list[type]:
+    options = get_args(parameter.annotation) or (parameter.annotation,)
+    return [option for option in options if isinstance(option, type)]
+
+
+def _takes_kind(parameter: Parameter, kind: type) -> bool:
+    return any(issubclass(found, kind) for found in _classes(parameter))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.orchestrator.repeat_guard import RepeatGuard, signature, suppressed_output
+from antiphon.tools.repeat_guard import RepeatGuard, signature, suppressed_output
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -55,7 +55,7 @@ def tell(
         tools={tool.name: tool for tool in turn.tools},
         seal=seal,
     )
-    machine.downgrade(downgrades)
+    machine.set_downgrades(downgrades)
     events = machine.start()
     for batch in batches:
         events += machine.feed(batch)

@@ -10,7 +10,7 @@ from antiphon.backends.base import Backend
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendTimeout
 from antiphon.protocol.parse_create import create_from
-from antiphon.turn.chunks import Chunk, Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Chunk, Finished, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
 
 
@@ -48,7 +48,7 @@ async def test_a_script_may_be_a_function_of_the_turn() -> None:
 
 async def test_a_script_may_raise_an_error() -> None:
     with pytest.raises(BackendTimeout):
-        await play(ScriptedBackend([[], BackendTimeout()]))
+        await play(ScriptedBackend([HEARTBEAT, BackendTimeout()]))
 
 
 async def test_a_waiting_script_ends_when_its_turn_is_closed() -> None:

@@ -7,7 +7,7 @@ import pytest
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.settings import SealSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished
-from tests.service.test_client_tools import KINDS, ROUNDS, output_of, script
+from tests.service.responses.test_client_tools import KINDS, ROUNDS, output_of, script
 
 SETTINGS = Settings(seal=SealSettings(key="test"))
 

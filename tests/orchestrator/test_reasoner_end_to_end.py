@@ -29,7 +29,7 @@ from antiphon.orchestrator.modes import Modes
 from antiphon.protocol.items import FunctionCallOutput, Message
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.retrieval.base import RagChunk
-from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, TextDelta, UsageReported
+from antiphon.turn.chunks import HEARTBEAT, CallDelta, CallStarted, Chunk, Finished, TextDelta, UsageReported
 from tests.orchestrator.test_reasoner import Heard, Library, echo, tool
 
 CLIENT_TOOLS = '[{"type":"function","name":"open_tab","parameters":{"type":"object","properties":{}}}]'
@@ -222,7 +222,7 @@ async def test_cancelling_reaches_the_model(streaming: bool) -> None:
     async def endless(_: object) -> AsyncGenerator[Step, None]:
         try:
             asked.set()
-            yield []
+            yield HEARTBEAT
             await asyncio.Event().wait()
         finally:
             left.set()

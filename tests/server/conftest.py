@@ -9,17 +9,13 @@ import httpx2
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.runs.tasks import TaskEngine
 from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
-from antiphon.service.background import Background
-from antiphon.service.create import Creator
-from antiphon.service.services import Services, assemble
-from tests.service.conftest import MakeCreator, make_creator, store
+from tests.service.conftest import MakeCreator, make_creator, services_of, store
 
-__all__ = ["make_creator", "store"]
+__all__ = ["make_creator", "services_of", "store"]
 
 OpenClient = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
 
@@ -32,12 +28,6 @@ def options(**fields: Any) -> AppOptions:
 async def never_opened() -> AsyncGenerator[Served, None]:
     raise AssertionError("the test mounts its own service")
     yield
-
-
-def services_of(creator: Creator) -> Services:
-    return assemble(
-        creator, Background(creator, lambda background: TaskEngine(background.work, owner="test"))
-    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from antiphon.server.app import ROUTES, App
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.types import Message, Scope
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.server.conftest import OpenClient, never_opened, options, services_of
 from tests.service.conftest import MakeCreator
@@ -264,7 +264,7 @@ async def test_a_loopback_server_answers_to_loopback_names(
 
 
 async def test_a_heartbeat_reaches_the_client_before_the_first_word(open_client: OpenClient) -> None:
-    backend = ScriptedBackend([[], [], [TextDelta("a"), Finished("stop")]])
+    backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("a"), Finished("stop")]])
     async with open_client(backend) as client:
         events = events_of((await client.post("/v1/responses", json={**BODY, "stream": True})).text)
     check_order(events)

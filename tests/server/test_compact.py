@@ -17,9 +17,9 @@ from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.memory import memory_client
 from antiphon.server.routes.compact import CompactRoutes
 from antiphon.server.types import ASGIApp, Receive, Scope, Send
-from antiphon.turn.chunks import Finished, TextDelta, UsageReported
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest
-from tests.service.test_compact import SEALER, USAGE, compactor
+from tests.service.responses.test_compaction import SEALER, USAGE, compactor
 
 REQUEST = {"model": "m", "input": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]}
 
@@ -78,7 +78,7 @@ async def test_a_client_that_leaves_ends_the_work_of_the_model() -> None:
         asked.set()
         try:
             await asyncio.Event().wait()
-            yield []
+            yield HEARTBEAT
         finally:
             ended.set()
 

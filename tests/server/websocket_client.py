@@ -17,7 +17,7 @@ from antiphon.server.lifetime import Lifetimes
 from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
-from antiphon.service.create import Creator
+from antiphon.service.responses.create import response_services
 from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Continuation, StoredResponse, response_not_found
 from antiphon.store.none import no_stores
@@ -57,9 +57,9 @@ class World:
 
     def __post_init__(self) -> None:
         numbers = count(1)
-        creator = Creator(
+        creator, _, _ = response_services(
             router=Router([Route("m", self.backend)], chance=lambda: 0.5),
-            store=replace(no_stores(), responses=cast("ResponseStore", self.store)),
+            stores=replace(no_stores(), responses=cast("ResponseStore", self.store)),
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
             sealer=Sealer(b"secret", bytes),

@@ -7,8 +7,14 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.ids import IdSource
-from antiphon.service.create import Creator
+from antiphon.runs.tasks import TaskEngine
+from antiphon.service.background import Background
+from antiphon.service.conversations import Conversations
+from antiphon.service.responses.create import Creator, ResponseOptions, response_services
+from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Route, Router
+from antiphon.service.services import Services
+from antiphon.service.stored import StoredResponses
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
@@ -28,18 +34,37 @@ async def store() -> AsyncGenerator[Stores, None]:
 
 @pytest.fixture
 def make_creator(store: Stores) -> MakeCreator:
-    """Creator over one backend for the model `m`, or over given routes; other fields as given."""
+    """Creator over one backend for the model `m`, or over given routes; other fields and options as given."""
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:
         numbers = count(1)
         routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
+        chosen = {name: fields.pop(name) for name in ResponseOptions.__struct_fields__ if name in fields}
         defaults: dict[str, object] = {
             "router": Router(routes, chance=lambda: 0.5),
-            "store": store,
+            "stores": store,
             "ids": IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             "clock": lambda: 1000.0,
             "sealer": Sealer(b"secret", bytes),
+            "options": ResponseOptions(**chosen),  # pyright: ignore[reportArgumentType] -- a test double's fields
         }
-        return Creator(**{**defaults, **fields})  # pyright: ignore[reportArgumentType] -- a test double's fields
+        return response_services(**{**defaults, **fields}).creator  # pyright: ignore[reportArgumentType]
 
     return make
+
+
+def services_of(creator: Creator, background: Background | None = None) -> Services:
+    """The services around a creator, with background work in this process."""
+    background = background or Background(creator, lambda self: TaskEngine(self.work, owner="test"))
+    parts = creator.parts
+    return Services(
+        creator=creator,
+        compactor=parts.compactor,
+        tokens=TokenCount(router=creator.router, contexts=parts.contexts),
+        router=creator.router,
+        sealer=parts.sealer,
+        store=creator.store,
+        background=background,
+        stored=StoredResponses(creator.store.responses, background),
+        conversations=Conversations(creator.store.conversations, creator.ids, creator.clock),
+    )

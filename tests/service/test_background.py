@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import (
     BackendRefused,
     BackendTimeout,
@@ -23,7 +24,7 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.sse import COMMENT, SseReader
 from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
-from antiphon.service.create import Creator
+from antiphon.service.responses.create import Creator
 from antiphon.service.routing.router import Router
 from antiphon.store import retry
 from antiphon.store.base import Conversation, Events, Page, Unowned
@@ -144,7 +145,7 @@ async def test_what_cannot_be_followed_is_refused(make: Make) -> None:
     with pytest.raises(NotFound):
         await heard(background, "resp_unknown")
     body = msgspec.json.encode({"model": "m", "input": "hi"})
-    foreground = await background.creator.start(parse_create(body), "t").result()
+    foreground = await background.creator.start(parse_create(body), Caller.of("t")).result()
     with pytest.raises(InvalidRequest) as refused:
         await heard(background, foreground.id)
     assert refused.value.param == "stream"
@@ -171,7 +172,7 @@ async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> Non
 async def test_only_background_responses_are_cancelled(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     body = msgspec.json.encode({"model": "m", "input": "hi"})
-    foreground = await background.creator.start(parse_create(body), "t").result()
+    foreground = await background.creator.start(parse_create(body), Caller.of("t")).result()
     with pytest.raises(InvalidRequest, match="background"):
         await background.cancel("t", foreground.id)
     with pytest.raises(NotFound):
@@ -254,7 +255,7 @@ async def continues(make: Make, response_id: str) -> None:
             "input": [{"type": "function_call_output", "call_id": "call_1", "output": "1"}],
         }
     )
-    await make(backend).creator.start(parse_create(body), "t").result()
+    await make(backend).creator.start(parse_create(body), Caller.of("t")).result()
     shown = [item.call_id for item in backend.turns[0].items if isinstance(item, FunctionCall)]
     assert shown == ["call_1"]
 
@@ -438,7 +439,7 @@ async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
     body = msgspec.json.encode({"model": "m", "input": "first"})
     stalling = Stalling([TextDelta("x")])
     first = make(ScriptedBackend([[TextDelta("one"), Finished("stop")]], stalling))
-    parent = await first.creator.start(parse_create(body), "t").result()
+    parent = await first.creator.start(parse_create(body), Caller.of("t")).result()
     response = await submit(first, input="second", previous_response_id=parent.id)
     async with asyncio.timeout(10):
         await stalling.said.wait()

@@ -12,12 +12,11 @@ from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.events import OutputTextDelta, ResponseCreated
 from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
-from antiphon.service.services import assemble
 from antiphon.service.tenant_service import TenantService
 from antiphon.store.ports import Stores
 from antiphon.turn.chunks import TextDelta
 from antiphon.turn.context import TurnRequest
-from tests.service.conftest import MakeCreator
+from tests.service.conftest import MakeCreator, services_of
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 
@@ -47,7 +46,7 @@ def inside(make_creator: MakeCreator) -> Open:
     def make(*backends: ScriptedBackend, tenant: str = "ours") -> TenantService:
         creator = make_creator(*backends)
         background = Background(creator, lambda background: TaskEngine(background.work, owner="test"))
-        return TenantService(assemble(creator, background), tenant)
+        return TenantService(services_of(creator, background), tenant)
 
     return make
 

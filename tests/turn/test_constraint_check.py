@@ -25,7 +25,7 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
-from antiphon.turn.constraint_check import Checker, checker
+from antiphon.turn.constraint_check import ConstraintCheck, constraint_check
 from antiphon.turn.constraints import Violation
 from antiphon.turn.context import TurnRequest, build_turn
 
@@ -53,29 +53,31 @@ def asked(**body: Any) -> TurnRequest:
     return build_turn(create_from(model="m", input="x", **body), model="m")
 
 
-def run(check: Checker | None, *chunks: Chunk) -> tuple[list[Chunk], Violation | None]:
+def run(check: ConstraintCheck | None, *chunks: Chunk) -> tuple[list[Chunk], Violation | None]:
     assert check is not None
     said: list[Chunk] = []
     for chunk in chunks:
         said += check.feed([chunk])
     ending = check.end()
-    return [*said, *ending.right], ending.unmet
+    return [*said, *ending.passed], ending.violation
 
 
-def required(**body: Any) -> Checker | None:
-    return checker(asked(tools=[FUNCTION], tool_choice="required", **body), frozenset(), NOW)
+def required(**body: Any) -> ConstraintCheck | None:
+    return constraint_check(asked(tools=[FUNCTION], tool_choice="required", **body), frozenset(), NOW)
 
 
-def structured(*, enforced: bool) -> Checker | None:
-    return checker(asked(text={"format": SCHEMA}), frozenset() if enforced else frozenset({"format"}), NOW)
+def structured(*, enforced: bool) -> ConstraintCheck | None:
+    return constraint_check(
+        asked(text={"format": SCHEMA}), frozenset() if enforced else frozenset({"format"}), NOW
+    )
 
 
-def grammar() -> Checker | None:
-    return checker(asked(tools=[PATCH, FUNCTION]), frozenset({"grammar"}), NOW)
+def grammar() -> ConstraintCheck | None:
+    return constraint_check(asked(tools=[PATCH, FUNCTION]), frozenset({"grammar"}), NOW)
 
 
 def test_nothing_is_checked_where_nothing_can_be_wrong() -> None:
-    assert checker(asked(tools=[FUNCTION]), frozenset(), NOW) is None
+    assert constraint_check(asked(tools=[FUNCTION]), frozenset(), NOW) is None
 
 
 def test_a_call_that_had_to_be_made_is_said_at_once() -> None:
@@ -98,7 +100,7 @@ def test_the_cost_of_what_is_not_said_is_known() -> None:
     check = required()
     assert check is not None
     check.feed([TextDelta("no"), Finished("stop"), USAGE])
-    assert check.end().spent == USAGE.usage
+    assert check.end().usage == USAGE.usage
 
 
 def test_reasoning_is_never_held_back() -> None:
@@ -126,11 +128,11 @@ def test_what_broke_off_is_said_as_far_as_it_came() -> None:
 
 def test_a_call_that_is_ruled_out_is_asked_for_again() -> None:
     choice = {"type": "function", "name": "look"}
-    check = checker(asked(tools=[FUNCTION, OTHER], tool_choice=choice), frozenset(), NOW)
+    check = constraint_check(asked(tools=[FUNCTION, OTHER], tool_choice=choice), frozenset(), NOW)
     said, unmet = run(check, CallStarted(0, "c", "other"), CallDelta(0, "{}"), Finished("tool_calls"))
     assert said == []
     assert unmet is not None
-    assert (unmet.demand, "'other'" in unmet.why) == ("tool_choice", True)
+    assert (unmet.constraint, "'other'" in unmet.reason) == ("tool_choice", True)
 
 
 def test_json_that_fits_is_said_as_it_came() -> None:
@@ -151,11 +153,11 @@ def test_what_does_not_fit_is_not_said(text: str) -> None:
     said, unmet = run(structured(enforced=False), TextDelta(text), Finished("stop"))
     assert said == []
     assert unmet is not None
-    assert (unmet.demand, unmet.text, bool(unmet.why)) == ("format", text, True)
+    assert (unmet.constraint, unmet.text, bool(unmet.reason)) == ("format", text, True)
 
 
 def test_words_before_a_call_are_no_answer() -> None:
-    check = checker(asked(tools=[FUNCTION], text={"format": SCHEMA}), frozenset({"format"}), NOW)
+    check = constraint_check(asked(tools=[FUNCTION], text={"format": SCHEMA}), frozenset({"format"}), NOW)
     said, unmet = run(check, TextDelta("I look"), CallStarted(0, "c", "look"), Finished("tool_calls"))
     assert (said[0], unmet) == (TextDelta("I look"), None)
 
@@ -173,7 +175,7 @@ def test_a_server_that_ignores_the_format_is_found_out() -> None:
     said, unmet = run(structured(enforced=True), TextDelta("One, I think."), Finished("stop"))
     assert said == []
     assert unmet is not None
-    assert unmet.demand == "format"
+    assert unmet.constraint == "format"
 
 
 @pytest.mark.requirement("PROTOCOL/tools-grammar-lark")
@@ -192,7 +194,7 @@ def test_input_against_its_grammar_is_not_said() -> None:
     said, unmet = run(grammar(), *call, Finished("tool_calls"))
     assert said == []
     assert unmet is not None
-    assert (unmet.demand, unmet.alone, unmet.calls[0].arguments) == ("grammar", True, '{"input": "A1"}')
+    assert (unmet.constraint, unmet.alone, unmet.calls[0].arguments) == ("grammar", True, '{"input": "A1"}')
     said, unmet = run(grammar(), TextDelta("Patching."), *call, Finished("tool_calls"))
     assert said == [TextDelta("Patching.")]
     assert unmet is not None
@@ -231,10 +233,10 @@ def test_of_several_calls_only_the_wrong_ones_are_not_said() -> None:
     assert check is not None
     assert check.feed([*good, *bad, *look, USAGE, Finished("tool_calls")]) == []
     ending = check.end()
-    assert ending.right == [*good, *look]
-    assert ending.rest == [*bad, USAGE, Finished("tool_calls")]
-    assert ending.unmet is not None
-    assert [call.call_id for call in ending.unmet.calls] == ["d"]
+    assert ending.passed == [*good, *look]
+    assert ending.withheld == [*bad, USAGE, Finished("tool_calls")]
+    assert ending.violation is not None
+    assert [call.call_id for call in ending.violation.calls] == ["d"]
 
 
 SEARCHED = HostedItemDone(WebSearchCall(id="ws_1", status="completed"))
@@ -275,7 +277,7 @@ def test_a_name_that_the_model_made_up_is_no_call() -> None:
     said, unmet = run(required(), *made_up, Finished("tool_calls"))
     assert said == []
     assert unmet is not None
-    assert unmet.why == "the tool 'nonsense' must not be called now"
+    assert unmet.reason == "the tool 'nonsense' must not be called now"
 
 
 @pytest.mark.requirement("PROTOCOL/tools-choice-holds")
@@ -286,15 +288,15 @@ def test_a_name_that_the_model_made_up_is_no_call() -> None:
 def test_what_the_choice_rules_out_is_asked_for_again_or_left_out_with_a_note(choice: Any) -> None:
     turn = asked(tools=[FUNCTION, OTHER], tool_choice=choice)
     wrong: list[Chunk] = [CallStarted(0, "c", "other"), CallDelta(0, "{}"), CallFinished(0)]
-    said, unmet = run(checker(turn, frozenset(), NOW), *wrong, Finished("tool_calls"))
+    said, unmet = run(constraint_check(turn, frozenset(), NOW), *wrong, Finished("tool_calls"))
     assert said == []
     assert unmet is not None
-    assert unmet.demand == "tool_choice"
-    check = checker(turn, frozenset(), NOW)
+    assert unmet.constraint == "tool_choice"
+    check = constraint_check(turn, frozenset(), NOW)
     assert check is not None
     assert check.feed([TextDelta("Well."), *wrong, Finished("stop")]) == [TextDelta("Well.")]
     ending = check.end()
-    assert (ending.right, ending.unmet) == ([Finished("stop")], None)
+    assert (ending.passed, ending.violation) == ([Finished("stop")], None)
     assert "'other' was left out" in ending.downgrades[0].render()
 
 
@@ -304,7 +306,7 @@ def test_a_server_that_enforces_json_badly_is_told_of() -> None:
     assert check.feed([TextDelta('{"wrong"'), TextDelta(": true}")]) != []
     check.feed([Finished("stop")])
     ending = check.end()
-    assert ending.unmet is None
+    assert ending.violation is None
     assert "did not hold it to the format" in ending.downgrades[0].render()
 
 
@@ -315,7 +317,7 @@ def test_usage_is_said_before_a_failure() -> None:
 
 
 def test_grammars_are_not_judged_where_the_server_enforces_them() -> None:
-    assert checker(asked(tools=[PATCH]), frozenset(), NOW) is None
+    assert constraint_check(asked(tools=[PATCH]), frozenset(), NOW) is None
 
 
 WORDS = st.one_of(
@@ -338,11 +340,11 @@ def test_nothing_is_lost_and_nothing_is_said_twice(words: list[Chunk], reason: A
 
 def test_a_grammar_that_takes_too_long_to_judge_is_not_met() -> None:
     ticks = iter(range(1000))
-    check = checker(asked(tools=[PATCH]), frozenset({"grammar"}), lambda: float(next(ticks)))
+    check = constraint_check(asked(tools=[PATCH]), frozenset({"grammar"}), lambda: float(next(ticks)))
     call = [CallStarted(0, "c", "patch"), CallDelta(0, '{"input": "%s"}' % ("a" * 50_000))]
     _, unmet = run(check, *call, Finished("tool_calls"))
     assert unmet is not None
-    assert unmet.demand == "grammar"
+    assert unmet.constraint == "grammar"
 
 
 @pytest.mark.parametrize("enforced", [True, False])

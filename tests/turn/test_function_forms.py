@@ -262,7 +262,7 @@ def test_what_is_meant_is_understood(name: str, arguments: str, expected: JsonOb
 def test_tools_that_were_found_are_known_from_then_on() -> None:
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
     machine = Machine(response, new_id=lambda prefix: f"{prefix}_1", forbidden=frozenset({"time__now"}))
-    machine.offer(TOOLS, frozenset())
+    machine.set_tools(TOOLS, frozenset())
     machine.feed([CallStarted(0, "c", "time__now"), Finished("tool_calls")])
     (call,) = machine.output
     assert isinstance(call, FunctionCall)

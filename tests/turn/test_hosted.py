@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.errors import BackendBroken
+from antiphon.protocol.hosted_events import FileSearchCallSearching
 from antiphon.protocol.hosted_items import (
     CodeInterpreterCall,
     FileSearchCall,
@@ -18,7 +20,16 @@ from antiphon.protocol.hosted_items import (
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import new_response
-from antiphon.turn.chunks import Chunk, Finished, HostedItemDone, ItemBegun, TextDelta
+from antiphon.turn.chunks import (
+    Chunk,
+    Failed,
+    Finished,
+    HostedItemBegun,
+    HostedItemDone,
+    HostedItemStep,
+    ItemBegun,
+    TextDelta,
+)
 from antiphon.turn.machine import Machine
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
@@ -187,3 +198,65 @@ def test_a_message_that_an_earlier_attempt_began_keeps_its_phase() -> None:
 def test_where_there_is_one_message_all_is_said_in_it() -> None:
     said = (ItemBegun("commentary"), TextDelta("a"), ItemBegun(), TextDelta("b"))
     assert items(*said, profile=PROXY) == [("message", "ab", None)]
+
+
+SEARCH = HostedItemBegun(0, FileSearchCall())
+SEARCHING = HostedItemStep(0, FileSearchCallSearching)
+FOUND = FileSearchCall(queries=["q"], results=[{"file_id": "f"}])
+
+
+@pytest.mark.requirement("PROTOCOL/order-file-search")
+def test_a_search_is_reported_while_it_runs() -> None:
+    machine = new_machine()
+    machine.start()
+    begun = [to_wire(event) for event in machine.feed([SEARCH, SEARCHING])]
+    assert steps(begun) == ["output_item.added", "file_search_call.in_progress", "file_search_call.searching"]
+    assert begun[0]["item"]["status"] == "in_progress"
+    done = [to_wire(event) for event in machine.feed([HostedItemDone(FOUND, index=0)])]
+    assert steps(done) == ["file_search_call.completed", "output_item.done"]
+    assert done[-1]["item"]["id"] == begun[0]["item"]["id"]
+    assert done[-1]["item"]["results"] == [{"file_id": "f"}]
+
+
+def test_staged_and_finished_items_make_the_same_events() -> None:
+    staged = run(TextDelta("a"), SEARCH, SEARCHING, HostedItemDone(FOUND, index=0), Finished("stop"))
+    whole = run(TextDelta("a"), HostedItemDone(FOUND), Finished("stop"))
+    check_order(staged)
+    assert [event["type"] for event in staged] == [event["type"] for event in whole]
+    assert staged[-1]["response"]["output"] == whole[-1]["response"]["output"]
+
+
+def test_other_chunks_wait_for_a_tool_at_work() -> None:
+    """Text and a second tool come while the first works: nothing is interleaved, nothing is lost."""
+    second = HostedItemBegun(1, WebSearchCall())
+    chunks = [SEARCH, second, TextDelta("later"), HostedItemDone(WebSearchCall(), index=1)]
+    events = run(*chunks, HostedItemDone(FOUND, index=0), Finished("stop"))
+    check_order(events)
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["file_search_call", "web_search_call", "message"]
+    assert {item["status"] for item in output} == {"completed"}
+
+
+def test_a_tool_that_does_not_end_is_incomplete() -> None:
+    events = run(SEARCH, SEARCHING, Failed(BackendBroken("gone")))
+    check_order(events)
+    assert events[-1]["response"]["output"][0]["status"] == "incomplete"
+
+
+def test_a_tool_at_work_in_a_log_is_closed_when_the_response_resumes() -> None:
+    first = new_machine()
+    log = [*first.start(), *first.feed([SEARCH, SEARCHING])]
+    second = new_machine()
+    events = [*log, *second.resume(log), *second.feed([TextDelta("a"), Finished("stop")]), *second.end(2)]
+    check_order([to_wire(event) for event in events])
+    assert [item.status for item in second.response.output] == ["incomplete", "completed"]
+
+
+def test_a_private_side_is_kept_apart() -> None:
+    machine = new_machine()
+    machine.start()
+    events = machine.feed([HostedItemDone(FOUND, private={"results": ["secret"]}), Finished("stop")])
+    events += machine.end(2)
+    (item,) = [item for item in machine.response.output if isinstance(item, FileSearchCall)]
+    assert machine.private == {item.id: {"results": ["secret"]}}
+    assert "secret" not in str([to_wire(event) for event in events])

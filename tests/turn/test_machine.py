@@ -15,6 +15,7 @@ from antiphon.protocol.items import Compaction
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage, new_response
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     AnnotationAdded,
     CallDelta,
     CallStarted,
@@ -337,7 +338,8 @@ def test_annotations_follow_their_text() -> None:
 def test_a_keepalive_has_a_number_of_its_own() -> None:
     under_test = machine()
     numbers = [
-        event.sequence_number for event in [*under_test.start(), *under_test.keepalive(), *under_test.end(2)]
+        event.sequence_number
+        for event in [*under_test.start(), *under_test.feed(HEARTBEAT), *under_test.end(2)]
     ]
     assert numbers == list(range(len(numbers)))
 
@@ -356,15 +358,15 @@ def test_the_error_of_a_broken_backend_says_so() -> None:
 def test_a_response_is_the_same_whether_or_not_somebody_listens(
     batches: list[list[Chunk]], ending: Chunk | None
 ) -> None:
-    def result(told: bool) -> Any:
-        under_test = machine(told=told)
-        heard = under_test.start()
+    def result(silent: bool) -> Any:
+        under_test = machine(silent=silent)
+        events = under_test.start()
         for batch in [*batches, [ending] if ending else []]:
-            heard += under_test.feed(batch)
-        heard += under_test.end(2)
+            events += under_test.feed(batch)
+        events += under_test.end(2)
         return under_test.response, str(under_test.failure)
 
-    assert result(told=True) == result(told=False)
+    assert result(silent=True) == result(silent=False)
 
 
 @pytest.mark.requirement("PROTOCOL/order-compaction")
@@ -401,7 +403,7 @@ def test_an_answer_without_a_word_after_a_compaction_is_still_an_answer() -> Non
 def test_a_compaction_that_is_all_is_concluded_without_a_message() -> None:
     under_test = machine()
     under_test.feed([Compacted("sealed", USAGE, asked=True)])
-    under_test.conclude()
+    under_test.complete()
     under_test.end(2)
     assert [type(item) for item in under_test.response.output] == [Compaction]
     assert under_test.response.usage == USAGE

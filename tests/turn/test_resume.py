@@ -148,7 +148,7 @@ def test_what_could_not_be_kept_has_failed(outcome: Any) -> None:
 def test_a_concluded_response_is_complete_without_a_word() -> None:
     machine = machines()()
     events = machine.start()
-    machine.conclude()
+    machine.complete()
     events += machine.end(2)
     check_order([to_wire(event) for event in events])
     assert machine.response.status == "completed"

@@ -34,12 +34,12 @@ class PreparedTurn(Protocol):
         ...
 
     def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
-        """Run the turn: yield batches of chunks, one batch per read.
+        """Run the turn: yield non-empty batches of chunks, one batch per read.
 
-        An empty batch means: still alive, nothing said yet; it comes at least every `heartbeat` seconds.
-        Errors before the first non-empty batch are raised as `BackendError`; a fault after it is a
-        `Failed` chunk. The last chunk is `Finished` or `Failed` (`UsageReported` may follow `Finished`).
-        Closing the generator, or cancelling its task, ends the upstream work at once.
+        `HEARTBEAT` is yielded at least every `heartbeat` seconds of silence. Errors before the first other
+        batch are raised as `BackendError`; a fault after it is a `Failed` chunk. The last chunk is
+        `Finished` or `Failed` (`UsageReported` may follow `Finished`). Closing the generator, or cancelling
+        its task, ends the upstream work at once.
         """
         ...
 

@@ -13,7 +13,7 @@ from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
 
 Step = Sequence[Chunk] | BackendError
-"""A batch of chunks (an empty one is a heartbeat), or an error to raise at this point."""
+"""A batch of chunks, or an error to raise at this point."""
 
 
 _EVERYTHING: Features = dict.fromkeys(FEATURES, NATIVE)

@@ -12,6 +12,7 @@ from antiphon.http.client import EVENT_STREAM
 from antiphon.http.exchange import HEARTBEAT, Exchange
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.sse import LineTooLong, SseReader
+from antiphon.turn.chunks import HEARTBEAT as HEARTBEAT_BATCH
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
 from antiphon.turn.constraints import Constraint
 
@@ -80,14 +81,16 @@ class StreamedTurn:
         said = False
         try:
             while not await exchange.opened():
-                yield ()
+                yield HEARTBEAT_BATCH
             streamed = exchange.media_type == EVENT_STREAM
             while not reader.over:
                 if streamed:
                     batch = await _next_chunks(exchange, sse, reader)
                 else:
                     batch = await _all_chunks(exchange, reader)
-                if batch and not said:
+                if not batch:
+                    continue
+                if not said and batch is not HEARTBEAT_BATCH:
                     _raise_failure(batch)
                     said = True
                 yield batch
@@ -103,7 +106,7 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
         try:
             data = await exchange.read()
             if data == HEARTBEAT:
-                return ()
+                return HEARTBEAT_BATCH
             if data is None:
                 return reader.end(sse.finish())
             payloads = sse.feed(data)
@@ -121,7 +124,7 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
 async def _all_chunks(exchange: Exchange, reader: Reader) -> Sequence[Chunk]:
     """What a whole answer says; nothing after a heartbeat of silence."""
     body = await exchange.body()
-    return () if body is None else reader.read_body(body)
+    return HEARTBEAT_BATCH if body is None else reader.read_body(body)
 
 
 def _raise_failure(batch: Sequence[Chunk]) -> None:

@@ -72,7 +72,7 @@ async def _look(settings: Settings, name: str) -> JsonObject:
     )
     without_store = replace(settings, store=replace(settings.store, url="none"))
     async with open_services(without_store) as services:
-        told = await describe(name, services.creator.router.routes(name), around)
+        told = await describe(name, services.router.routes(name), around)
     return msgspec.to_builtins(told)
 
 

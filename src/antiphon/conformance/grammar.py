@@ -152,6 +152,17 @@ WITHOUT_STATUS = frozenset(
 )
 """Types whose schema has no status, or whose status real servers leave out."""
 
+HOSTED = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_list_tools",
+        "web_search_call",
+    }
+)
+"""Items of tools that a server runs: one that is cut off ends as incomplete, without its last steps."""
 BORN_DONE = frozenset(
     {
         "shell_call_output", "tool_search_output", "program_output", "mcp_approval_request", "compaction",

@@ -172,7 +172,9 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     strangers: tuple[str, ...] = ()
     """Parameters of other APIs that were given, and that nobody reads."""
     thinking: Thinking | None = None
-    """No parameter of this API: other doors have it."""
+    """No parameter of this API: compatible endpoints have it."""
+    stop: tuple[str, ...] = ()
+    """Stop sequences: no parameter of this API either."""
 
     @property
     def stored(self) -> bool:

@@ -164,7 +164,7 @@ class App:
             body_timeout=body_timeout,
         )
         compaction = CompactRoutes(
-            services.creator.compactor, self.lifetimes, max_body=max_body, body_timeout=body_timeout
+            services.compactor, self.lifetimes, max_body=max_body, body_timeout=body_timeout
         )
         tokens = InputTokensRoutes(services.tokens, self._bodies())
         return {
@@ -180,7 +180,7 @@ class App:
 
     def _door_routes(self, services: Services) -> dict[str, Endpoint]:
         """The same engine, for clients of other APIs."""
-        opened = services.creator.sealer.open
+        opened = services.sealer.open
         count = CountRoute(services.tokens, self._bodies(), opened)
         return {
             "POST /v1/chat/completions": Endpoint(
@@ -229,7 +229,7 @@ class App:
 
     def _other_routes(self, services: Services) -> dict[str, Endpoint]:
         models, health = self._models(services), HealthRoutes(self.lifetimes)
-        anthropic = AnthropicModels(services.creator.router)
+        anthropic = AnthropicModels(services.router)
         return {
             "GET /v1/models": Endpoint(anthropic.list_or(models.list)),
             "GET /v1/models/{model}/capabilities": Endpoint(models.capabilities),
@@ -242,9 +242,9 @@ class App:
         around = ServerFeatures(
             keeps=self._options.keeps,
             websocket=self._options.websocket,
-            ignored_tools=services.creator.ignored_tools,
+            ignored_tools=services.ignored_tools,
         )
-        return ModelsRoutes(services.creator.router, around)
+        return ModelsRoutes(services.router, around)
 
     def _bodies(self) -> Bodies:
         return Bodies(self.lifetimes, self._options.max_body, self._options.body_timeout)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import (
     AntiphonError,
     BackendBroken,
@@ -25,9 +26,10 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.protocol.sse import COMMENT
 from antiphon.runs.base import Engine
-from antiphon.service.create import Creator, Place, Prior, Run
 from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
-from antiphon.service.resolve import kept_items
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.history import storable_items
+from antiphon.service.responses.run import EarlierAttempt, ResponseRun
 from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse
 from antiphon.store.working import LOOK, MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
 from antiphon.turn.chunks import Failed
@@ -54,7 +56,7 @@ class Background:
     async def submit(self, request: CreateResponse, body: bytes, tenant: str) -> Response:
         """A queued response. Whatever can be refused at once is refused here."""
         creator = self.creator
-        run = Run(creator, request, Place(tenant), None)
+        run = creator.draft(request, Caller.of(tenant))
         resolved = await run.check()
         response = new_response(resolved, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)
@@ -64,13 +66,13 @@ class Background:
             parent=request.params.previous_response_id,
             conversation=request.conversation_id,
             input=resolved.items,
-            expires_at=creator.expires_at(),
+            expires_at=creator.retention.expires_at(creator.clock),
         )
         await self._handing_over.do(self._hand_over(run, tenant, stored, body, events))
         return machine.response
 
     async def _hand_over(
-        self, run: Run, tenant: str, stored: StoredResponse, body: bytes, events: Events
+        self, run: ResponseRun, tenant: str, stored: StoredResponse, body: bytes, events: Events
     ) -> None:
         try:
             await self.creator.store.background.submit(tenant, stored, body, events, self.engine.owner)
@@ -79,10 +81,10 @@ class Background:
             await self._take_back(run, tenant)
             raise
 
-    async def _take_back(self, run: Run, tenant: str) -> None:
+    async def _take_back(self, run: ResponseRun, tenant: str) -> None:
         """The client is told that there is no such response, so there must be none."""
         with suppress(AntiphonError):
-            await run.leave()
+            await run.release()
             await self.creator.store.responses.delete(tenant, run.id)
 
     async def work(self, tenant: str, response_id: str) -> None:
@@ -107,12 +109,13 @@ class Background:
         finally:
             await log.close()
 
-    def _resume(self, claim: Claim, tenant: str, log: EventLog) -> Run:
+    def _resume(self, claim: Claim, tenant: str, log: EventLog) -> ResponseRun:
         request = parse_create(claim.request)
         # The log tells every token to whoever follows, so the model is asked for a stream in any case.
         params = replace(request.params, stream=True)
         request = replace(request, params=params, items=claim.input)
-        return Run(self.creator, request, Place(tenant), log, Prior(claim.response, read_log(claim.events)))
+        earlier = EarlierAttempt(claim.response, read_log(claim.events))
+        return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
     async def _watch(self, tenant: str, response_id: str) -> None:
         """Return when somebody has ended the response from outside."""
@@ -158,7 +161,7 @@ class Background:
             response=machine.response,
             parent=claim.response.previous_response_id,
             conversation=(claim.response.conversation or {}).get("id"),
-            input=kept_items(claim.input),
+            input=storable_items(claim.input),
             expires_at=claim.expires_at,
         )
         await creator.store.background.finish(tenant, claim.token, stored, render(events))
@@ -226,7 +229,7 @@ class Background:
             logger.warning("unfinished responses are taken over after %g s: %s", self.lease, error.message)
 
 
-async def _make(run: Run, log: EventLog) -> None:
+async def _make(run: ResponseRun, log: EventLog) -> None:
     """The loop of one attempt. Whatever goes wrong ends the response as failed, except that the database is
     away: the engine tries again later."""
     try:

@@ -9,7 +9,7 @@ from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_conversations import NewConversation
 from antiphon.protocol.stored_items import item_id
-from antiphon.service.resolve import identified
+from antiphon.service.responses.history import identified
 from antiphon.store.base import Conversation
 from antiphon.store.ports import ConversationStore
 

@@ -112,7 +112,11 @@ class EventLog:
             del self._waiting[:taken]
         self._signals.publish(f"events:{self._id}")
 
-    async def keep(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+    def hurried(self) -> "EventLog":
+        """The log retries until the server ends the work."""
+        return self
+
+    async def save(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """The last events and the response, in one commit."""
         async with self._writing:
             last = render([*self._waiting, *events], self._renderer)

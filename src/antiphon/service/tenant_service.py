@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.caller import Caller
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from, parse_create
@@ -32,7 +33,7 @@ class TenantService:
         request = parse_create(body)
         if request.params.background:
             return await self.services.background.submit(request, body, self.tenant)
-        run = self.services.creator.start(request, self.tenant)
+        run = self.services.creator.start(request, Caller.of(self.tenant))
         try:
             return await run.result()
         finally:
@@ -74,14 +75,14 @@ class TenantService:
 
     async def compact(self, /, **params: Any) -> CompactedResponse:
         """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
-        return await self.services.creator.compactor.compact(msgspec.json.encode(params), self.tenant)
+        return await self.services.compactor.compact(msgspec.json.encode(params), self.tenant)
 
     async def models(self) -> list[str]:
         """The names of the models that can be asked."""
-        return [model.id for model in await self.services.creator.router.models()]
+        return [model.id for model in await self.services.router.models()]
 
     async def _events(self, request: CreateResponse) -> AsyncGenerator[Event, None]:
-        run = self.services.creator.start(request, self.tenant)
+        run = self.services.creator.start(request, Caller.of(self.tenant))
         try:
             async with aclosing(run.events()) as batches:
                 async for events in batches:

@@ -1,6 +1,7 @@
-"""Chunks: the neutral alphabet in which every backend speaks. Small and closed.
+"""Chunks: what passes from a backend through the stages to the machine. A small, closed set.
 
-Compound upstream deltas are split into these atoms before they reach the machine.
+A backend splits compound deltas into these atoms. A batch is a non-empty sequence of chunks, usually those of
+one network read; `HEARTBEAT` is the batch of a backend that is at work and has sent nothing.
 """
 
 from typing import Literal
@@ -9,6 +10,8 @@ from msgspec import Struct
 
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject, Logprob
+from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.hosted_events import HostedEvent
 from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.response import Usage
 from antiphon.protocol.tools import Tool
@@ -17,9 +20,17 @@ from antiphon.turn.provider_state import ProviderState
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
 
 
+class Heartbeat(Struct, frozen=True, gc=False):
+    """The backend is at work and has sent nothing since. Always a batch of its own."""
+
+
+class TurnStarted(Struct, frozen=True, gc=False):
+    """The backend has begun to answer, but nothing of the answer can be shown yet."""
+
+
 class ItemBegun(Struct, frozen=True, gc=False):
-    """What follows is another item than what came before, even if it is of the same kind. Optional: words of
-    another kind are always another item. `phase` is that of a message."""
+    """The next chunk belongs to another item, even if it is of the same kind as the one before. Optional:
+    chunks of another kind always begin another item. `phase` is that of a message."""
 
     phase: str | None = None
 
@@ -91,10 +102,30 @@ class Compacted(Struct, frozen=True):
     asked: bool = False
 
 
+class HostedItemBegun(Struct, frozen=True):
+    """A hosted tool begins to work. `index` names the item in later chunks; the item holds what is known."""
+
+    index: int
+    item: HostedItem
+
+
+class HostedItemStep(Struct, frozen=True):
+    """A hosted tool has reached a step: the event that reports it, with its fields after the output index."""
+
+    index: int
+    event: type[HostedEvent]
+    fields: tuple[str, ...] = ()
+
+
 class HostedItemDone(Struct, frozen=True):
-    """The backend has used a tool of its own; this is the finished item."""
+    """The finished item of a hosted tool. Without an `index` it is emitted in one piece.
+
+    `private` is stored with the item and shown to the model in the next turn, never to the client.
+    """
 
     item: HostedItem
+    private: JsonObject | None = None
+    index: int | None = None
 
 
 class ToolsFound(Struct, frozen=True):
@@ -104,8 +135,14 @@ class ToolsFound(Struct, frozen=True):
     tools: tuple[Tool, ...]
 
 
+class DowngradesAdded(Struct, frozen=True):
+    """What turned out to be emulated or left out while the answer came."""
+
+    downgrades: tuple[Downgrade, ...]
+
+
 class UsageSpent(Struct, frozen=True):
-    """What an attempt cost that came to nothing; it is added to the rest."""
+    """The cost of a round that is followed by another; it is added to the rest."""
 
     usage: Usage
 
@@ -117,19 +154,27 @@ class UsageReported(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True, gc=False):
-    """The model has said all it will say in this turn."""
+    """The model has ended its turn."""
 
     reason: FinishReason
 
 
+class StopSequenceFound(Struct, frozen=True, gc=False):
+    """A stop sequence of the request has ended the answer; the rest of the turn is not read."""
+
+    sequence: str
+
+
 class Failed(Struct, frozen=True):
-    """The turn broke."""
+    """The turn ended with an error."""
 
     error: AntiphonError
 
 
 Chunk = (
-    ItemBegun
+    Heartbeat
+    | TurnStarted
+    | ItemBegun
     | TextDelta
     | RefusalDelta
     | ReasoningDelta
@@ -140,10 +185,17 @@ Chunk = (
     | CallFinished
     | AnnotationAdded
     | Compacted
+    | HostedItemBegun
+    | HostedItemStep
     | HostedItemDone
     | ToolsFound
+    | DowngradesAdded
     | UsageSpent
     | UsageReported
     | Finished
+    | StopSequenceFound
     | Failed
 )
+
+HEARTBEAT: tuple[Chunk, ...] = (Heartbeat(),)
+"""The batch of a backend that has sent nothing for a while."""

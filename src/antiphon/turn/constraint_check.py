@@ -1,11 +1,11 @@
-"""Whether an answer is what the request wants for certain: a call, JSON of a schema, input by a grammar.
+"""Checks whether an answer satisfies its constraints: a call, JSON of a schema, input of a grammar.
 
-What nothing holds the model to is held back here until it is known to be right, and then said as if it had
-come so. What is wrong is not said: the verdict tells why, and the model can be asked again.
+If the backend does not enforce a constraint, the answer is withheld here until it is known to satisfy it. An
+answer that violates one is not passed on: the verdict says why, and the model can be asked again.
 
-Rule 1: what might still turn out wrong waits, and everything behind it waits too, so that the order stays.
-Rule 2: reasoning, and calls that only had to be made, are said at once. What was said stays said.
-Rule 3: an answer that was cut short, broke off or is a refusal is not judged: it is said as it is.
+Rule 1: what may still violate a constraint waits, and everything after it waits too, to keep the order.
+Rule 2: reasoning passes at once, and so does a call that only had to be made. Nothing is taken back.
+Rule 3: an answer that was cut short, broke off or is a refusal is not judged: it passes as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,140 +36,140 @@ from antiphon.turn.context import TurnRequest
 from antiphon.turn.function_forms.reading import read_text
 from antiphon.turn.json_answer import Fault, read_json_answer
 
-PATIENCE = 0.25
-"""Seconds that grammars may take in all to judge one answer: everybody else waits meanwhile."""
-ASIDE = "commentary"
+GRAMMAR_CHECK_SECONDS = 0.25
+"""How long the grammar checks of one answer may take in all: they run on the event loop."""
+COMMENTARY = "commentary"
 """The phase of a message that is not the answer."""
 
 
-class Ending(Struct, frozen=True):
-    """The end of a turn. What is right in it is in `right`. If something is `unmet`, the model should be
-    asked again; `rest` is said only if that is given up. `downgrades`: what the response lists about it."""
+class Verdict(Struct, frozen=True):
+    """The end of a turn. `passed` is right. With a `violation` the model should be asked again; `withheld` is
+    passed on only if that is given up. `downgrades` are to be reported; `usage` is what the turn cost."""
 
-    right: Sequence[Chunk] = ()
-    rest: Sequence[Chunk] = ()
-    unmet: Violation | None = None
-    spent: Usage | None = None
+    passed: Sequence[Chunk] = ()
+    withheld: Sequence[Chunk] = ()
+    violation: Violation | None = None
+    usage: Usage | None = None
     downgrades: tuple[Downgrade, ...] = ()
 
 
-class Checker:
+class ConstraintCheck:
     """Checks one turn."""
 
-    def __init__(self, turn: TurnRequest, demands: frozenset[Constraint], clock: Clock) -> None:
+    def __init__(self, turn: TurnRequest, constraints: frozenset[Constraint], clock: Clock) -> None:
         self._turn = turn
         self._form = _json_format(turn)
         self._tools = {tool.name: tool for tool in turn.tools}
-        self._demands = demands
+        self._constraints = constraints
         self._clock = clock
-        self._needs_call = "tool_choice" in demands
+        self._needs_call = "tool_choice" in constraints
         self._json: Literal["held", "peeked", "live"] | None = None
-        """What becomes of the text of the answer if it must be JSON: it waits for its end, or for its first
-        character, which tells prose from JSON; or it is said as it comes, and judged afterwards."""
-        self._await_json()
+        """How the text of an answer is treated that must be JSON: it is held until its end; it is held until
+        its first character tells prose from JSON; or it passes as it comes, and is judged afterwards."""
+        self._expect_json()
         self._held: list[Chunk] = []
         self._live_text: list[str] = []
         self._calls: dict[int, HeldCall] = {}
         self._ruled_out: dict[int, str] = {}
-        self._begun: ItemBegun | None = None
-        self._said = False
+        self._item_begun: ItemBegun | None = None
+        self._passed_any = False
         self._refused = False
         self._usage: UsageReported | None = None
         self._finished: Finished | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """What can be said of these."""
-        told: list[Chunk] = []
+        """What passes on of these."""
+        passed: list[Chunk] = []
         for chunk in chunks:
-            self._take(chunk, told)
-        return told
+            self._take(chunk, passed)
+        return passed
 
-    def end(self) -> Ending:
-        """The turn is over."""
+    def end(self) -> Verdict:
+        """The verdict, after the last chunk."""
         finished = self._finished
         usage = () if self._usage is None else (self._usage,)
         if finished is None:
-            return Ending(self._release())
+            return Verdict(self._release())
         if finished.reason not in ("stop", "tool_calls") or self._refused:
-            return Ending([*self._release(), *usage, finished])
-        unmet = self._judge()
-        if unmet is None:
-            return Ending([*self._release(), *usage, finished], downgrades=tuple(self._downgrades()))
-        wrong = self._wrong_calls(unmet)
-        right = [] if unmet.demand != "grammar" else [c for c in self._held if not _of(c, wrong)]
+            return Verdict([*self._release(), *usage, finished])
+        violation = self._judge()
+        if violation is None:
+            return Verdict([*self._release(), *usage, finished], downgrades=tuple(self._downgrades()))
+        wrong = self._wrong_calls(violation)
+        right = [] if violation.constraint != "grammar" else [c for c in self._held if not _of(c, wrong)]
         rest = [*(chunk for chunk in self._held if _of(chunk, wrong)), *usage, finished]
-        return Ending(right, rest, unmet, self._usage.usage if self._usage else None)
+        return Verdict(right, rest, violation, self._usage.usage if self._usage else None)
 
-    def _take(self, chunk: Chunk, told: list[Chunk]) -> None:
-        begun, self._begun = self._begun, None
+    def _take(self, chunk: Chunk, passed: list[Chunk]) -> None:
+        begun, self._item_begun = self._item_begun, None
         if begun is not None:
-            self._item(begun, chunk, told)
+            self._item(begun, chunk, passed)
         match chunk:
             case TextDelta():
-                self._text(chunk, told)
+                self._text(chunk, passed)
             case CallStarted() | CallDelta() | CallFinished():
-                self._call(chunk, told)
+                self._call(chunk, passed)
             case ItemBegun():
-                self._begun = chunk
+                self._item_begun = chunk
             case HostedItemDone():
                 self._needs_call = False
-                self._pass(chunk, told)
+                self._pass(chunk, passed)
             case UsageReported():
                 self._usage = chunk
             case Finished():
                 self._finished = chunk
             case RefusalDelta():
                 self._refused = True
-                told += [*self._release(), chunk]
+                passed += [*self._release(), chunk]
             case Failed():
                 self._finished = None
-                told += [*self._release(), *([self._usage] if self._usage else []), chunk]
+                passed += [*self._release(), *([self._usage] if self._usage else []), chunk]
             case _:
-                self._pass(chunk, told)
+                self._pass(chunk, passed)
 
-    def _pass(self, chunk: Chunk, told: list[Chunk]) -> None:
-        """Say it, unless something before it waits."""
+    def _pass(self, chunk: Chunk, passed: list[Chunk]) -> None:
+        """Pass it on, unless something before it is held."""
         if self._held:
             self._held.append(chunk)
         else:
-            told.append(chunk)
+            passed.append(chunk)
 
-    def _text(self, chunk: TextDelta, told: list[Chunk]) -> None:
+    def _text(self, chunk: TextDelta, passed: list[Chunk]) -> None:
         if self._refused or (not self._needs_call and self._json in (None, "live")):
             if self._json == "live":
                 self._live_text.append(chunk.text)
-            self._said = True
-            self._pass(chunk, told)
+            self._passed_any = True
+            self._pass(chunk, passed)
             return
         self._held.append(chunk)
         if self._json == "peeked" and not self._needs_call and (begun := self._held_text().lstrip()):
             self._json = "live" if begun[0] in "{[" else "held"
             if self._json == "live":
                 self._live_text.append(self._held_text())
-                told += self._release()
+                passed += self._release()
 
-    def _item(self, begun: ItemBegun, first: Chunk, told: list[Chunk]) -> None:
-        """Another item, and the first thing in it. If it is a message, the one before was not the answer."""
+    def _item(self, begun: ItemBegun, first: Chunk, passed: list[Chunk]) -> None:
+        """Another item, and its first chunk. If it is a message, the one before was not the answer."""
         judged = self._form is not None and not self._needs_call and not self._calls
         if judged and isinstance(first, TextDelta):
-            told += self._release()
+            passed += self._release()
             self._live_text.clear()
-            if begun.phase == ASIDE:
+            if begun.phase == COMMENTARY:
                 self._json = None
             else:
-                self._await_json()
-                self._held.append(begun)  # it is said with the message that it begins
+                self._expect_json()
+                self._held.append(begun)  # it passes with the message that it begins
                 return
-        self._pass(begun, told)
+        self._pass(begun, passed)
 
-    def _await_json(self) -> None:
+    def _expect_json(self) -> None:
         if self._form is not None:
-            self._json = "held" if "format" in self._demands else "peeked"
+            self._json = "held" if "format" in self._constraints else "peeked"
 
-    def _call(self, chunk: CallStarted | CallDelta | CallFinished, told: list[Chunk]) -> None:
+    def _call(self, chunk: CallStarted | CallDelta | CallFinished, passed: list[Chunk]) -> None:
         index = chunk.index
         if isinstance(chunk, CallStarted):
-            self._begin_call(chunk, told)
+            self._begin_call(chunk, passed)
         if index in self._ruled_out:
             return
         if index in self._calls:
@@ -177,43 +177,44 @@ class Checker:
                 self._calls[index].pieces.append(chunk.arguments)
             self._held.append(chunk)
         else:
-            self._pass(chunk, told)
+            self._pass(chunk, passed)
 
-    def _begin_call(self, chunk: CallStarted, told: list[Chunk]) -> None:
+    def _begin_call(self, chunk: CallStarted, passed: list[Chunk]) -> None:
         tool = self._tools.get(chunk.name)
         self._calls.pop(chunk.index, None)
         self._ruled_out.pop(chunk.index, None)
-        if chunk.name in self._turn.forbidden or (tool is None and "tool_choice" in self._demands):
+        if chunk.name in self._turn.forbidden or (tool is None and "tool_choice" in self._constraints):
             self._ruled_out[chunk.index] = chunk.name
-        elif tool is not None and tool.grammar is not None and "grammar" in self._demands:
+        elif tool is not None and tool.grammar is not None and "grammar" in self._constraints:
             self._calls[chunk.index] = HeldCall(chunk.call_id, tool)
         else:
-            self._said, self._needs_call, self._json = True, False, None  # words before a call are no answer
+            # Text before a call is not the answer.
+            self._passed_any, self._needs_call, self._json = True, False, None
             if not self._calls:
-                told += self._release()
+                passed += self._release()
 
     def _release(self) -> list[Chunk]:
-        """What waited may be said."""
+        """Pass on what is held."""
         held, self._held = self._held, []
-        self._said = self._said or any(isinstance(chunk, TextDelta | CallStarted) for chunk in held)
+        self._passed_any |= any(isinstance(chunk, TextDelta | CallStarted) for chunk in held)
         return held
 
     def _held_text(self) -> str:
         return "".join(chunk.text for chunk in self._held if isinstance(chunk, TextDelta))
 
     def _judge(self) -> Violation | None:
-        """What is wrong with an answer that ran to its end."""
+        """The violation of an answer that the model ended by itself."""
         if self._needs_call and not self._calls:
             return Violation("tool_choice", self._no_call(), self._held_text())
-        if self._ruled_out and not (self._said or self._calls or self._held_text().strip()):
+        if self._ruled_out and not (self._passed_any or self._calls or self._held_text().strip()):
             return Violation("tool_choice", self._no_call())
         if self._form is not None and self._json in ("held", "peeked") and not self._calls:
             return self._judge_json(self._form)
-        end = self._clock() + PATIENCE
+        end = self._clock() + GRAMMAR_CHECK_SECONDS
         faulty = [call for call in self._calls.values() if _fault(call, lambda: self._clock() > end)]
         if not faulty:
             return None
-        alone = len(self._calls) == 1 and not self._said
+        alone = len(self._calls) == 1 and not self._passed_any
         return Violation("grammar", faulty[0].fault, calls=tuple(faulty), alone=alone)
 
     def _no_call(self) -> str:
@@ -226,15 +227,15 @@ class Checker:
         if isinstance(answer, Fault):
             return Violation("format", answer.why, text)
         if answer.text != text:
-            # Fences and friendly words around it: what was asked for is what stands between them.
+            # A fence or a sentence around the JSON: only the JSON passes.
             others = [chunk for chunk in self._held if not isinstance(chunk, TextDelta)]
             begun = [chunk for chunk in others if isinstance(chunk, ItemBegun)]
-            behind = [chunk for chunk in others if not isinstance(chunk, ItemBegun)]
-            self._held = [*begun, TextDelta(answer.text), *behind]
+            after = [chunk for chunk in others if not isinstance(chunk, ItemBegun)]
+            self._held = [*begun, TextDelta(answer.text), *after]
         return None
 
     def _downgrades(self) -> Downgrades:
-        """What was said though it is not quite right, and what was left out."""
+        """Calls that were left out, and JSON that passed before it could be judged."""
         found = Downgrades()
         for name in self._ruled_out.values():
             text = f"a call of '{name}' was left out: '{PARAM}' rules it out"
@@ -249,27 +250,29 @@ class Checker:
                 )
         return found
 
-    def _wrong_calls(self, unmet: Violation) -> set[int]:
-        return {index for index, call in self._calls.items() if call in unmet.calls}
+    def _wrong_calls(self, violation: Violation) -> set[int]:
+        return {index for index, call in self._calls.items() if call in violation.calls}
 
 
 def constraints_of(turn: TurnRequest, unenforced: frozenset[Constraint]) -> frozenset[Constraint]:
-    """What must be checked. That a tool is called is checked everywhere: if it is true, it costs nothing."""
-    demands: set[Constraint] = set()
+    """What must be checked. A tool choice is checked for every backend: it costs nothing."""
+    constraints: set[Constraint] = set()
     if (turn.tools or turn.hosted) and turn.choice not in ("auto", "none"):
-        demands.add("tool_choice")
+        constraints.add("tool_choice")
     if "format" in unenforced and _json_format(turn) is not None:
-        demands.add("format")
+        constraints.add("format")
     if "grammar" in unenforced and any(tool.grammar is not None for tool in turn.tools):
-        demands.add("grammar")
-    return frozenset(demands)
+        constraints.add("grammar")
+    return frozenset(constraints)
 
 
-def checker(turn: TurnRequest, unenforced: frozenset[Constraint], clock: Clock) -> Checker | None:
-    """What checks this turn; None if nothing can be wrong with it."""
-    demands = constraints_of(turn, unenforced)
-    wanted = demands or turn.forbidden or _json_format(turn) is not None
-    return Checker(turn, demands, clock) if wanted else None
+def constraint_check(
+    turn: TurnRequest, unenforced: frozenset[Constraint], clock: Clock
+) -> ConstraintCheck | None:
+    """The check of this turn; None if it has no constraints."""
+    constraints = constraints_of(turn, unenforced)
+    needed = constraints or turn.forbidden or _json_format(turn) is not None
+    return ConstraintCheck(turn, constraints, clock) if needed else None
 
 
 def _json_format(turn: TurnRequest) -> TextFormat | None:

@@ -1,4 +1,4 @@
-"""Demands: what a request wants to be certain, and what it means that an answer does not meet one."""
+"""Constraints: what an answer must satisfy, and how it violates one."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,13 +8,13 @@ from msgspec import Struct
 from antiphon.turn.context import TurnTool
 
 Constraint = Literal["tool_choice", "format", "grammar"]
-"""That a tool is called, that the answer is JSON of a schema, that the input of a custom tool follows its
-grammar."""
+"""A tool must be called; the answer must be JSON, of a schema perhaps; the input of a custom tool must follow
+its grammar."""
 
 
 @dataclass(slots=True)
 class HeldCall:
-    """A call whose arguments are looked at before it is told."""
+    """A call that is withheld until its arguments are checked."""
 
     call_id: str
     tool: TurnTool
@@ -23,16 +23,16 @@ class HeldCall:
 
     @property
     def arguments(self) -> str:
-        """As the model wrote them."""
+        """The arguments as the model wrote them."""
         return "".join(self.pieces)
 
 
 class Violation(Struct, frozen=True):
-    """Why an answer was not told, and the answer: its words, or the calls whose input does not fit."""
+    """Why an answer is withheld, and the answer: its text, or the calls whose input is wrong."""
 
-    demand: Constraint
-    why: str
+    constraint: Constraint
+    reason: str
     text: str = ""
     calls: tuple[HeldCall, ...] = ()
     alone: bool = False
-    """Whether these calls are all that the model said."""
+    """Whether these calls are the whole answer."""

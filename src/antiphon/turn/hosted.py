@@ -1,4 +1,4 @@
-"""Items of tools that the backend ran itself: told when they are whole, in the order of their kind."""
+"""Items of hosted tools: each kind has its order of events, reported step by step or all at once."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -42,7 +42,7 @@ from antiphon.protocol.hosted_items import (
     McpListTools,
     WebSearchCall,
 )
-from antiphon.turn.emitting import Emit
+from antiphon.turn.emitting import Emit, Status
 
 PREFIXES: Mapping[type[HostedItem], str] = {
     WebSearchCall: "ws",
@@ -53,20 +53,56 @@ PREFIXES: Mapping[type[HostedItem], str] = {
     McpCall: "mcp",
     McpApprovalRequest: "mcpr",
 }
-"""What the ids begin with: servers that read such an item look at it."""
+"""Prefixes of item ids: servers that are sent such an item check them."""
 
 Step = tuple[type[HostedEvent], tuple[str, ...]]
-"""An event, and what it says besides naming the item."""
+"""An event, and its fields after the output index."""
+
+
+class OpenHosted:
+    """The item of a hosted tool at work. Its id is ours: an upstream's may be missing or used twice."""
+
+    __slots__ = ("_emit", "_emitted", "id", "index", "item", "output_index")
+
+    def __init__(
+        self, emit: Emit, item_id: str, output_index: int, item: HostedItem, index: int | None = None
+    ) -> None:
+        self._emit = emit
+        self._emitted: set[type[HostedEvent]] = set()
+        self.id = item_id
+        self.output_index = output_index
+        self.index = index
+        self.item = replace(item, id=item_id, status="in_progress")
+        emit(OutputItemAdded, output_index, self.item)
+        for event, fields in _steps(self.item):
+            self.step(event, fields)
+            break
+
+    def step(self, event: type[HostedEvent], fields: tuple[str, ...] = ()) -> None:
+        """Report how far the work is."""
+        self._emitted.add(event)
+        self._emit(event, self.id, self.output_index, *fields)
+
+    def done(self, item: HostedItem) -> HostedItem:
+        """End the item: the steps that were not reported yet, then the item itself."""
+        final = replace(item, id=self.id, status=item.status or _status(item))
+        for event, fields in _steps(final):
+            if event not in self._emitted:
+                self.step(event, fields)
+        self._emit(OutputItemDone, self.output_index, final)
+        return final
+
+    def close(self, _status: Status) -> HostedItem:
+        """End the item before its tool has: it is incomplete, however the turn ends."""
+        final = replace(self.item, status="incomplete")
+        self._emit(OutputItemDone, self.output_index, final)
+        return final
 
 
 def emit_hosted(emit: Emit, new_id: Callable[[str], str], output_index: int, item: HostedItem) -> HostedItem:
-    """The item, begun and ended. It gets an id of ours: the upstream's may be used twice, or not at all."""
-    whole = replace(item, id=new_id(PREFIXES[type(item)]), status=item.status or _status(item))
-    emit(OutputItemAdded, output_index, replace(whole, status="in_progress", **_emptied(whole)))
-    for kind, words in _steps(whole):
-        emit(kind, whole.id, output_index, *words)
-    emit(OutputItemDone, output_index, whole)
-    return whole
+    """An item that comes finished, with all events of its kind."""
+    begun = replace(item, **_emptied(item))
+    return OpenHosted(emit, new_id(PREFIXES[type(item)]), output_index, begun).done(item)
 
 
 def _status(item: HostedItem) -> str:
@@ -78,7 +114,7 @@ def _failed(item: HostedItem) -> bool:
 
 
 def _emptied(item: HostedItem) -> dict[str, Any]:
-    """What is not known yet when the work begins."""
+    """The fields that are not known when the work begins."""
     match item:
         case WebSearchCall():
             return {"action": UNSET}
@@ -98,7 +134,7 @@ def _emptied(item: HostedItem) -> dict[str, Any]:
 
 
 def _steps(item: HostedItem) -> Iterator[Step]:
-    """How the work went on."""
+    """The events between added and done, in order."""
     match item:
         case WebSearchCall():
             yield from _plain(WebSearchCallInProgress, WebSearchCallSearching, WebSearchCallCompleted)
@@ -107,7 +143,7 @@ def _steps(item: HostedItem) -> Iterator[Step]:
         case CodeInterpreterCall():
             yield CodeInterpreterCallInProgress, ()
             code = "" if isinstance(item.code, UnsetType) else item.code or ""
-            yield from _written(CodeInterpreterCallCodeDelta, CodeInterpreterCallCodeDone, code)
+            yield from _text_events(CodeInterpreterCallCodeDelta, CodeInterpreterCallCodeDone, code)
             yield from _plain(CodeInterpreterCallInterpreting, CodeInterpreterCallCompleted)
         case ImageGenerationCall():
             yield from _plain(
@@ -118,7 +154,7 @@ def _steps(item: HostedItem) -> Iterator[Step]:
             yield McpListToolsFailed if _failed(item) else McpListToolsCompleted, ()
         case McpCall():
             yield McpCallInProgress, ()
-            yield from _written(McpCallArgumentsDelta, McpCallArgumentsDone, item.arguments)
+            yield from _text_events(McpCallArgumentsDelta, McpCallArgumentsDone, item.arguments)
             yield McpCallFailed if _failed(item) else McpCallCompleted, ()
         case McpApprovalRequest():
             pass
@@ -128,8 +164,8 @@ def _plain(*kinds: type[HostedEvent]) -> Iterator[Step]:
     return ((kind, ()) for kind in kinds)
 
 
-def _written(delta: type[HostedEvent], done: type[HostedEvent], text: str) -> Iterator[Step]:
-    """What the model wrote for it: in one piece, because it is told when it is whole."""
+def _text_events(delta: type[HostedEvent], done: type[HostedEvent], text: str) -> Iterator[Step]:
+    """The model's text for the tool, in one piece."""
     if text:
         yield delta, (text,)
     yield done, (text,)

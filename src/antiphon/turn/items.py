@@ -32,6 +32,7 @@ from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
 from antiphon.protocol.tools import declaration
 from antiphon.turn.chunks import Compacted, ToolsFound
 from antiphon.turn.emitting import Emit, Status
+from antiphon.turn.hosted import OpenHosted
 from antiphon.turn.open_calls.base import OpenCall
 from antiphon.turn.provider_state import ProviderState, Seal
 
@@ -204,10 +205,10 @@ class OpenReasoning:
         self._pieces = []
 
 
-OpenItem = OpenMessage | OpenReasoning | OpenCall
+OpenItem = OpenMessage | OpenReasoning | OpenCall | OpenHosted
 
 
-def say_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted) -> Compaction:
+def emit_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted) -> Compaction:
     """A compaction, in one piece: its envelope is there from the beginning."""
     begun = Compaction(id=item_id, encrypted_content=chunk.envelope, status="in_progress")
     emit(OutputItemAdded, output_index, begun)
@@ -218,7 +219,7 @@ def say_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted
     return item
 
 
-def say_tools_found(
+def emit_tools_found(
     emit: Emit, new_id: Callable[[str], str], output_index: int, chunk: ToolsFound
 ) -> tuple[ToolSearchCall, ToolSearchOutput]:
     """A search that the server made, and what it found: two items, each in one piece."""

@@ -1,10 +1,10 @@
 """The machine: chunks in, events out. The only place that numbers events, and begins and ends a stream.
 
-Rule 1: which item is told when is the layout's decision (`layout.py`); nobody else tells items.
+Rule 1: the layout (`layouts/`) decides in which order items are emitted; nobody else emits items.
 Rule 2: numbers start at 0 and have no gap; `output_index` is the position in the final output.
-Rule 3: exactly one terminal event, made by `end`; nothing leaves after it.
+Rule 3: exactly one terminal event, made by `end`; nothing follows it.
 
-Whatever a backend says, or fails to say, what leaves is a well-formed stream.
+Whatever a backend sends, or fails to send, the result is a well-formed stream.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendBroken
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, Downgrades, rendered
 from antiphon.protocol.events import (
     ErrorBody,
@@ -35,21 +36,28 @@ from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
     Compacted,
+    DowngradesAdded,
     Failed,
     Finished,
     FinishReason,
+    Heartbeat,
+    HostedItemBegun,
     HostedItemDone,
+    HostedItemStep,
     ProviderStateAdded,
     ReasoningDelta,
     ReasoningSummaryDelta,
     RefusalDelta,
+    StopSequenceFound,
     TextDelta,
     ToolsFound,
+    TurnStarted,
     UsageReported,
     UsageSpent,
 )
 from antiphon.turn.context import TurnTool
-from antiphon.turn.items import Emit, OpenMessage
+from antiphon.turn.emitting import EventWriter, SilentWriter
+from antiphon.turn.items import OpenMessage
 from antiphon.turn.layouts.base import ItemChunk, Layout
 from antiphon.turn.layouts.message_first import MessageFirstLayout
 from antiphon.turn.layouts.sequential import SequentialLayout
@@ -58,6 +66,8 @@ from antiphon.turn.provider_state import Seal
 from antiphon.turn.usage import together
 
 BROKEN_OFF = "The model's answer broke off before its end."
+
+SeldomChunk = TurnStarted | DowngradesAdded | StopSequenceFound
 
 
 class Machine:
@@ -72,22 +82,23 @@ class Machine:
         forbidden: frozenset[str] = frozenset(),
         seal: Seal | None = None,
         profile: Profile = OPENAI,
-        told: bool = True,
+        silent: bool = False,
     ) -> None:
-        """`told`: somebody hears the events. If not, none are made; the response is the same."""
+        """`silent`: nobody reads the events, so none are made; the response is the same."""
         self._response: Response = response
         self._profile = profile
-        self._emit: Emit = self._tell if told else _tell_nobody
-        self._opener = Opener(self._emit, new_id, tools or {}, forbidden, seal)
+        self._writer = SilentWriter() if silent else EventWriter()
+        self._opener = Opener(self._writer, new_id, tools or {}, forbidden, seal)
         self._layout: Layout = _LAYOUTS[profile.layout](self._opener)
-        self._events: list[Event] = []
-        self._number = 0
         self._usage: Usage | None = None
         self._spent: Usage | None = None
         self._outcome: FinishReason | Literal["cancelled"] | AntiphonError | None = None
-        self._unended: int | None = None
-        self._downgrades: Sequence[Downgrade] = ()
+        self._number_before_end: int | None = None
+        self._downgrades: list[Downgrade] = []
         self._hidden = Downgrades()
+        """What the profile does not show."""
+        self.stop_sequence: str | None = None
+        """The stop sequence that ended the answer."""
 
     @property
     def response(self) -> Response:
@@ -101,7 +112,7 @@ class Machine:
 
     @property
     def over(self) -> bool:
-        """Whether the turn has finished or failed."""
+        """Whether the answer has ended, whatever its end."""
         return self._outcome is not None
 
     @property
@@ -111,65 +122,63 @@ class Machine:
 
     def start(self) -> list[Event]:
         """The first two events."""
-        self._emit(ResponseCreated, self._response)
-        self._emit(ResponseInProgress, self._response)
+        self._writer(ResponseCreated, self._response)
+        self._writer(ResponseInProgress, self._response)
         self._layout.begin()
-        return self._take_events()
+        return self._writer.take()
 
     def queue(self) -> list[Event]:
         """The first two events of a response that waits for its turn."""
         self._response = replace(self._response, status="queued")
-        self._emit(ResponseCreated, self._response)
-        self._emit(ResponseQueued, self._response)
-        return self._take_events()
+        self._writer(ResponseCreated, self._response)
+        self._writer(ResponseQueued, self._response)
+        return self._writer.take()
 
-    def resume(self, said: Sequence[Event]) -> list[Event]:
-        """Go on after what an earlier attempt has said. Nothing of it is said again; an item that it left
-        open is closed as incomplete, because its backend cannot be asked for the rest."""
-        layout = SequentialLayout(self._opener)  # what is made in the background has this one
-        layout.resume(said)
+    def resume(self, earlier: Sequence[Event]) -> list[Event]:
+        """Continue after the events of an earlier attempt, which are not emitted again. An item that they
+        leave open is closed as incomplete: its backend cannot be asked for the rest."""
+        layout = SequentialLayout(self._opener)  # background responses have this one
+        layout.resume(earlier)
         self._layout = layout
-        self._events.clear()
-        self._number = said[-1].sequence_number + 1 if said else 0
+        self._writer.events.clear()
+        self._writer.number = earlier[-1].sequence_number + 1 if earlier else 0
         self._response = replace(self._response, status="in_progress")
-        if not any(isinstance(event, ResponseInProgress) for event in said):
-            self._emit(ResponseInProgress, self._response)
+        if not any(isinstance(event, ResponseInProgress) for event in earlier):
+            self._writer(ResponseInProgress, self._response)
         layout.break_off()
-        return self._take_events()
+        return self._writer.take()
 
-    def conclude(self) -> None:
-        """Nothing more will be said: the response is complete as it stands, even if it says nothing."""
+    def complete(self) -> None:
+        """The response is complete as it stands, even if it is empty."""
         self._outcome = "stop"
 
     def cancel(self) -> list[Event]:
-        """Somebody called it off: what has begun is closed, what waits was never begun."""
+        """Somebody cancelled it: the open item is closed, waiting ones were never begun."""
         if self._outcome is None:
             self._outcome = "cancelled"
             self._layout.break_off()
-        return self._take_events()
+        return self._writer.take()
 
-    def offer(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
-        """The tools of the next turn: a search may have found some."""
-        self._opener.offer(tools, forbidden)
+    def set_tools(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
+        """The tools of the next round: a search may have found some."""
+        self._opener.set_tools(tools, forbidden)
 
-    def settle(self) -> list[Event]:
-        """The model will go on in another turn: what it has said so far is closed."""
-        self._layout.settle()
-        return self._take_events()
+    def close_round(self) -> list[Event]:
+        """The model continues in another round: close its items so far."""
+        self._layout.close_round()
+        return self._writer.take()
 
-    def downgrade(self, downgrades: Sequence[Downgrade]) -> None:
-        """Replace the downgrades: another backend is asked, or the same one again."""
-        self._downgrades = downgrades
+    def set_downgrades(self, downgrades: Sequence[Downgrade]) -> None:
+        """What this round emulates or leaves out, in place of what the round before did."""
+        self._downgrades = [*downgrades]
+        self._report_downgrades()
+
+    def _report_downgrades(self) -> None:
         self._response = replace(self._response, downgrades=rendered(self.downgrades) or UNSET)
-
-    def keepalive(self) -> list[Event]:
-        """A sign of life while the backend is silent."""
-        self._emit(Keepalive)
-        return self._take_events()
 
     def feed(self, chunks: Iterable[Chunk]) -> list[Event]:
         """The events that these chunks make."""
-        layout = self._layout
+        layout, writer = self._layout, self._writer
         for chunk in chunks:
             live = layout.live
             if (
@@ -179,31 +188,36 @@ class Machine:
                 and chunk.text
                 and not chunk.logprobs
             ):
-                # The hot path: more text for the text that is being said.
+                # The hot path: more text for the text part that is open.
                 text = chunk.text
                 live.pieces.append(text)
-                self._events.append(
-                    OutputTextDelta(self._number, live.id, live.output_index, live.content_index, text)
+                writer.events.append(
+                    OutputTextDelta(writer.number, live.id, live.output_index, live.content_index, text)
                 )
-                self._number += 1
+                writer.number += 1
             elif self._outcome is None or type(chunk) is UsageReported:
                 self._take(chunk)
-        return self._take_events()
+        return writer.take()
 
     @property
     def output(self) -> Sequence[OutputItem]:
-        """The items that are whole."""
+        """The finished items."""
         return self._layout.output
+
+    @property
+    def private(self) -> Mapping[str, JsonObject]:
+        """The private sides of finished items, by item id."""
+        return self._opener.private
 
     def end(self, now: int, save_error: AntiphonError | None = None) -> list[Event]:
         """The terminal event, and the error before it if the turn failed.
 
-        What could not be kept must not be told: then `end` is called again, with the reason, and makes
-        another ending in place of the first one, which has not left.
+        A response that could not be saved has failed: `end` is called again with the reason, and makes
+        another ending in place of the first one, which was not sent.
         """
-        if self._unended is None:
-            self._unended = self._number
-        self._number = self._unended
+        if self._number_before_end is None:
+            self._number_before_end = self._writer.number
+        self._writer.number = self._number_before_end
         if save_error is not None:
             self._outcome = save_error
         if self._outcome is None:
@@ -218,37 +232,29 @@ class Machine:
             reason = "max_output_tokens" if outcome == "length" else "content_filter"
             details = IncompleteDetails(reason)
             self._response = replace(final, status="incomplete", incomplete_details=details)
-            self._emit(ResponseIncomplete, self._response)
+            self._writer(ResponseIncomplete, self._response)
         elif outcome == "cancelled":
             # The protocol has no event of its own for this end; clients stop at `response.incomplete`.
             self._response = replace(final, status="cancelled")
-            self._emit(ResponseIncomplete, self._response)
+            self._writer(ResponseIncomplete, self._response)
         else:
             self._response = replace(final, status="completed", completed_at=now)
-            self._emit(ResponseCompleted, self._response)
-        return self._take_events()
+            self._writer(ResponseCompleted, self._response)
+        return self._writer.take()
 
     def _end_failed(self, final: Response, error: AntiphonError) -> None:
         wire = error.to_wire()
         kind = wire["type"] or "server_error"
         if self._profile.error_event:
-            self._emit(ErrorEvent, ErrorBody(kind, error.code, error.message, error.param))
+            self._writer(ErrorEvent, ErrorBody(kind, error.code, error.message, error.param))
         failure = ResponseError(response_error_code(error), error.message)
         self._response = replace(
             final, status="failed", error=failure, completed_at=None, incomplete_details=None
         )
-        self._emit(ResponseFailed, self._response)
-
-    def _tell(self, kind: Callable[..., Event], /, *fields: object) -> None:
-        self._events.append(kind(self._number, *fields))
-        self._number += 1
-
-    def _take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
+        self._writer(ResponseFailed, self._response)
 
     def _take(self, chunk: Chunk) -> None:
-        """One chunk: something about the turn as a whole, or a word for the layout."""
+        """One chunk: about the turn as a whole, or for the layout."""
         try:
             match chunk:
                 case UsageReported():
@@ -256,29 +262,43 @@ class Machine:
                 case UsageSpent():
                     self._spent = together(self._spent, chunk.usage)
                 case Finished():
-                    self._outcome = chunk.reason
-                    self._layout.finish(chunk.reason)
+                    self._finish(chunk.reason)
                 case Failed():
                     self._fail(chunk.error)
+                case Heartbeat():
+                    self._writer(Keepalive)
                 case Compacted():
                     # Not the model's own doing: its cost is added to the turn's.
                     self._spent = together(self._spent, chunk.usage)
                     self._layout.take(chunk)
                 case _:
-                    self._say(chunk)
+                    self._take_seldom(chunk)
         except BackendBroken as error:
             self._fail(error)
 
-    def _say(self, word: ItemChunk) -> None:
+    def _take_seldom(self, chunk: SeldomChunk | ItemChunk) -> None:
+        match chunk:
+            case TurnStarted():
+                pass
+            case DowngradesAdded():
+                self._downgrades += chunk.downgrades
+                self._report_downgrades()
+            case StopSequenceFound():
+                self.stop_sequence = chunk.sequence
+                self._finish("stop")
+            case _:
+                self._take_item_chunk(chunk)
+
+    def _take_item_chunk(self, chunk: ItemChunk) -> None:
         """Pass on what the profile shows and what is not empty."""
-        match word:
+        match chunk:
             case TextDelta() | RefusalDelta():
-                shown = bool(word.text)
+                shown = bool(chunk.text)
             case ReasoningDelta() | ReasoningSummaryDelta():
-                shown = bool(word.text) and self._shows("the model's reasoning", self._profile.reasoning)
+                shown = bool(chunk.text) and self._shows("the model's reasoning", self._profile.reasoning)
             case ProviderStateAdded():
                 shown = self._profile.reasoning
-            case HostedItemDone():
+            case HostedItemBegun() | HostedItemStep() | HostedItemDone():
                 shown = self._shows("tools that the model's server ran", self._profile.reasoning)
             case ToolsFound():
                 shown = self._shows("searches for tools", self._profile.reasoning)
@@ -287,10 +307,10 @@ class Machine:
             case _:
                 shown = True
         if shown:
-            self._layout.take(word)
+            self._layout.take(chunk)
 
     def _shows(self, what: str, shown: bool) -> bool:
-        """What the profile hides is said in the response, once."""
+        """Whether the profile shows it; what it hides is reported in the response, once."""
         if not shown:
             text = f"left out, because the profile '{self._profile.name}' does not show it: {what}"
             hidden = Downgrade("output_omitted", text)
@@ -301,6 +321,10 @@ class Machine:
                 self._response = replace(self._response, downgrades=[*known, hidden.render()])
         return shown
 
+    def _finish(self, reason: FinishReason) -> None:
+        self._outcome = reason
+        self._layout.finish(reason)
+
     def _fail(self, error: AntiphonError) -> None:
         self._outcome = error
         self._layout.break_off()
@@ -310,10 +334,6 @@ _LAYOUTS: Mapping[str, Callable[[Opener], Layout]] = {
     "natural": SequentialLayout,
     "message_first": MessageFirstLayout,
 }
-
-
-def _tell_nobody(_kind: Callable[..., Event], /, *_fields: object) -> None:
-    pass
 
 
 def response_error_code(error: AntiphonError) -> str:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from antiphon.errors import BackendBroken
-from antiphon.turn.chunks import CallStarted
+from antiphon.protocol.content import JsonObject
+from antiphon.turn.chunks import CallStarted, HostedItemBegun
 from antiphon.turn.emitting import Emit
+from antiphon.turn.hosted import PREFIXES, OpenHosted
 from antiphon.turn.items import OpenMessage, OpenReasoning
 from antiphon.turn.open_calls.base import CallPlace, OpenCall
 from antiphon.turn.open_calls.custom import OpenCustomCall
@@ -46,6 +48,8 @@ class Opener:
         self._tools = tools
         self._forbidden = forbidden
         self._call_ids: set[str] = set()
+        self.private: dict[str, JsonObject] = {}
+        """The private sides of finished items, by item id."""
 
     def message(self, output_index: int, phase: str | None = None) -> OpenMessage:
         """A message."""
@@ -75,6 +79,11 @@ class Opener:
         """These are used already."""
         self._call_ids.update(call_ids)
 
-    def offer(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
+    def hosted(self, chunk: HostedItemBegun, output_index: int) -> OpenHosted:
+        """The item of a hosted tool that begins to work."""
+        item_id = self.new_id(PREFIXES[type(chunk.item)])
+        return OpenHosted(self.emit, item_id, output_index, chunk.item, chunk.index)
+
+    def set_tools(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
         """From now on these are the tools."""
         self._tools, self._forbidden = tools, forbidden

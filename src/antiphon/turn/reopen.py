@@ -1,4 +1,4 @@
-"""Open items from a log: what an earlier attempt had begun to say and did not end."""
+"""Open items from a log: the item that an earlier attempt began and did not end."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,13 @@ from antiphon.protocol.events import (
     ReasoningTextDelta,
     RefusalDelta,
 )
+from antiphon.protocol.hosted_events import HostedEvent
+from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, OutputItem, Reasoning
 from antiphon.protocol.tool_items import ShellCall, ToolSearchCall
 from antiphon.protocol.tools import ShellTool, ToolSearchTool
 from antiphon.turn.emitting import Emit
+from antiphon.turn.hosted import OpenHosted
 from antiphon.turn.items import OpenItem, OpenMessage, OpenReasoning
 from antiphon.turn.open_calls.base import CallPlace
 from antiphon.turn.open_calls.custom import OpenCustomCall
@@ -30,10 +33,10 @@ from antiphon.turn.provider_state import Seal
 from antiphon.turn.tools import TurnTool
 
 
-def reopen(said: Sequence[Event], emit: Emit, seal: Seal | None) -> OpenItem | None:
+def reopen(earlier: Sequence[Event], emit: Emit, seal: Seal | None) -> OpenItem | None:
     """The item that these events leave open, as it stands. Its events are emitted anew: drop them."""
     begun: list[Event] = []
-    for event in said:
+    for event in earlier:
         if isinstance(event, OutputItemAdded):
             begun = [event]
         elif isinstance(event, OutputItemDone):
@@ -64,8 +67,10 @@ def _begin(item: OutputItem, output_index: int, emit: Emit, seal: Seal | None) -
         case ToolSearchCall():
             place = CallPlace(item_id, item.call_id or "", output_index, -1)
             return OpenToolSearch(emit, place, _search(item))
+        case _ if isinstance(item, HostedItem):
+            return OpenHosted(emit, item_id, output_index, item)
         case _:
-            return None  # it is said in one piece, so it is never half said
+            return None  # it is emitted in one piece, so no log ends within it
 
 
 def _named(call: FunctionCall | CustomToolCall) -> TurnTool:
@@ -99,5 +104,7 @@ def _extend(opened: OpenItem | None, event: Event) -> None:
             opened.extend(event.delta)
         case OpenCustomCall(), CustomToolCallInputDelta():
             opened.go_on(event.delta)
+        case OpenHosted(), HostedEvent():
+            opened.step(type(event))
         case _:
             pass  # the ends of parts follow from the beginnings of the next ones

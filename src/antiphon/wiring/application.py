@@ -22,12 +22,14 @@ from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
-from antiphon.service.create import Creator
+from antiphon.service.conversations import Conversations
+from antiphon.service.responses.create import ResponseOptions, response_services
+from antiphon.service.responses.finish import Retention
 from antiphon.service.routing.router import Route, Router
-from antiphon.service.services import Services, assemble
+from antiphon.service.services import Services
+from antiphon.service.stored import StoredResponses
 from antiphon.service.upkeep import keep_tidy
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
-from antiphon.store.ports import Stores
 from antiphon.turn.sealing import Sealer
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.alone import SoleEngine, lock_path
@@ -77,7 +79,7 @@ async def open_agents(
             clock=creator.clock,
             perform=served.perform,
             lease=background.lease,
-            lifetime=creator.lifetime,
+            lifetime=creator.retention.lifetime_seconds,
         )
         opened.dispatch.register(ID_PREFIX, runs.work)
         yield Served(services, AgentServices(agent=served, runs=runs))
@@ -93,37 +95,59 @@ async def _open(
             stack.push_async_callback(live.aclose)
             routes = live.open()
         stores = await stack.enter_async_context(open_stores(settings))
-        creator = _make_creator(settings, routes, stores)
-        live.attach(creator.router)
+        router = _make_router(settings, routes)
+        live.attach(router)
+        sealer = Sealer(seal_secret(settings, data_folder()), secrets.token_bytes)
+        creator, compactor, tokens = response_services(
+            router=router,
+            stores=stores,
+            ids=make_ids(),
+            clock=time.time,
+            sealer=sealer,
+            options=_response_options(settings),
+        )
         shared = settings.store.url.startswith(POSTGRES)
         lease = settings.background.lease if shared else 0.0
         dispatch = Dispatch()
         background = Background(creator, lambda _: _make_engine(settings, dispatch), lease)
         dispatch.register("resp", background.work)
         stack.push_async_callback(background.aclose)
-        yield Opened(assemble(creator, background), dispatch)
+        services = Services(
+            creator=creator,
+            compactor=compactor,
+            tokens=tokens,
+            router=router,
+            sealer=sealer,
+            store=stores,
+            background=background,
+            stored=StoredResponses(stores.responses, background),
+            conversations=Conversations(stores.conversations, creator.ids, creator.clock),
+            ignored_tools=frozenset(settings.tools.ignore),
+        )
+        yield Opened(services, dispatch)
 
 
-def _make_creator(settings: Settings, routes: Sequence[Route], store: Stores) -> Creator:
-    return Creator(
-        router=Router(
-            routes,
-            chance=random.random,
-            names=routed_names(settings),
-            health=health_policy(settings),
-            clock=time.monotonic,
-        ),
-        store=store,
-        ids=make_ids(),
-        clock=time.time,
-        sealer=Sealer(seal_secret(settings, data_folder()), secrets.token_bytes),
+def _response_options(settings: Settings) -> ResponseOptions:
+    return ResponseOptions(
         ignored_tools=frozenset(settings.tools.ignore),
         inherit_tools=settings.store.inherit_tools,
-        repairs=settings.answers.repairs,
-        lifetime=settings.store.lifetime_days * DAY or None,
-        patience=settings.store.patience,
-        similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
+        max_repairs=settings.answers.repairs,
         summary_model=settings.compaction.model or None,
+        retention=Retention(
+            lifetime_seconds=settings.store.lifetime_days * DAY or None,
+            save_wait_seconds=settings.store.patience,
+        ),
+        similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
+    )
+
+
+def _make_router(settings: Settings, routes: Sequence[Route]) -> Router:
+    return Router(
+        routes,
+        chance=random.random,
+        names=routed_names(settings),
+        health=health_policy(settings),
+        clock=time.monotonic,
     )
 
 

@@ -14,7 +14,7 @@ from antiphon.errors import (
     BackendError,
     SettingsError,
 )
-from antiphon.turn.chunks import Chunk, Finished, TextDelta, UsageReported
+from antiphon.turn.chunks import HEARTBEAT, Chunk, Finished, TextDelta, UsageReported
 from tests.backends.chat_completions.playing import (
     COMPLETION,
     backend_for,
@@ -154,7 +154,7 @@ async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert heard[:3] == [[TextDelta("word")], (), ()]
+        assert heard[:3] == [[TextDelta("word")], HEARTBEAT, HEARTBEAT]
 
 
 async def test_configured_headers_replace_ours() -> None:
@@ -217,7 +217,7 @@ async def test_heartbeats_come_while_the_upstream_thinks() -> None:
     async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.03) as backend:
         batches = await collect(backend)
         assert batches[-1] == [TextDelta("word"), Finished("stop")]
-        assert len([batch for batch in batches if not batch]) >= 3
+        assert batches.count(HEARTBEAT) >= 3
         assert len(upstream.wires) == 1
 
 
@@ -230,7 +230,7 @@ async def test_no_heartbeat_comes_while_the_upstream_talks() -> None:
         await wire.send(chunked(STOP + DONE) + chunked(b""))
 
     async with raw_upstream(talk) as upstream, backend_for(upstream, heartbeat=0.2) as backend:
-        assert all(await collect(backend))
+        assert HEARTBEAT not in await collect(backend)
 
 
 async def test_heartbeats_come_while_a_body_is_written() -> None:
@@ -242,7 +242,7 @@ async def test_heartbeats_come_while_a_body_is_written() -> None:
 
     async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.03) as backend:
         batches = await collect(backend, stream=False)
-        assert batches[0] == ()
+        assert batches[0] == HEARTBEAT
         assert batches[-1] == [TextDelta("Hi"), Finished("stop")]
 
 

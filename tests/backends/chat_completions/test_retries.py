@@ -8,7 +8,7 @@ from antiphon.errors import (
     BackendRefused,
     BackendUnreachable,
 )
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from tests.backends.chat_completions.playing import (
     backend_for,
     collect,
@@ -82,7 +82,7 @@ async def test_a_long_pause_has_heartbeats() -> None:
         backend_for(upstream, heartbeat=0.05) as backend,
     ):
         batches = await collect(backend)
-        assert batches[:3] == [(), (), ()]
+        assert batches[:3] == [HEARTBEAT] * 3
         assert batches[-1] == [TextDelta("ok"), Finished("stop")]
 
 

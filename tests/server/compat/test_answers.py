@@ -14,6 +14,7 @@ from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.hosted_items import WebSearchCall
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     AnnotationAdded,
     CallDelta,
     CallStarted,
@@ -333,7 +334,7 @@ async def test_reasoning_in_chat(open_client: OpenClient) -> None:
 
 
 async def test_signs_of_life(open_client: OpenClient) -> None:
-    script: list[Step] = [[], [TextDelta("hi")], [], [Finished("stop")]]
+    script: list[Step] = [HEARTBEAT, [TextDelta("hi")], HEARTBEAT, [Finished("stop")]]
     async with open_client(ScriptedBackend(script)) as client:
         chat = (await client.post("/v1/chat/completions", json={**CHAT, "stream": True})).text
         message = (await client.post("/v1/messages", json={**MESSAGES, "stream": True})).text

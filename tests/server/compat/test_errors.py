@@ -14,7 +14,7 @@ from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
 from antiphon.service.routing.router import Route, Router
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.server.compat.reading import message_events
 from tests.server.conftest import OpenClient, never_opened, options, services_of
@@ -235,7 +235,7 @@ async def test_a_client_that_leaves_before_the_first_word(
         asked.set()
         try:
             await asyncio.sleep(60)
-            yield []
+            yield HEARTBEAT
         finally:
             ended.set()
 

@@ -6,16 +6,17 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import BackendError, BackendPaused, BackendRefused, BackendTimeout, BackendUnreachable
 from antiphon.protocol.events import OutputTextDelta
 from antiphon.protocol.parse_create import create_from, parse_create
-from antiphon.service.create import Creator
+from antiphon.service.responses.create import Creator
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.routing.turn_slot import TurnDeadlines
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 
@@ -41,7 +42,7 @@ async def test_another_model_answers_and_the_response_says_so(
 ) -> None:
     router = router_of(Route("m", down(error)), Route("n", ScriptedBackend.saying("Yes."), upstream="real"))
     creator = make_creator(router=router)
-    response = await creator.start(parse_create(b'{"model": "fast", "input": "x"}'), "t").result()
+    response = await creator.start(parse_create(b'{"model": "fast", "input": "x"}'), Caller.of("t")).result()
     assert response.model == "fast"
     assert response.downgrades == ["model: 'n' answers because 'fast' could not"]
     backend = router.routes("n")[0].backend
@@ -52,7 +53,7 @@ async def test_another_model_answers_and_the_response_says_so(
 async def test_the_stream_of_another_model_is_a_stream_like_any_other(make_creator: MakeCreator) -> None:
     router = router_of(Route("m", down()), Route("n", ScriptedBackend.saying("Y", "es.")))
     run = make_creator(router=router).start(
-        parse_create(b'{"model": "m", "input": "x", "stream": true}'), "t"
+        parse_create(b'{"model": "m", "input": "x", "stream": true}'), Caller.of("t")
     )
     events = [event async for batch in run.events() for event in batch]
     assert [event.delta for event in events if isinstance(event, OutputTextDelta)] == ["Y", "es."]
@@ -64,13 +65,13 @@ async def test_a_refusal_of_the_request_does_not_fall_back(make_creator: MakeCre
     refused = BackendRefused("bad", status=400)
     creator = make_creator(router=router_of(Route("m", down(refused)), Route("n", other)))
     with pytest.raises(BackendRefused, match="bad"):
-        await creator.start(parse_create(b'{"model": "m", "input": "x"}'), "t").result()
+        await creator.start(parse_create(b'{"model": "m", "input": "x"}'), Caller.of("t")).result()
     assert other.turns == []
 
 
 async def answer(creator: Creator, model: str = "m") -> str:
     """What the model says, in a stream."""
-    run = creator.start(create_from(model=model, input="x", stream=True), "t")
+    run = creator.start(create_from(model=model, input="x", stream=True), Caller.of("t"))
     events = [event async for batch in run.events() for event in batch]
     return "".join(event.delta for event in events if isinstance(event, OutputTextDelta))
 
@@ -130,7 +131,7 @@ async def test_a_model_at_its_limit_hands_over_to_the_next(make_creator: MakeCre
 
 async def test_a_deadline_before_the_first_word_hands_over_to_the_next(make_creator: MakeCreator) -> None:
     async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
-        yield ()
+        yield HEARTBEAT
         await asyncio.sleep(60)
 
     deadlines = TurnDeadlines(first_byte=0.02)

@@ -195,7 +195,7 @@ async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health()
     router = router_of(Route("m", kept, limits=limits), Route("n", gone))
     fail(router.routes("n")[0])
     old_use = router.use_of(gone)
-    async with router.routes("m")[0].claim():
+    async with router.routes("m")[0].slot():
         router.change(
             [Route("m", kept, limits=limits), Route("o", backend("new"))],
             Names(aliases={"fast": "o"}),
@@ -203,7 +203,7 @@ async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health()
         )
         assert [route.backend.name for route in router.routes("fast")] == ["new"]
         with pytest.raises(BackendBusy):
-            await router.routes("m")[0].claim().__aenter__()
+            await router.routes("m")[0].slot().__aenter__()
         assert router.use_of(kept).turns == 1
         assert router.use_of(gone) is not old_use
     assert [state.failures for state in router.health()] == [0, 0]

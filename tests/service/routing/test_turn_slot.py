@@ -13,7 +13,7 @@ from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.routing.turn_slot import TurnDeadlines
-from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed, Finished, Heartbeat, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
 
 
@@ -38,7 +38,7 @@ def phase(router: Router) -> str:
 async def fail(route: Route, times: int) -> None:
     for _ in range(times):
         with pytest.raises(BackendUnreachable):
-            async with route.claim():
+            async with route.slot():
                 raise BackendUnreachable
 
 
@@ -47,7 +47,7 @@ async def test_errors_that_leave_a_claim_count_and_open_the_circuit() -> None:
     await fail(route, 2)
     assert phase(router) == "open"
     with pytest.raises(BackendPaused):
-        async with route.claim():
+        async with route.slot():
             raise AssertionError("nobody is let in")
     assert router.use_of(route.backend).turns == 0
 
@@ -55,8 +55,8 @@ async def test_errors_that_leave_a_claim_count_and_open_the_circuit() -> None:
 async def test_an_error_after_the_first_word_does_not_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")), failures=1)
     with pytest.raises(BackendUnreachable):
-        async with route.claim() as claim:
-            claim.answered()
+        async with route.slot() as slot:
+            slot.answered()
             raise BackendUnreachable
     assert phase(router) == "closed"
 
@@ -64,12 +64,12 @@ async def test_an_error_after_the_first_word_does_not_count() -> None:
 async def test_a_turn_that_ends_well_or_is_refused_closes_the_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 1)
-    async with route.claim():
+    async with route.slot():
         pass
     assert router.health()[0].failures == 0
     await fail(route, 1)
     with pytest.raises(BackendRefused):
-        async with route.claim():
+        async with route.slot():
             raise BackendRefused("bad request", status=400)
     assert router.health()[0].failures == 0
 
@@ -80,24 +80,24 @@ async def test_a_client_that_leaves_during_the_trial_hands_it_on() -> None:
     await fail(route, 2)
     clock.now = 10.0
     with pytest.raises(asyncio.CancelledError):
-        async with route.claim():
+        async with route.slot():
             assert phase(router) == "trial"
             raise asyncio.CancelledError
-    async with route.claim() as claim:
-        claim.answered()
+    async with route.slot() as slot:
+        slot.answered()
         assert phase(router) == "closed"
 
 
 async def test_a_claim_holds_a_place_and_counts_as_a_turn_of_its_backend() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
-    async with route.claim():
+    async with route.slot():
         assert router.use_of(route.backend).turns == 1
         assert router.health()[0].running == 1
         with pytest.raises(BackendBusy):
-            async with route.claim():
+            async with route.slot():
                 raise AssertionError("nobody is let in")
-    async with route.claim():
+    async with route.slot():
         pass
     assert router.use_of(route.backend).turns == 0
     assert router.health()[0].running == 0
@@ -106,28 +106,28 @@ async def test_a_claim_holds_a_place_and_counts_as_a_turn_of_its_backend() -> No
 async def test_being_at_its_limit_says_nothing_about_the_health() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits), failures=1)
-    async with route.claim():
+    async with route.slot():
         with pytest.raises(BackendBusy):
-            await route.claim().__aenter__()
+            await route.slot().__aenter__()
     assert router.health()[0].failures == 0
 
 
 async def test_nobody_stands_in_line_for_a_backend_that_is_left_alone() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=60)
     _, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
-    async with route.claim():
+    async with route.slot():
         assert route.gate is not None
         for _ in range(2):
             route.gate.circuits.failed(route.gate.key, BackendUnreachable())
         with pytest.raises(BackendPaused):
-            await asyncio.wait_for(route.claim().__aenter__(), 5)
+            await asyncio.wait_for(route.slot().__aenter__(), 5)
 
 
 async def test_who_waited_while_the_circuit_opened_gives_the_place_back() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=Limits(max_concurrent=1)))
-    first = route.claim()
+    first = route.slot()
     await first.__aenter__()
-    second = asyncio.create_task(route.claim().__aenter__())
+    second = asyncio.create_task(route.slot().__aenter__())
     await asyncio.sleep(0)
     assert route.gate is not None
     for _ in range(2):
@@ -140,16 +140,16 @@ async def test_who_waited_while_the_circuit_opened_gives_the_place_back() -> Non
 
 async def test_a_route_without_a_router_can_be_claimed_too() -> None:
     backend = ScriptedBackend.saying("x")
-    async with Route("m", backend).claim() as claim:
-        claim.answered()
-        assert await collected(claim_chunks(Route("m", backend))) == [TextDelta("x"), Finished("stop")]
+    async with Route("m", backend).slot() as slot:
+        slot.answered()
+        assert await collected(slot_chunks(Route("m", backend))) == [TextDelta("x"), Finished("stop")]
 
 
 async def test_a_backend_is_over_when_its_last_turn_is() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     use = router.use_of(route.backend)
     await asyncio.wait_for(use.ended(), 5)
-    one, two = route.claim(), route.claim()
+    one, two = route.slot(), route.slot()
     await one.__aenter__()
     await two.__aenter__()
     ended = asyncio.create_task(use.ended())
@@ -164,18 +164,18 @@ def turn() -> TurnRequest:
     return build_turn(parse_create(b'{"model": "m", "input": "x"}'), model="m")
 
 
-def claim_chunks(route: Route, *, streamed: bool = True) -> AsyncGenerator[Sequence[Chunk], None]:
-    return route.claim().chunks(route.backend.prepare(turn()), streamed=streamed)
+def slot_chunks(route: Route, *, streamed: bool = True) -> AsyncGenerator[Sequence[Chunk], None]:
+    return route.slot().chunks(route.backend.prepare(turn()), streamed=streamed)
 
 
 async def collected(batches: AsyncGenerator[Sequence[Chunk], None]) -> list[Chunk]:
     async with aclosing(batches):
-        return [chunk async for batch in batches for chunk in batch]
+        return [chunk async for batch in batches for chunk in batch if not isinstance(chunk, Heartbeat)]
 
 
 def slow(first: float, then: float = 0.0) -> ScriptedBackend:
     async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
-        yield ()
+        yield HEARTBEAT
         await asyncio.sleep(first)
         yield [TextDelta("x")]
         await asyncio.sleep(then)
@@ -187,26 +187,26 @@ def slow(first: float, then: float = 0.0) -> ScriptedBackend:
 async def test_a_first_word_that_is_late_is_a_timeout_that_counts() -> None:
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=0.02)))
     with pytest.raises(BackendTimeout, match=r"'m' of 'slow' did not begin its answer within 0.02 s"):
-        await asyncio.wait_for(collected(claim_chunks(route)), 5)
+        await asyncio.wait_for(collected(slot_chunks(route)), 5)
 
 
 async def test_the_deadline_for_the_first_word_ends_with_it() -> None:
     _, route = routed(Route("m", slow(0, 0.1), deadlines=TurnDeadlines(first_byte=0.05, answer=60)))
-    assert await collected(claim_chunks(route)) == [TextDelta("x"), Finished("stop")]
+    assert await collected(slot_chunks(route)) == [TextDelta("x"), Finished("stop")]
 
 
 async def test_an_answer_that_is_not_streamed_has_a_deadline_of_its_own() -> None:
     deadlines = TurnDeadlines(first_byte=0.01, answer=60)
     _, route = routed(Route("m", slow(0.05), deadlines=deadlines))
-    assert await collected(claim_chunks(route, streamed=False)) == [TextDelta("x"), Finished("stop")]
+    assert await collected(slot_chunks(route, streamed=False)) == [TextDelta("x"), Finished("stop")]
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=60, answer=0.01)))
     with pytest.raises(BackendTimeout, match=r"within 0.01 s"):
-        await asyncio.wait_for(collected(claim_chunks(route, streamed=False)), 5)
+        await asyncio.wait_for(collected(slot_chunks(route, streamed=False)), 5)
 
 
 async def test_an_answer_that_takes_too_long_fails_after_what_was_said() -> None:
     _, route = routed(Route("m", slow(0, 60), deadlines=TurnDeadlines(total=0.05)))
-    said = await asyncio.wait_for(collected(claim_chunks(route)), 5)
+    said = await asyncio.wait_for(collected(slot_chunks(route)), 5)
     assert said[0] == TextDelta("x")
     assert isinstance(said[1], Failed)
     assert said[1].error.message == "The model 'm' of 'slow' took longer than 0.05 s."
@@ -216,14 +216,14 @@ async def test_an_answer_that_takes_too_long_fails_after_what_was_said() -> None
 async def test_a_total_that_is_shorter_than_the_first_word_takes_is_raised() -> None:
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=60, total=0.02)))
     with pytest.raises(BackendTimeout, match=r"took longer than 0.02 s"):
-        await asyncio.wait_for(collected(claim_chunks(route)), 5)
+        await asyncio.wait_for(collected(slot_chunks(route)), 5)
 
 
 async def test_the_errors_of_the_backend_pass_through() -> None:
     deadlines = TurnDeadlines(first_byte=60)
     _, route = routed(Route("m", ScriptedBackend([BackendUnreachable()]), deadlines=deadlines))
     with pytest.raises(BackendUnreachable):
-        await collected(claim_chunks(route))
+        await collected(slot_chunks(route))
 
 
 async def test_who_stops_listening_ends_the_turn() -> None:
@@ -237,7 +237,7 @@ async def test_who_stops_listening_ends_the_turn() -> None:
             ended.append("yes")
 
     _, route = routed(Route("m", ScriptedBackend(play), deadlines=TurnDeadlines(total=60)))
-    batches = claim_chunks(route)
+    batches = slot_chunks(route)
     assert await anext(batches) == [TextDelta("x")]
     await batches.aclose()
     assert ended == ["yes"]

@@ -15,7 +15,7 @@ from antiphon.backends.codex_app_server.thread import QUIET, Thread
 from antiphon.backends.codex_app_server.wire import AccountState, ModelList
 from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
 from antiphon.errors import BackendError, Unavailable
-from antiphon.turn.chunks import Chunk, Failed
+from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed
 from antiphon.turn.context import TurnRequest
 
 _ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
@@ -134,7 +134,7 @@ class CodexTurn:
         try:
             async with aclosing(with_heartbeats(self._run(), self._backend.limits.heartbeat)) as batches:
                 async for batch in batches:
-                    said = said or bool(batch)
+                    said = said or batch is not HEARTBEAT
                     yield batch
         except (BackendError, Unavailable) as error:
             if not said:
@@ -181,7 +181,7 @@ async def with_heartbeats(
             while not coming.done():
                 await asyncio.wait({coming}, timeout=heartbeat)
                 if not coming.done():
-                    yield ()
+                    yield HEARTBEAT
             batch = coming.result()
             if batch is None:
                 return

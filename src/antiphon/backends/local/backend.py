@@ -21,6 +21,7 @@ from antiphon.errors import BackendError, BackendRefused, Unavailable
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     CallDelta,
     CallStarted,
     Chunk,
@@ -173,10 +174,13 @@ class LocalTurn:
         try:
             async with aclosing(self._run()) as batches:
                 async for batch in batches:
-                    # The engine speaks up four times in a heartbeat; each fourth time is soon enough.
-                    if batch or clock() - heard >= self._heartbeat * 0.75:
-                        said, heard = said or bool(batch), clock()
+                    # The engine reports four times in a heartbeat; every fourth time is soon enough.
+                    if batch:
+                        said, heard = True, clock()
                         yield batch
+                    elif clock() - heard >= self._heartbeat * 0.75:
+                        heard = clock()
+                        yield HEARTBEAT
         except (BackendError, Unavailable) as error:
             if not said:
                 raise

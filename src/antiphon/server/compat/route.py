@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.protocol.events import ErrorEvent, Event, ResponseCreated, ResponseInProgress
 from antiphon.server.compat.api import CompatApi, CompatRequest, Renderer
-from antiphon.server.compat.stopping import Stopping
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
-from antiphon.service.create import Creator, Run
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.run import ResponseRun
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +26,7 @@ class _Asked(NamedTuple):
 
     question: CompatRequest
     teller: Renderer
-    run: Run
+    run: ResponseRun
 
 
 class CompatRoute:
@@ -46,14 +49,15 @@ class CompatRoute:
                 lease.expect_body(self._body_timeout)
                 question, teller = self._door.read(await exchange.body(self._max_body))
                 lease.expect_disconnect()
-                asked = _Asked(question, teller, self._creator.start(question.request, exchange.tenant))
-                stopping = Stopping(asked.run, question.stops)
+                request = replace(question.request, stop=question.stops)
+                run = self._creator.start(request, Caller.of(exchange.tenant))
+                asked = _Asked(question, teller, run)
                 if question.streamed:
-                    await self._stream(exchange, stopping, teller)
+                    await self._stream(exchange, run, teller)
                     return
-                response = await stopping.result()
-            teller.downgraded(stopping.downgrades)
-            payload = teller.whole(response, stopping.found)
+                response = await run.result()
+            teller.downgraded(run.downgrades)
+            payload = teller.whole(response, run.stop_sequence)
             await exchange.send_json(payload, headers=exchange.errors.headers(exchange.request_id))
         except ClientGone:
             raise
@@ -67,10 +71,10 @@ class CompatRoute:
                 asked.question.blame(error)
             raise
 
-    async def _stream(self, exchange: Exchange, stopping: Stopping, teller: Renderer) -> None:
+    async def _stream(self, exchange: Exchange, run: ResponseRun, teller: Renderer) -> None:
         """Tell the events as they come. Until the first word, an error is still an HTTP status."""
         unsaid: list[Event] = []
-        async with aclosing(stopping.events()) as batches:
+        async with aclosing(run.events()) as batches:
             async for batch in batches:
                 events = batch
                 if not exchange.started:
@@ -79,12 +83,12 @@ class CompatRoute:
                         continue
                     _check_refused(events)
                     await exchange.start_stream(exchange.errors.headers(exchange.request_id))
-                if stopping.found is not None:
-                    teller.stopped(stopping.found)
-                elif stopping.failure is not None:
-                    teller.failed(stopping.failure.status, exchange.request_id)
-                if stopping.ended:
-                    teller.downgraded(stopping.downgrades)
+                if run.stop_sequence is not None:
+                    teller.stopped(run.stop_sequence)
+                elif run.failure is not None:
+                    teller.failed(run.failure.status, exchange.request_id)
+                if run.ended:
+                    teller.downgraded(run.downgrades)
                     await exchange.end_stream(teller.render(events))
                 elif payload := teller.render(events):
                     await exchange.send_events(payload)

@@ -4,7 +4,7 @@ import msgspec
 
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import Lifetimes
-from antiphon.service.compact import Compactor
+from antiphon.service.responses.compaction import Compactor
 
 
 class CompactRoutes:

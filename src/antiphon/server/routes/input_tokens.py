@@ -4,7 +4,7 @@ import msgspec
 
 from antiphon.protocol.parse_count import parse_count
 from antiphon.server.exchange import Bodies, Exchange
-from antiphon.service.input_tokens import TokenCount
+from antiphon.service.responses.input_tokens import TokenCount
 
 COUNTED_BY = b"x-antiphon-count"
 """The header that says whether the model's tokenizer counted (`exact`) or we estimated (`estimate`)."""

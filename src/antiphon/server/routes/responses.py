@@ -3,6 +3,7 @@
 import logging
 from contextlib import aclosing
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.requests import CreateResponse, StreamOptions
@@ -13,7 +14,8 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routes.stored import StoredRoutes
 from antiphon.service.background import Background
-from antiphon.service.create import Creator, Run
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.run import ResponseRun
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class ResponsesRoutes:
 
     async def create(self, exchange: Exchange) -> None:
         """Create a response."""
-        run: Run | None = None
+        run: ResponseRun | None = None
         renderer = SseRenderer()
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
@@ -51,7 +53,7 @@ class ResponsesRoutes:
                 if request.params.background:
                     await self._submit(exchange, request, body)
                     return
-                run = self._creator.start(request, exchange.tenant)
+                run = self._creator.start(request, Caller.of(exchange.tenant))
                 if request.streamed:
                     shape = Shape(request.profile, request.params.stream_options or StreamOptions())
                     renderer = SseRenderer(shape)
@@ -84,7 +86,7 @@ class ResponsesRoutes:
         else:
             await self._answer(exchange, response)
 
-    async def _stream(self, exchange: Exchange, run: Run, renderer: SseRenderer) -> None:
+    async def _stream(self, exchange: Exchange, run: ResponseRun, renderer: SseRenderer) -> None:
         """Send events as they come. Until the first batch, an error is still an HTTP status."""
         async with aclosing(run.events()) as batches:
             async for events in batches:
@@ -95,7 +97,9 @@ class ResponsesRoutes:
                 else:
                     await exchange.send_events(renderer.render(events))
 
-    async def _abort(self, exchange: Exchange, run: Run, renderer: SseRenderer, error: Exception) -> None:
+    async def _abort(
+        self, exchange: Exchange, run: ResponseRun, renderer: SseRenderer, error: Exception
+    ) -> None:
         """The stream has begun, so the fault is told in the stream."""
         if not isinstance(error, AntiphonError):
             logger.error("request %s broke", exchange.request_id, exc_info=error)

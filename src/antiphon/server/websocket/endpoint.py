@@ -11,8 +11,8 @@ from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import Channel, refuse
 from antiphon.server.websocket.connection import Connection, WebSocketLimits
 from antiphon.server.websocket.stream import Admit, Shared
-from antiphon.service.create import Creator
-from antiphon.service.session import ConnectionMemory
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.session import ConnectionMemory
 
 logger = logging.getLogger(__name__)
 

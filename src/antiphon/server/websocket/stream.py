@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.events import ErrorEvent, Event, ResponseFailed
 from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
@@ -17,8 +18,9 @@ from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.shape import Shape
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.websocket.channel import Channel
-from antiphon.service.create import Creator, Run
-from antiphon.service.session import ConnectionMemory
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.run import ResponseRun
+from antiphon.service.responses.session import ConnectionMemory
 
 logger = logging.getLogger(__name__)
 
@@ -88,15 +90,15 @@ class SocketStream:
         shared = self._shared
         if shared.ending is not None:
             raise shared.ending
-        tenant = shared.admit()
+        caller = Caller.of(shared.admit())
         create = parse_create_frame(frame.body, shared.profile)
         self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
         if create.generate:
-            await self._play(shared.creator.start(create.request, tenant, self._session), frame)
+            await self._play(shared.creator.start(create.request, caller, self._session), frame)
         else:
-            await self._tell(await shared.creator.prepare(create.request, tenant, self._session), frame)
+            await self._tell(await shared.creator.store_only(create.request, caller, self._session), frame)
 
-    async def _play(self, run: Run, frame: Frame) -> None:
+    async def _play(self, run: ResponseRun, frame: Frame) -> None:
         """Run to the end. What goes wrong after the first event is told as the end of the response."""
         try:
             with self._shared.lifetimes.lease():

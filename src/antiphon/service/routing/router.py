@@ -68,8 +68,8 @@ class Route:
         """Tokens that the model takes; None if nobody knows. Only of a route from the router."""
         return self.context_window or await self.backend.context_window(self.upstream)
 
-    def claim(self) -> TurnSlot:
-        """One turn: ``async with route.claim() as claim``."""
+    def slot(self) -> TurnSlot:
+        """One turn: ``async with route.slot() as slot``."""
         return TurnSlot(self.gate)
 
 

@@ -13,7 +13,7 @@ from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendError, BackendTimeout
 from antiphon.service.routing.circuits import Circuits, Key
 from antiphon.service.routing.limits import ConcurrencyLimit
-from antiphon.turn.chunks import Chunk, Failed
+from antiphon.turn.chunks import Chunk, Failed, Heartbeat
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
 
@@ -144,7 +144,7 @@ async def _within(batches: Batches, patience: float, total: float, key: Key) -> 
                     raise late
                 yield [Failed(late)]
                 return
-            said = said or bool(batch)
+            said = said or type(batch[0]) is not Heartbeat
             yield batch
     finally:
         await batches.aclose()

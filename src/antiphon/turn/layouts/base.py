@@ -15,7 +15,9 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedItemBegun,
     HostedItemDone,
+    HostedItemStep,
     ItemBegun,
     ProviderStateAdded,
     ReasoningDelta,
@@ -38,6 +40,8 @@ ItemChunk = (
     | CallDelta
     | CallFinished
     | Compacted
+    | HostedItemBegun
+    | HostedItemStep
     | HostedItemDone
     | ToolsFound
 )
@@ -45,41 +49,41 @@ ItemChunk = (
 
 
 class Layout(Protocol):
-    """The items of one response, as they are told."""
+    """The items of one response, in the order in which they are emitted."""
 
     @property
     def live(self) -> OpenItem | None:
-        """The item that takes text, if there is one."""
+        """The open item that takes the next chunk, if there is one."""
         ...
 
     @property
     def output(self) -> Sequence[OutputItem]:
-        """The items that are whole, in the order of the response."""
+        """The finished items, in the order of the response."""
         ...
 
     def begin(self) -> None:
-        """Nothing was said yet."""
+        """Before the first chunk."""
         ...
 
-    def take(self, word: ItemChunk) -> None:
-        """Tell it, now or when its turn comes. Raises `BackendBroken` for what makes no sense."""
+    def take(self, chunk: ItemChunk) -> None:
+        """Emit it, now or when its turn comes. Raises `BackendBroken` for a chunk that fits nowhere."""
         ...
 
     def finish(self, reason: FinishReason) -> None:
-        """The model is done: everything still open or waiting is told and closed. Raises `BackendBroken`."""
+        """The model is done: emit and close everything open or waiting. Raises `BackendBroken`."""
         ...
 
-    def settle(self) -> None:
-        """The model will go on in another turn: what it has said so far is closed, as far as that is told."""
+    def close_round(self) -> None:
+        """The model continues in another round: close its items so far, as far as the layout can."""
         ...
 
     def break_off(self) -> None:
-        """Something broke: what the client has seen begin is closed, what waits was never begun."""
+        """The turn broke: close what the client has seen begin, drop what waits."""
         ...
 
 
 def ran_to_its_end(reason: FinishReason) -> bool:
-    """Whether the model said all that it wanted to say."""
+    """Whether the model ended its answer by itself."""
     return reason in ("stop", "tool_calls")
 
 

@@ -1,8 +1,8 @@
 """The layout of the `proxy` profile: one message, always the first item, and open until the end.
 
-Text goes to the message whenever it comes; each call is told as it comes, at 1 + its ordinal. At the end the
-message is closed first, then the calls in their order. So the index of an item is known before anything is
-said, and no two items ever share one.
+Text goes to the message whenever it comes; each call is emitted as it comes, at 1 + its ordinal. At the end
+the message is closed first, then the calls in their order. So the index of an item is known from its
+beginning, and no two items share one.
 """
 
 from typing import assert_never
@@ -15,7 +15,9 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedItemBegun,
     HostedItemDone,
+    HostedItemStep,
     ItemBegun,
     ProviderStateAdded,
     ReasoningDelta,
@@ -39,61 +41,61 @@ class MessageFirstLayout:
         self._calls: list[OpenCall] = []
         self._growing: dict[int, OpenCall] = {}
         """The calls whose arguments may go on, by the backend's index."""
-        self._said_before_call: tuple[int, int] | None = None
-        """How far the message had come when a call grew last."""
+        self._length_before_call: tuple[int, int] | None = None
+        """How long the message was when a call last grew."""
         self.live: OpenMessage | None = None
         self.output: list[OutputItem] = []
 
     def begin(self) -> None:
-        """The message comes before the first word, with a text that may stay empty."""
+        """Open the message with a text part, which may stay empty."""
         self.live = self._opener.message(MESSAGE_INDEX)
         self.live.begin_text()
 
-    def take(self, word: ItemChunk) -> None:
-        """Tell it at once."""
+    def take(self, chunk: ItemChunk) -> None:
+        """Emit it at once."""
         message = self.live
         assert message is not None
-        match word:
+        match chunk:
             case TextDelta():
-                message.text(word.text, word.logprobs)
+                message.text(chunk.text, chunk.logprobs)
             case RefusalDelta():
-                message.refusal(word.text)
+                message.refusal(chunk.text)
             case AnnotationAdded():
-                message.annotate(word.annotation)
+                message.annotate(chunk.annotation)
             case CallStarted():
-                self._start(word)
+                self._start(chunk)
             case CallDelta():
-                self._extend(word)
+                self._extend(chunk)
             case CallFinished():
-                self._growing.pop(word.index, None)
+                self._growing.pop(chunk.index, None)
             case ItemBegun():
-                pass  # there is one message, whatever was said in it
+                pass  # there is one message, whatever its parts are
             case ReasoningDelta() | ReasoningSummaryDelta() | ProviderStateAdded():
                 raise AssertionError("there is no place for it: the profile hides it")
-            case Compacted() | HostedItemDone() | ToolsFound():
+            case Compacted() | HostedItemBegun() | HostedItemStep() | HostedItemDone() | ToolsFound():
                 raise AssertionError("there is no place for these: the profile hides or refuses them")
             case _:
-                assert_never(word)
+                assert_never(chunk)
 
     def finish(self, reason: FinishReason) -> None:
         """Close the message, then the calls."""
         ended = ran_to_its_end(reason)
-        cut = not ended and self._said() != self._said_before_call
+        cut = not ended and self._message_length() != self._length_before_call
         self._close_message("incomplete" if cut else "completed")
-        self._close_calls(all_whole=ended)
+        self._close_calls(all_complete=ended)
 
-    def settle(self) -> None:
-        """Nothing ends before the end: there is one message, and the calls are closed behind it."""
+    def close_round(self) -> None:
+        """Nothing is closed before the end: there is one message, and the calls are closed after it."""
 
     def break_off(self) -> None:
-        """Close everything as it stands; a call that is whole is whole."""
+        """Close everything as it stands; a call with complete arguments is complete."""
         if self.live is None:
             return
         self._close_message("incomplete")
-        self._close_calls(all_whole=False)
+        self._close_calls(all_complete=False)
 
-    def _said(self) -> tuple[int, int]:
-        """How far the message has come. Most of its text does not pass by here: the machine adds it."""
+    def _message_length(self) -> tuple[int, int]:
+        """How long the message is. Most of its text is added by the machine, not here."""
         assert self.live is not None
         return self.live.content_index, len(self.live.pieces)
 
@@ -102,26 +104,26 @@ class MessageFirstLayout:
         self.output.append(self.live.close(status))
         self.live = None
 
-    def _close_calls(self, *, all_whole: bool) -> None:
+    def _close_calls(self, *, all_complete: bool) -> None:
         growing = self._growing.values()
         for call in self._calls:
-            whole = all_whole or call not in growing or call.whole()
+            whole = all_complete or call not in growing or call.whole()
             self.output.append(call.close("completed" if whole else "incomplete"))
 
-    def _start(self, word: CallStarted) -> None:
-        self._opener.admit(word)
-        call = self._opener.call(word, 1 + len(self._calls))
+    def _start(self, chunk: CallStarted) -> None:
+        self._opener.admit(chunk)
+        call = self._opener.call(chunk, 1 + len(self._calls))
         self._calls.append(call)
-        self._growing[word.index] = call
-        self._said_before_call = self._said()
+        self._growing[chunk.index] = call
+        self._length_before_call = self._message_length()
 
-    def _extend(self, word: CallDelta) -> None:
-        call = self._growing.get(word.index)
+    def _extend(self, chunk: CallDelta) -> None:
+        call = self._growing.get(chunk.index)
         if call is not None:
-            if word.arguments:
-                call.extend(word.arguments)
-                self._said_before_call = self._said()
-        elif not any(call.index == word.index for call in self._calls):
+            if chunk.arguments:
+                call.extend(chunk.arguments)
+                self._length_before_call = self._message_length()
+        elif not any(call.index == chunk.index for call in self._calls):
             raise arguments_without_call()
-        elif word.arguments.strip():
+        elif chunk.arguments.strip():
             raise arguments_after_call()

@@ -1,17 +1,19 @@
-"""The natural layout: items one after another, as the real API tells them.
+"""The natural layout: items one after another, as the real API emits them.
 
 Rule 1: one item is *live* at a time. Only the live item emits; its events are not interleaved with another's.
-Rule 2: what belongs to another item closes the live one, and begins its own. One exception: a call whose
-        arguments are not yet whole stays live, because upstreams interleave parallel calls; everything
-        else then *waits* in lanes, in order of arrival, and is replayed when its turn comes.
+Rule 2: a chunk of another item closes the live one and begins its own. Exceptions: a call whose arguments are
+        incomplete, and a hosted tool at work, stay live, because upstreams interleave parallel calls. Chunks
+        of other items are then *pending*, in order of arrival, and are replayed when their turn comes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Literal, assert_never
 
+from antiphon.errors import BackendBroken
 from antiphon.protocol.call_items import call_id_of, is_call
 from antiphon.protocol.events import Event, OutputItemDone
+from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.items import Compaction, OutputItem, Reasoning
 from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
 from antiphon.turn.chunks import (
@@ -21,7 +23,9 @@ from antiphon.turn.chunks import (
     CallStarted,
     Compacted,
     FinishReason,
+    HostedItemBegun,
     HostedItemDone,
+    HostedItemStep,
     ItemBegun,
     ProviderStateAdded,
     ReasoningDelta,
@@ -30,27 +34,33 @@ from antiphon.turn.chunks import (
     TextDelta,
     ToolsFound,
 )
-from antiphon.turn.hosted import emit_hosted
+from antiphon.turn.hosted import OpenHosted, emit_hosted
 from antiphon.turn.items import (
     OpenCall,
     OpenItem,
     OpenMessage,
     OpenReasoning,
     Status,
-    say_compaction,
-    say_tools_found,
+    emit_compaction,
+    emit_tools_found,
 )
 from antiphon.turn.layouts.base import ItemChunk, arguments_after_call, arguments_without_call, ran_to_its_end
 from antiphon.turn.opening import Opener
 from antiphon.turn.reopen import reopen
 
+Key = tuple[Literal["call", "hosted"], int]
+"""Tells apart the items that can be open side by side upstream."""
+
+
+ServerChunk = HostedItemBegun | HostedItemStep | HostedItemDone | Compacted | ToolsFound
+
 
 @dataclass(slots=True)
-class PendingCall:
-    """Words of one item that waits for the live call to end. `call` is its index; None for text."""
+class PendingItem:
+    """Chunks of one item that waits for the live one to end. The key of text and reasoning is None."""
 
-    call: int | None
-    words: list[ItemChunk] = field(default_factory=list[ItemChunk])
+    key: Key | None
+    chunks: list[ItemChunk] = field(default_factory=list[ItemChunk])
 
 
 class SequentialLayout:
@@ -58,135 +68,170 @@ class SequentialLayout:
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
-        self._lanes: list[PendingCall] = []
+        self._pending: list[PendingItem] = []
         self._closed_calls: set[int] = set()
         self._phase: str | None = None
-        """That of the next message, if it was told."""
+        """The phase of the next message, if the backend gave one."""
         self.live: OpenItem | None = None
         self.output: list[OutputItem] = []
 
     def begin(self) -> None:
-        """Items begin when there is something to say."""
+        """Items begin with their first chunk."""
 
-    def resume(self, said: Sequence[Event]) -> None:
-        """Take over what an earlier attempt has said; an item that it left open is live again. Whatever is
-        emitted meanwhile was said before: drop it."""
-        self.output = [event.item for event in said if isinstance(event, OutputItemDone)]
-        self.live = reopen(said, self._opener.emit, self._opener.seal)
+    def resume(self, earlier: Sequence[Event]) -> None:
+        """Take over the events of an earlier attempt; an item that they leave open is live again. What is
+        emitted meanwhile was emitted before: drop it."""
+        self.output = [event.item for event in earlier if isinstance(event, OutputItemDone)]
+        self.live = reopen(earlier, self._opener.emit, self._opener.seal)
         calls = [self.live] if isinstance(self.live, OpenCall) else []
-        ties = [call_id_of(item) for item in self.output if is_call(item)]
-        self._opener.take_call_ids([*filter(None, ties), *(call.call_id for call in calls)])
+        call_ids = [call_id_of(item) for item in self.output if is_call(item)]
+        self._opener.take_call_ids([*filter(None, call_ids), *(call.call_id for call in calls)])
 
-    def take(self, word: ItemChunk) -> None:
-        """Say it now, or let it wait behind a call that is not whole yet (rule 2)."""
-        if isinstance(word, CallFinished):
-            self._call_finished(word.index)
+    def take(self, chunk: ItemChunk) -> None:
+        """Emit it now, or let it wait for the live call or tool to end (rule 2)."""
+        if isinstance(chunk, CallFinished):
+            self._call_finished(chunk.index)
             return
-        live = self.live
-        call = word.index if isinstance(word, CallStarted | CallDelta) else None
-        if not isinstance(live, OpenCall) or live.index == call:
-            self._say(word)
-            if self._lanes:
+        live, key = self.live, _key(chunk)
+        if not isinstance(live, OpenCall | OpenHosted) or _live_key(live) == key:
+            self._emit(chunk)
+            if self._pending:
                 self._advance()
-        elif not self._lanes and live.whole():
+        elif not self._pending and isinstance(live, OpenCall) and live.whole():
             self._close("completed")
-            self._say(word)
+            self._emit(chunk)
         else:
-            self._lane(call).words.append(word)
+            self._pending_item(key).chunks.append(chunk)
 
     def finish(self, reason: FinishReason) -> None:
-        """Say what waits, and close."""
+        """Emit what is pending, and close."""
         self._close_all(ended=ran_to_its_end(reason))
-        if ran_to_its_end(reason) and all(map(_says_nothing, self.output)):
+        if ran_to_its_end(reason) and all(map(_shows_nothing, self.output)):
             # An answer without a word is still an answer: clients wait for a message.
             self._message()
             self._close("completed")
 
-    def settle(self) -> None:
-        """Say what waits, and close: the model will go on with other items."""
+    def close_round(self) -> None:
+        """Emit what is pending, and close: the model continues with other items."""
         self._close_all(ended=True)
 
     def _close_all(self, *, ended: bool) -> None:
-        while self._lanes:
-            if isinstance(self.live, OpenCall):
-                self._close("completed" if ended or self.live.whole() else "incomplete")
+        while self._pending:
+            if isinstance(self.live, OpenCall | OpenHosted):
+                self._close(self._status(ended=ended))
             self._replay()
-        whole = ended or (isinstance(self.live, OpenCall) and self.live.whole())
-        self._close("completed" if whole else "incomplete")
+        self._close(self._status(ended=ended))
+
+    def _status(self, *, ended: bool) -> Status:
+        complete = ended or (isinstance(self.live, OpenCall) and self.live.whole())
+        return "completed" if complete else "incomplete"
 
     def break_off(self) -> None:
-        """Close the live item; what waits was never begun."""
-        self._lanes.clear()
+        """Close the live item; pending ones were never begun."""
+        self._pending.clear()
         self._close("incomplete")
 
-    def _lane(self, call: int | None) -> PendingCall:
-        """Where a waiting word belongs: its call's lane, or the last lane if that holds text."""
-        if call is None:
-            if self._lanes and self._lanes[-1].call is None:
-                return self._lanes[-1]
+    def _pending_item(self, key: Key | None) -> PendingItem:
+        """Where a chunk waits: with its item, or with the last text."""
+        if key is None:
+            if self._pending and self._pending[-1].key is None:
+                return self._pending[-1]
         else:
-            for lane in self._lanes:
-                if lane.call == call:
-                    return lane
-        self._lanes.append(PendingCall(call))
-        return self._lanes[-1]
+            for item in self._pending:
+                if item.key == key:
+                    return item
+        self._pending.append(PendingItem(key))
+        return self._pending[-1]
 
     def _advance(self) -> None:
-        """Close live calls that are whole and replay the lanes behind them."""
-        while self._lanes and (not isinstance(self.live, OpenCall) or self.live.whole()):
+        """Close a live call that is complete, and replay what waited for it."""
+        while self._pending and not self._blocked():
             if isinstance(self.live, OpenCall):
                 self._close("completed")
             self._replay()
 
-    def _replay(self) -> None:
-        for word in self._lanes.pop(0).words:
-            self._say(word)
+    def _blocked(self) -> bool:
+        live = self.live
+        return isinstance(live, OpenHosted) or (isinstance(live, OpenCall) and not live.whole())
 
-    def _say(self, word: ItemChunk) -> None:
-        """One word, live."""
-        match word:
+    def _replay(self) -> None:
+        for chunk in self._pending.pop(0).chunks:
+            self._emit(chunk)
+
+    def _emit(self, chunk: ItemChunk) -> None:
+        match chunk:
             case TextDelta():
-                self._message().text(word.text, word.logprobs)
+                self._message().text(chunk.text, chunk.logprobs)
             case CallStarted():
-                self._start_call(word)
+                self._start_call(chunk)
             case CallDelta():
-                self._extend_call(word)
+                self._extend_call(chunk)
             case RefusalDelta():
-                self._message().refusal(word.text)
+                self._message().refusal(chunk.text)
             case AnnotationAdded():
-                self._message().annotate(word.annotation)
+                self._message().annotate(chunk.annotation)
             case ReasoningDelta() | ReasoningSummaryDelta() | ProviderStateAdded():
-                self._think(word)
+                self._reason(chunk)
             case CallFinished():
                 self._close("completed")
             case ItemBegun():
                 self._close("completed")
-                self._phase = word.phase
-            case Compacted() | HostedItemDone() | ToolsFound():
-                self._say_whole(word)
+                self._phase = chunk.phase
             case _:
-                assert_never(word)
+                self._emit_server_item(chunk)
 
-    def _think(self, word: ReasoningDelta | ReasoningSummaryDelta | ProviderStateAdded) -> None:
+    def _emit_server_item(self, chunk: ServerChunk) -> None:
+        """A chunk that is not of the model's own making."""
+        match chunk:
+            case HostedItemBegun() | HostedItemStep():
+                self._emit_hosted(chunk)
+            case Compacted() | HostedItemDone() | ToolsFound():
+                self._emit_finished(chunk)
+            case _:
+                assert_never(chunk)
+
+    def _reason(self, chunk: ReasoningDelta | ReasoningSummaryDelta | ProviderStateAdded) -> None:
         reasoning = self._reasoning()
-        match word:
+        match chunk:
             case ReasoningDelta():
-                reasoning.raw(word.text)
+                reasoning.raw(chunk.text)
             case ReasoningSummaryDelta():
-                reasoning.summarise(word.text, word.part)
+                reasoning.summarise(chunk.text, chunk.part)
             case ProviderStateAdded():
-                reasoning.mark(word.mark)
+                reasoning.mark(chunk.mark)
 
-    def _say_whole(self, word: Compacted | HostedItemDone | ToolsFound) -> None:
-        """An item that comes in one piece."""
-        self._close("completed")
-        emit, new_id, place = self._opener.emit, self._opener.new_id, len(self.output)
-        if isinstance(word, Compacted):
-            self.output.append(say_compaction(emit, new_id("cmp"), place, word))
-        elif isinstance(word, ToolsFound):
-            self.output += say_tools_found(emit, new_id, place, word)
+    def _emit_hosted(self, chunk: HostedItemBegun | HostedItemStep) -> None:
+        """A hosted tool begins, or reaches a step."""
+        if isinstance(chunk, HostedItemBegun):
+            self._close("completed")
+            self.live = self._opener.hosted(chunk, len(self.output))
+        elif isinstance(self.live, OpenHosted):
+            self.live.step(chunk.event, chunk.fields)
         else:
-            self.output.append(emit_hosted(emit, new_id, place, word.item))
+            raise BackendBroken("A step of a hosted tool came before its beginning.")
+
+    def _emit_finished(self, chunk: Compacted | HostedItemDone | ToolsFound) -> None:
+        """An item that comes finished, or the end of a hosted tool that is live."""
+        if isinstance(chunk, HostedItemDone):
+            item = self._end_hosted(chunk)
+            self.output.append(item)
+            if chunk.private is not None:
+                self._opener.private[str(item.id)] = chunk.private
+            return
+        self._close("completed")
+        emit, new_id, position = self._opener.emit, self._opener.new_id, len(self.output)
+        if isinstance(chunk, Compacted):
+            self.output.append(emit_compaction(emit, new_id("cmp"), position, chunk))
+        else:
+            self.output += emit_tools_found(emit, new_id, position, chunk)
+
+    def _end_hosted(self, chunk: HostedItemDone) -> HostedItem:
+        live = self.live
+        if isinstance(live, OpenHosted):
+            self.live = None
+            return live.done(chunk.item)
+        self._close("completed")
+        return emit_hosted(self._opener.emit, self._opener.new_id, len(self.output), chunk.item)
 
     def _message(self) -> OpenMessage:
         if not isinstance(self.live, OpenMessage):
@@ -201,20 +246,20 @@ class SequentialLayout:
             self.live = self._opener.reasoning(len(self.output))
         return self.live
 
-    def _start_call(self, word: CallStarted) -> None:
-        self._opener.admit(word)
+    def _start_call(self, chunk: CallStarted) -> None:
+        self._opener.admit(chunk)
         self._close("completed")
-        self._closed_calls.discard(word.index)
-        self.live = self._opener.call(word, len(self.output))
+        self._closed_calls.discard(chunk.index)
+        self.live = self._opener.call(chunk, len(self.output))
 
-    def _extend_call(self, word: CallDelta) -> None:
+    def _extend_call(self, chunk: CallDelta) -> None:
         live = self.live
-        if isinstance(live, OpenCall) and live.index == word.index:
-            if word.arguments:
-                live.extend(word.arguments)
-        elif word.index not in self._closed_calls:
+        if isinstance(live, OpenCall) and live.index == chunk.index:
+            if chunk.arguments:
+                live.extend(chunk.arguments)
+        elif chunk.index not in self._closed_calls:
             raise arguments_without_call()
-        elif word.arguments.strip():
+        elif chunk.arguments.strip():
             raise arguments_after_call()
 
     def _call_finished(self, index: int) -> None:
@@ -223,9 +268,9 @@ class SequentialLayout:
             self._close("completed")
             self._advance()
         else:
-            for lane in self._lanes:
-                if lane.call == index:
-                    lane.words.append(CallFinished(index))
+            for item in self._pending:
+                if item.key == ("call", index):
+                    item.chunks.append(CallFinished(index))
 
     def _close(self, status: Status) -> None:
         live, self.live = self.live, None
@@ -236,8 +281,26 @@ class SequentialLayout:
         self.output.append(live.close(status))
 
 
-def _says_nothing(item: OutputItem) -> bool:
-    """Whether it is neither said to anybody nor for anybody to answer."""
+def _key(chunk: ItemChunk) -> Key | None:
+    match chunk:
+        case CallStarted() | CallDelta():
+            return "call", chunk.index
+        case HostedItemBegun() | HostedItemStep():
+            return "hosted", chunk.index
+        case HostedItemDone():
+            return None if chunk.index is None else ("hosted", chunk.index)
+        case _:
+            return None
+
+
+def _live_key(live: OpenCall | OpenHosted) -> Key | None:
+    if isinstance(live, OpenCall):
+        return "call", live.index
+    return None if live.index is None else ("hosted", live.index)
+
+
+def _shows_nothing(item: OutputItem) -> bool:
+    """Whether it neither holds an answer nor asks the client for one."""
     if isinstance(item, ToolSearchCall):
         return item.call_id is None
     return isinstance(item, Reasoning | Compaction | ToolSearchOutput)

@@ -30,7 +30,7 @@ from antiphon.server.compat.foreign_params import (
     refuse_foreign_params,
     unused_params,
 )
-from antiphon.server.compat.stopping import read_stops
+from antiphon.server.compat.stop_params import read_stops
 
 _KNOWN = frozenset(ChatBody.__struct_fields__)
 _FOREIGN_PARAMS = {RESPONSES: RESPONSES_ONLY, MESSAGES: MESSAGES_ONLY}

@@ -7,7 +7,7 @@ from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import read_count
 from antiphon.server.exchange import Bodies, Exchange
 from antiphon.server.routes.input_tokens import COUNTED_BY
-from antiphon.service.input_tokens import TokenCount
+from antiphon.service.responses.input_tokens import TokenCount
 
 
 class CountRoute:

@@ -33,7 +33,7 @@ from antiphon.server.compat.foreign_params import (
 from antiphon.server.compat.messages.conversation import Conversation, OpenEnvelope
 from antiphon.server.compat.messages.tools import read_choice, read_tools
 from antiphon.server.compat.messages.wire import CountBody, MessagesBody
-from antiphon.server.compat.stopping import read_stops
+from antiphon.server.compat.stop_params import read_stops
 
 _FOREIGN_PARAMS = {RESPONSES: (*RESPONSES_ONLY, "reasoning"), CHAT: CHAT_ONLY}
 _KNOWN = frozenset(MessagesBody.__struct_fields__)

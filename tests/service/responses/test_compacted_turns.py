@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import BackendRefused, InvalidRequest
 from antiphon.protocol.items import Compaction, Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
-from antiphon.service.create import Creator
+from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.compaction import HEADING
 from antiphon.turn.context import TurnRequest
@@ -28,7 +29,9 @@ def play(turn: TurnRequest) -> list[Step]:
 
 
 async def ask(creator: Creator, **params: Any) -> Response:
-    return await creator.start(create_from(**{"model": "m", "input": "hi", **params}), "t").result()
+    return await creator.start(
+        create_from(**{"model": "m", "input": "hi", **params}), Caller.of("t")
+    ).result()
 
 
 def texts(turn: TurnRequest) -> list[str]:
@@ -50,7 +53,9 @@ async def test_a_trigger_gives_one_compaction_and_completes(make_creator: MakeCr
     creator = make_creator(ScriptedBackend(play))
     first = await ask(creator)
     request = create_from(model="m", input=[TRIGGER], previous_response_id=first.id, stream=True)
-    events = [to_wire(event) async for batch in creator.start(request, "t").events() for event in batch]
+    events = [
+        to_wire(event) async for batch in creator.start(request, Caller.of("t")).events() for event in batch
+    ]
     check_order(events)
     assert [event["type"] for event in events] == [
         "response.created",

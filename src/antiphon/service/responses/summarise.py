@@ -17,6 +17,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, Usage, new_response
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route, Router
+from antiphon.turn.chunks import Heartbeat
 from antiphon.turn.compaction import summary_request
 from antiphon.turn.context import build_turn
 from antiphon.turn.machine import Machine
@@ -85,14 +86,14 @@ class Summariser:
         turn = build_turn(request, model=route.upstream_name(self.model), native=route.backend.natives)
         prepared = route.backend.prepare(turn)
         response = new_response(request, id=self.ids.new("resp"), created_at=int(self.clock()))
-        machine = Machine(response, new_id=self.ids.new, told=False)
+        machine = Machine(response, new_id=self.ids.new, silent=True)
         async with (
-            route.claim() as claim,
-            aclosing(claim.chunks(prepared, streamed=turn.streamed)) as batches,
+            route.slot() as slot,
+            aclosing(slot.chunks(prepared, streamed=turn.streamed)) as batches,
         ):
             async for chunks in batches:
-                if chunks:
-                    claim.answered()
+                if type(chunks[0]) is not Heartbeat:
+                    slot.answered()
                 machine.feed(chunks)
                 await self.beat()
         machine.end(int(self.clock()))

@@ -1,7 +1,7 @@
-"""How a model is asked again after an answer that is not what was wanted (`turn/constraint_check.py`).
+"""How a model is asked again after an answer that violates a constraint (turn/constraint_check.py).
 
-With words, or, where its server can hold it to a form, by a detour: the same turn asked in another way, whose
-answer is then read as the call that was wanted.
+With a message that says what was wrong; or, if its server can enforce a form, with a repair turn: the same
+turn asked in another way, whose answer is read as the call that was wanted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,23 +36,24 @@ _CONSTRAINED: Mapping[Constraint, str] = {
     "tool_choice": "tool_choice",
 }
 """The parameter that sets each constraint."""
-_UNDER_WAY = "This call is under way. Do not repeat it."
+_PENDING_OUTPUT = "This call is under way. Do not repeat it."
 
 
 class RepairTurn(Protocol):
     """Another way to ask for the same."""
 
     def turn(self, turn: TurnRequest) -> TurnRequest:
-        """What is asked instead."""
+        """The turn to run instead."""
         ...
 
     def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """What the answer means; None: nothing, or nothing that could be found out before it was too late."""
+        """The call that the answer stands for; None if there is none, or `late` became true before it was
+        found."""
         ...
 
 
 class CallAsJson:
-    """A call that is written as JSON by a schema, for servers that know schemas but force no tool."""
+    """A call written as JSON of a schema, for servers that enforce schemas but no tool choice."""
 
     def __init__(self, tools: Sequence[TurnTool]) -> None:
         self._tools = tools
@@ -70,7 +71,7 @@ class CallAsJson:
         )
 
     def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """The call."""
+        """The call that the JSON describes."""
         found = read_call(text, self._tools)
         return None if found is None else _call(found[0], found[1])
 
@@ -95,7 +96,7 @@ class InputByGrammar:
         )
 
     def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """The call with this input. Servers have been known to ignore a grammar."""
+        """The call with this input, checked: some servers ignore a grammar."""
         assert self._tool.grammar is not None
         if compile_grammar(self._tool.grammar).check(text, late) is not None:
             return None
@@ -106,29 +107,39 @@ def _call(tool: TurnTool, arguments: str) -> Sequence[Chunk]:
     return [CallStarted(0, "", tool.name), CallDelta(0, arguments), CallFinished(0), Finished("tool_calls")]
 
 
-def detour(unmet: Violation, turn: TurnRequest, features: Features) -> RepairTurn | None:
-    """A way that cannot fail in the same manner, if there is one."""
+def repair_turn(violation: Violation, turn: TurnRequest, features: Features) -> RepairTurn | None:
+    """A turn that cannot fail in the same way; None if the backend enforces nothing that helps."""
     must_call = turn.tools and turn.choice not in ("auto", "none")
-    if unmet.demand == "tool_choice" and must_call and features["structured_output"].level == "native":
+    if (
+        violation.constraint == "tool_choice"
+        and must_call
+        and features["structured_output"].level == "native"
+    ):
         return CallAsJson(turn.tools)
-    if unmet.demand == "grammar" and features["constrained_text"].level == "native" and unmet.alone:
-        return InputByGrammar(unmet.calls[0].tool)
+    if (
+        violation.constraint == "grammar"
+        and features["constrained_text"].level == "native"
+        and violation.alone
+    ):
+        return InputByGrammar(violation.calls[0].tool)
     return None
 
 
-def correction(unmet: Violation, turn: TurnRequest, tries: int) -> list[Item]:
-    """What the model is told: its own answer, and what is wrong with it."""
-    if unmet.demand == "grammar":
+def correction(violation: Violation, turn: TurnRequest, tries: int) -> list[Item]:
+    """Items that show the model its own answer and what is wrong with it."""
+    if violation.constraint == "grammar":
         return [
-            item for number, call in enumerate(unmet.calls) for item in _rejected(call, f"{tries}_{number}")
+            item
+            for number, call in enumerate(violation.calls)
+            for item in _rejected(call, f"{tries}_{number}")
         ]
-    said: list[Item] = [Message(role="assistant", content=unmet.text)] if unmet.text else []
-    if unmet.demand == "tool_choice":
+    answer: list[Item] = [Message(role="assistant", content=violation.text)] if violation.text else []
+    if violation.constraint == "tool_choice":
         ask = _wanted_call(turn)
     else:
-        why = sentence(unmet.why)
+        why = sentence(violation.reason)
         ask = f"That is not what was asked for: {why} Answer again, with the JSON and nothing else."
-    return [*said, Message(role="user", content=ask)]
+    return [*answer, Message(role="user", content=ask)]
 
 
 def _wanted_call(turn: TurnRequest) -> str:
@@ -142,15 +153,15 @@ def _wanted_call(turn: TurnRequest) -> str:
             return f"You must call one of these tools now, and write nothing else: {names}."
 
 
-def pending(told: Sequence[Item]) -> list[Item]:
-    """For calls that the client has been told of: what the model is shown in place of their outputs."""
+def pending_outputs(output: Sequence[Item]) -> list[Item]:
+    """For calls that were sent to the client: what the model is shown in place of their outputs."""
     outputs: list[Item] = []
-    for item in told:
+    for item in output:
         match item:
             case FunctionCall():
-                outputs.append(FunctionCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+                outputs.append(FunctionCallOutput(call_id=item.call_id, output=_PENDING_OUTPUT))
             case CustomToolCall():
-                outputs.append(CustomToolCallOutput(call_id=item.call_id, output=_UNDER_WAY))
+                outputs.append(CustomToolCallOutput(call_id=item.call_id, output=_PENDING_OUTPUT))
             case _:
                 pass
     return outputs
@@ -168,33 +179,34 @@ def _rejected(call: HeldCall, suffix: str) -> list[Item]:
     ]
 
 
-def given_up(unmet: Violation, model: str, tries: int) -> BackendBroken:
-    """The last word, when asking does not help."""
-    wish = (
+def gave_up(violation: Violation, model: str, tries: int) -> BackendBroken:
+    """The failure after the last repair."""
+    expected = (
         "keep to 'tool_choice'"
-        if unmet.demand == "tool_choice"
+        if violation.constraint == "tool_choice"
         else "answer in the form that 'text.format' asks for"
     )
     return BackendBroken(
-        f"The model '{model}' did not {wish}: {sentence(unmet.why)} It was asked {tries} times. "
+        f"The model '{model}' did not {expected}: {sentence(violation.reason)} It was asked {tries} times. "
         "Ask for less, or use another model.",
         code="model_did_not_comply",
     )
 
 
-def asked_again(unmet: Violation) -> Downgrade:
+def repaired(violation: Violation) -> Downgrade:
     """The downgrade of a response whose model was asked again."""
-    text = f"the model was asked again, because of its answer before: {unmet.why}"
-    return Downgrade("repaired", text, (_CONSTRAINED[unmet.demand],))
+    text = f"the model was asked again, because of its answer before: {violation.reason}"
+    return Downgrade("repaired", text, (_CONSTRAINED[violation.constraint],))
 
 
-def let_pass(unmet: Violation) -> Downgrade:
-    """A tool checks its input itself and can tell the model; nobody else can tell it better."""
-    name = unmet.calls[0].tool.origin
-    text = f"the input of the custom tool '{name}' is not by its grammar: {unmet.why}"
+def passed_anyway(violation: Violation) -> Downgrade:
+    """The downgrade of a call that is sent although its input does not follow the grammar: the tool checks
+    its input itself, and can answer the model."""
+    tool = violation.calls[0].tool.origin
+    text = f"the input of the custom tool '{tool}' is not by its grammar: {violation.reason}"
     return Downgrade("constraint_violated", text, ("tools",))
 
 
 def sentence(why: str) -> str:
-    """With one full stop at its end."""
+    """The text with one full stop at its end."""
     return why.rstrip(".") + "."

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import Caller
 from antiphon.errors import BackendBroken, NotFound
 from antiphon.protocol.items import Reasoning
 from antiphon.protocol.parse_count import parse_count
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.parse_items import parse_item
 from antiphon.protocol.parse_tools import parse_tools
-from antiphon.service.create import Creator
-from antiphon.service.input_tokens import Count, TokenCount
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.input_tokens import Count, TokenCount
 from antiphon.turn.token_estimate import estimate_tokens
 from tests.service.conftest import MakeCreator
 
@@ -33,7 +34,7 @@ class Counting(ScriptedBackend):
 
 
 def counter(creator: Creator) -> TokenCount:
-    return TokenCount(router=creator.router, store=creator.store, sealer=creator.sealer)
+    return TokenCount(router=creator.router, contexts=creator.parts.contexts)
 
 
 async def count(creator: Creator, **params: Any) -> Count:
@@ -81,7 +82,9 @@ def test_instructions_count_as_an_item_and_tools_by_their_text() -> None:
 
 async def test_everything_that_the_request_stands_on_counts(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x" * 40))
-    first = await creator.start(create_from(model="m", input="y" * 40, tools=[FUNCTION]), "t").result()
+    first = await creator.start(
+        create_from(model="m", input="y" * 40, tools=[FUNCTION]), Caller.of("t")
+    ).result()
     alone = await count(creator, input="z" * 40)
     after = await count(creator, input="z" * 40, previous_response_id=first.id)
     inherited = estimate_tokens((), None, parse_tools([FUNCTION]))
@@ -112,7 +115,9 @@ async def test_without_a_model_it_is_an_estimate(make_creator: MakeCreator) -> N
 
 async def test_sealed_reasoning_is_counted_by_what_is_in_it(make_creator: MakeCreator) -> None:
     creator = make_creator(Counting([]))
-    sealed = Reasoning(id="rs_1", summary=[], encrypted_content=creator.sealer.seal("one two three") or "")
+    sealed = Reasoning(
+        id="rs_1", summary=[], encrypted_content=creator.parts.sealer.seal("one two three") or ""
+    )
     body: dict[str, Any] = {
         "type": "reasoning",
         "id": "rs_1",

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import (
     AntiphonError,
     BackendBroken,
@@ -28,14 +29,22 @@ from antiphon.protocol.events import Event
 from antiphon.protocol.items import FunctionCall, Message, OpaqueItem, Reasoning
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
-from antiphon.protocol.stored_items import item_id, item_type
-from antiphon.service.create import Creator
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.finish import Retention
 from antiphon.store.base import Page, StoredResponse
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import SqlResponses, Trim, sql_stores
 from antiphon.store.sqlite import SqliteDatabase
-from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, ReasoningDelta, TextDelta
+from antiphon.turn.chunks import (
+    HEARTBEAT,
+    CallDelta,
+    CallStarted,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+)
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 from tests.turn.folding import to_wire
@@ -45,11 +54,15 @@ TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": {"type": 
 
 
 async def ask(creator: Creator, **params: Any) -> Response:
-    return await creator.start(create_from(**{"model": "m", "input": "hi", **params}), "t").result()
+    return await creator.start(
+        create_from(**{"model": "m", "input": "hi", **params}), Caller.of("t")
+    ).result()
 
 
 async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
-    run = creator.start(create_from(**{"model": "m", "input": "hi", "stream": True, **params}), "t")
+    run = creator.start(
+        create_from(**{"model": "m", "input": "hi", "stream": True, **params}), Caller.of("t")
+    )
     events = [to_wire(event) async for batch in run.events() for event in batch]
     check_order(events)
     return events
@@ -189,7 +202,7 @@ async def test_there_is_no_fallback_once_something_was_said(make_creator: MakeCr
 
 async def test_fallback_goes_on_after_a_heartbeat(make_creator: MakeCreator) -> None:
     events = await stream(
-        make_creator(ScriptedBackend([[], BackendUnreachable()]), ScriptedBackend.saying("second"))
+        make_creator(ScriptedBackend([HEARTBEAT, BackendUnreachable()]), ScriptedBackend.saying("second"))
     )
     assert [event["type"] for event in events[:3]] == [
         "response.created",
@@ -243,8 +256,10 @@ async def witness() -> AsyncGenerator[Witness, None]:
 async def test_the_response_is_stored_before_its_end_is_told(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores)
-    async for batch in creator.start(create_from(model="m", input="hi", stream=True), "t").events():
+    creator = make_creator(ScriptedBackend.saying("a", "b"), stores=witness.stores)
+    async for batch in creator.start(
+        create_from(model="m", input="hi", stream=True), Caller.of("t")
+    ).events():
         told = any(to_wire(event)["type"] == "response.completed" for event in batch)
         assert witness.saved == (["completed"] if told else [])
 
@@ -254,7 +269,9 @@ async def test_what_could_not_be_stored_is_not_reported_complete(
     make_creator: MakeCreator, witness: Witness, error: AntiphonError
 ) -> None:
     witness.refusal = error
-    creator = make_creator(ScriptedBackend.saying("a"), store=witness.stores, patience=0.0)
+    creator = make_creator(
+        ScriptedBackend.saying("a"), stores=witness.stores, retention=Retention(save_wait_seconds=0.0)
+    )
     assert (await stream(creator))[-1]["type"] == "response.failed"
     with pytest.raises(type(error)):
         await ask(creator)
@@ -264,7 +281,9 @@ async def test_an_ended_response_waits_for_a_database_that_is_away(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
     witness.refusal = StoreUnavailable()
-    creator = make_creator(ScriptedBackend.saying("a"), store=witness.stores, patience=30.0)
+    creator = make_creator(
+        ScriptedBackend.saying("a"), stores=witness.stores, retention=Retention(save_wait_seconds=30.0)
+    )
     answer = asyncio.create_task(ask(creator))
     while witness.refusal is not None:
         await asyncio.sleep(0.01)
@@ -277,8 +296,8 @@ async def test_an_ended_response_waits_for_a_database_that_is_away(
 async def test_a_client_that_leaves_has_a_cancelled_response(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores)
-    run = creator.start(create_from(model="m", input="hi", stream=True), "t")
+    creator = make_creator(ScriptedBackend.saying("a", "b"), stores=witness.stores)
+    run = creator.start(create_from(model="m", input="hi", stream=True), Caller.of("t"))
     async with aclosing(run.events()) as batches:
         await anext(batches)
     await run.abandon()
@@ -299,7 +318,9 @@ async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> Non
         finally:
             stopped.set()
 
-    run = make_creator(ScriptedBackend(endless)).start(create_from(model="m", input="hi", stream=True), "t")
+    run = make_creator(ScriptedBackend(endless)).start(
+        create_from(model="m", input="hi", stream=True), Caller.of("t")
+    )
     async with aclosing(run.events()) as batches:
         await anext(batches)
     assert stopped.is_set()
@@ -307,7 +328,7 @@ async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> Non
 
 async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> None:
     run = make_creator(ScriptedBackend.saying("a", "b")).start(
-        create_from(model="m", input="hi", stream=True), "t"
+        create_from(model="m", input="hi", stream=True), Caller.of("t")
     )
     seen: list[Event] = []
     async with aclosing(run.events()) as batches:
@@ -319,7 +340,7 @@ async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> Non
 
 
 async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> None:
-    run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"), "t")
+    run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"), Caller.of("t"))
     assert await run.abort(AntiphonError()) == []
 
 
@@ -439,33 +460,13 @@ async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
     assert texts(backend.turns[-1]) == ["a", "one", "b", "two", "c"]
 
 
-@pytest.mark.requirement("PROTOCOL/items-ids-once")
-async def test_an_id_that_comes_again_is_replaced(make_creator: MakeCreator, store: Stores) -> None:
-    creator = make_creator(ScriptedBackend.saying("x"))
-    mine = {"role": "user", "id": "msg_mine", "content": "hi"}
-    first = await ask(creator, input=[mine, mine])
-    second = await ask(
-        creator, input=[mine, {"type": "item_reference", "id": "msg_mine"}], previous_response_id=first.id
-    )
-    page = await store.responses.input_items("t", second.id, Page(order="asc"))
-    ids = [item_id(item) for item in page.items]
-    assert len(set(ids)) == len(ids) == 5
-    assert ids[0] == "msg_mine"
-
-
-async def test_a_trigger_is_not_kept(make_creator: MakeCreator, store: Stores) -> None:
-    creator = make_creator(ScriptedBackend.saying("a summary"))
-    response = await ask(creator, input=[{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}])
-    assert [item_type(item) for item in response.output] == ["compaction"]
-    kept = await store.responses.input_items("t", response.id, Page())
-    assert [item_type(item) for item in kept.items] == ["message"]
-
-
 async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
-    creator = make_creator(ScriptedBackend.saying("a", "b"), store=witness.stores, patience=3600.0)
-    run = creator.start(create_from(model="m", input="hi", stream=True), "t")
+    creator = make_creator(
+        ScriptedBackend.saying("a", "b"), stores=witness.stores, retention=Retention(save_wait_seconds=3600.0)
+    )
+    run = creator.start(create_from(model="m", input="hi", stream=True), Caller.of("t"))
     async with aclosing(run.events()) as batches:
         seen = await anext(batches)
     witness.refusal = StoreUnavailable()

@@ -8,15 +8,18 @@ import pytest
 
 from antiphon.backends.features import Feature, Features, Support
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import BackendBroken, BackendUnreachable, Unsupported
 from antiphon.protocol.items import FunctionCall, Message, Reasoning
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import PROXY
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage
-from antiphon.service.create import Creator
-from antiphon.service.rounds import MAX_SEARCHES, QUIET
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.rounds import MAX_SILENCE_SECONDS
+from antiphon.service.responses.stages.tool_search import MAX_SEARCHES
 from antiphon.service.routing.router import Route, Router
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     CallDelta,
     CallStarted,
     Chunk,
@@ -80,11 +83,15 @@ def patch(text: str) -> list[Chunk]:
 
 async def ask(creator: Creator, **params: Any) -> Response:
     """The answer as JSON, which must be what the stream folds to."""
-    return await creator.start(create_from(**{"model": "m", "input": "hi", **params}), "t").result()
+    return await creator.start(
+        create_from(**{"model": "m", "input": "hi", **params}), Caller.of("t")
+    ).result()
 
 
 async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
-    run = creator.start(create_from(**{"model": "m", "input": "hi", "stream": True, **params}), "t")
+    run = creator.start(
+        create_from(**{"model": "m", "input": "hi", "stream": True, **params}), Caller.of("t")
+    )
     events = [to_wire(event) async for batch in run.events() for event in batch]
     check_order(events)
     return events
@@ -298,14 +305,14 @@ async def beats(make_creator: MakeCreator, script: list[Step], *times: float, **
     backend = ScriptedBackend(play, unenforced=ALL, features=NOTHING_FORCED)
     routes = [Route("m", backend, text_calls="hermes")]
     creator = make_creator(router=Router(routes, chance=lambda: 0.5), clock=clock)
-    run = creator.start(create_from(model="m", input="hi", stream=True, **params), "t")
+    run = creator.start(create_from(model="m", input="hi", stream=True, **params), Caller.of("t"))
     return [
         heard[-1] async for batch in run.events() for event in batch if to_wire(event)["type"] == "keepalive"
     ]
 
 
 async def test_a_heartbeat_of_the_backend_passes(make_creator: MakeCreator) -> None:
-    script: list[Step] = [[TextDelta("<tool")], [], [TextDelta(" box")], [Finished("stop")]]
+    script: list[Step] = [[TextDelta("<tool")], HEARTBEAT, [TextDelta(" box")], [Finished("stop")]]
     assert await beats(make_creator, script, tools=[TOOL]) == [1]
 
 
@@ -315,7 +322,15 @@ async def test_while_text_is_held_for_long_the_line_stays_alive(
 ) -> None:
     words: list[Step] = [[TextDelta("<tool_call>")], *([TextDelta(" ")] for _ in range(4))]
     script: list[Step] = [*words, [TextDelta('{"n": 1}')], [Finished("stop")]]
-    times = (0.0, 0.0, QUIET - 1, QUIET, QUIET + 1, 2 * QUIET, 2 * QUIET)
+    times = (
+        0.0,
+        0.0,
+        MAX_SILENCE_SECONDS - 1,
+        MAX_SILENCE_SECONDS,
+        MAX_SILENCE_SECONDS + 1,
+        2 * MAX_SILENCE_SECONDS,
+        2 * MAX_SILENCE_SECONDS,
+    )
     assert await beats(make_creator, script, *times, **params) == [2, 4]
 
 
@@ -457,14 +472,14 @@ async def test_what_a_profile_hides_is_said_over_all_rounds(make_creator: MakeCr
         features=NOTHING_FORCED,
     )
     request = create_from(model="m", input="hi", tools=[TOOL], tool_choice="required")
-    run = make_creator(backend).start(msgspec.structs.replace(request, profile=PROXY), "t")
+    run = make_creator(backend).start(msgspec.structs.replace(request, profile=PROXY), Caller.of("t"))
     response = await run.result()
     assert isinstance(response.downgrades, list)
     assert any("does not show it" in note for note in response.downgrades)
 
 
 async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeCreator) -> None:
-    backends = ScriptedBackend([[]]), ScriptedBackend.saying("Hello")
+    backends = ScriptedBackend([HEARTBEAT]), ScriptedBackend.saying("Hello")
     assert answer(await ask(make_creator(*backends))) == "Hello"
 
 
@@ -477,6 +492,8 @@ async def test_a_stand_in_that_cannot_serve_the_request_leaves_the_first_error(
         def prepare(self, turn: TurnRequest) -> Any:
             raise Unsupported("not I", param="input")
 
-    events = await stream(make_creator(ScriptedBackend([[], BackendUnreachable("gone")]), Picky([[]])))
+    events = await stream(
+        make_creator(ScriptedBackend([HEARTBEAT, BackendUnreachable("gone")]), Picky([[TextDelta("")]]))
+    )
     assert events[-1]["type"] == "response.failed"
     assert events[-1]["response"]["error"]["message"] == "gone"

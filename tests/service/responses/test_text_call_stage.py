@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.protocol.parse_create import create_from
-from antiphon.service.recovering import listener
+from antiphon.service.responses.stages.text_calls import text_call_stage
 from antiphon.service.routing.router import Route
 from antiphon.settings import TextCalls
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
@@ -18,21 +18,21 @@ TAGGED = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'
 CALL = [CallStarted(-1, "", "look"), CallDelta(-1, "{}"), CallFinished(-1)]
 
 
-def told(*script: Sequence[Chunk], text_calls: TextCalls = "auto", **params: object) -> list[list[Chunk]]:
-    """What is told after each batch."""
+def passed(*script: Sequence[Chunk], text_calls: TextCalls = "auto", **params: object) -> list[list[Chunk]]:
+    """What passes on of each batch."""
     request = create_from(**{"model": "m", "input": "hi", "tools": [LOOK], **params})
     route = Route("m", ScriptedBackend.saying("a"), text_calls=text_calls)
-    hear = listener(build_turn(request, model="m"), route)
-    return [list(hear(batch)) for batch in script]
+    stage = text_call_stage(build_turn(request, model="m"), route)
+    return [list(batch if stage is None else stage.feed(batch)) for batch in script]
 
 
 def test_a_call_in_the_text_becomes_a_call() -> None:
-    assert told([TextDelta(TAGGED)], [Finished("stop")]) == [CALL, [Finished("tool_calls")]]
+    assert passed([TextDelta(TAGGED)], [Finished("stop")]) == [CALL, [Finished("tool_calls")]]
 
 
 @pytest.mark.parametrize("params", [{"text_calls": "off"}, {"tool_choice": "none"}, {"tools": []}])
 def test_text_is_text_where_no_call_is_looked_for(params: dict[str, Any]) -> None:
-    assert told([TextDelta(TAGGED)], [Finished("stop")], **params) == [
+    assert passed([TextDelta(TAGGED)], [Finished("stop")], **params) == [
         [TextDelta(TAGGED)],
         [Finished("stop")],
     ]
@@ -42,5 +42,5 @@ def test_text_is_text_where_no_call_is_looked_for(params: dict[str, Any]) -> Non
 def test_the_input_of_a_custom_tool_is_text() -> None:
     shell = {"type": "custom", "name": "shell"}
     text = "<function=shell><parameter=input>123</parameter></function>"
-    found = told([TextDelta(text)], [Finished("stop")], tools=[shell])[0]
+    found = passed([TextDelta(text)], [Finished("stop")], tools=[shell])[0]
     assert CallDelta(-1, '{"input":"123"}') in found

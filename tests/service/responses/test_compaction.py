@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import (
@@ -28,12 +29,13 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
-from antiphon.service.compact import Compactor, Plan
+from antiphon.service.responses.compaction import CompactionPlan, Compactor
+from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.summarise import BROKEN_OFF
 from antiphon.service.routing.router import Route, Router
-from antiphon.service.summarise import BROKEN_OFF
 from antiphon.store.base import Continuation, StoredItem, item_not_found, response_not_found
-from antiphon.store.ports import ResponseStore
-from antiphon.turn.chunks import Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
+from antiphon.store.ports import Stores
+from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.sealing import Sealer
@@ -63,16 +65,23 @@ class Shelf:
         return StoredItem(Message(id="msg_1", role="user", content="stored words"))
 
 
+class Shelves:
+    """As much of the stores as compaction needs."""
+
+    responses = Shelf()
+
+
 def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor:
     numbers = count(1)
     routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
     return Compactor(
         router=Router(routes, chance=lambda: 0.5),
-        store=cast("ResponseStore", Shelf()),
+        contexts=Contexts(cast("Stores", Shelves()), SEALER, lambda: 1000.0),
         ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
         clock=lambda: 1000.0,
         sealer=SEALER,
         model=model,
+        count_tokens=lambda items, _: len(items),
     )
 
 
@@ -96,9 +105,10 @@ def body(**params: Any) -> bytes:
     return msgspec.json.encode({"model": "m", **params})
 
 
-async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: Any) -> Plan:
+async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: Any) -> CompactionPlan:
     request = create_from(**{"model": "m", "input": "unused", **params})
-    return await under_test.plan(items, request.params, history=history, count=len)
+    request = replace(request, items=items[history:])
+    return await under_test.plan(items, Context(request, items[:history]))
 
 
 # summarise
@@ -205,7 +215,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
     async def beat() -> None:
         beats.append(1)
 
-    backend = ScriptedBackend([[], [], [TextDelta("x"), Finished("stop")]])
+    backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("x"), Finished("stop")]])
     await compactor(backend).summarise([ASKED], model="m", beat=beat)
     assert len(beats) == 3
 

@@ -1,6 +1,6 @@
-"""Compact a conversation: when a client posts it, when a trigger in the input asks for it, when it is long.
+"""Compacts conversations: for `POST /v1/responses/compact`, for a trigger in the input, when one is long.
 
-All three ask a model for a summary and seal it into a compaction item.
+Each asks a model for a summary and seals it into a compaction item.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,28 +10,27 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.compact import CompactedResponse, CompactRequest, parse_compact
+from antiphon.protocol.compact import CompactedResponse, parse_compact
 from antiphon.protocol.content import InputText
 from antiphon.protocol.ids import Clock, IdSource
-from antiphon.protocol.items import Compaction, CompactionTrigger, Item, ItemReference, Message
-from antiphon.protocol.requests import CreateBody
+from antiphon.protocol.items import Compaction, CompactionTrigger, Item, Message
+from antiphon.protocol.requests import CreateResponse
+from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.summarise import Beat, Summariser, Summary, no_beat
 from antiphon.service.routing.router import Router
-from antiphon.service.summarise import Beat, Summariser, Summary, no_beat
-from antiphon.store.ports import ResponseStore
 from antiphon.turn.chunks import Compacted
 from antiphon.turn.compaction import (
-    CountTokens,
-    compact_view,
     compaction_due,
     is_callers_message,
     split_fresh,
 )
 from antiphon.turn.sealing import Sealer
+from antiphon.turn.token_estimate import estimate_tokens
 from antiphon.turn.transcript import transcript
 
 
-class Plan(Struct, frozen=True):
-    """What a turn begins with: the items that the model sees, and what to say before its first word."""
+class CompactionPlan(Struct, frozen=True):
+    """What a turn begins with: the items that the model sees, and a compaction to emit before its answer."""
 
     items: Sequence[Item]
     compacted: Compacted | None = None
@@ -42,67 +41,74 @@ class Plan(Struct, frozen=True):
         return self.compacted is not None and self.compacted.asked
 
 
+def _estimated_tokens(items: Sequence[Item], request: CreateResponse) -> int:
+    return estimate_tokens(items, request.params.instructions, request.tools)
+
+
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Makes conversations short. `model` is the operator's choice; None: the model of the request."""
+    """Compacts conversations. `model` is the operator's choice; None: the model of the request."""
 
     router: Router
-    store: ResponseStore
+    contexts: Contexts
     ids: IdSource
     clock: Clock
     sealer: Sealer
     model: str | None = None
+    count_tokens: Callable[[Sequence[Item], CreateResponse], int] = _estimated_tokens
 
     async def compact(self, body: bytes, tenant: str) -> CompactedResponse:
         """Answer ``POST /v1/responses/compact``. Nothing is stored."""
         request = parse_compact(body)
-        history, own = await self._resolve(request, tenant)
-        items = [*history, *own]
-        view = compact_view(items, self.sealer.open_summary, _places(len(history), "previous_response_id"))
+        snapshot = await self.contexts.read(
+            tenant, request.items, previous_response_id=request.previous_response_id
+        )
+        view = self.contexts.compacted(snapshot.items, snapshot.history_length, "previous_response_id")
         summary = await self.summarise(view, model=request.model, instructions=request.instructions)
         compaction = Compaction(
             id=self.ids.new("cmp"),
             encrypted_content=self.sealer.seal_summary(summary.text),
             status="completed",
         )
+        messages = [self._as_output(item) for item in snapshot.items if is_callers_message(item)]
         return CompactedResponse(
             id=self.ids.new("resp"),
             created_at=int(self.clock()),
-            output=[*(self._as_output(item) for item in items if is_callers_message(item)), compaction],
+            output=[*messages, compaction],
             usage=summary.usage,
         )
 
-    async def plan(
-        self,
-        items: Sequence[Item],
-        params: CreateBody,
-        *,
-        history: int,
-        count: CountTokens,
-        beat: Beat = no_beat,
-    ) -> Plan:
+    async def plan(self, items: Sequence[Item], context: Context, *, beat: Beat = no_beat) -> CompactionPlan:
         """What the turn after these items begins with; they are compacted now if that is asked for or due.
 
-        `history` of the items were there before the request. Feed `compacted` to the machine before the
-        model's first chunk. If the plan `is_all`, conclude the machine instead of asking the model.
+        Feed `compacted` to the machine before the model's first chunk. If the plan `is_all`, complete the
+        machine instead of asking the model.
         """
-        view = self.view(items, params, history=history)
+        request = context.request
+        params = request.params
+        view = self.view(items, context)
         if items and isinstance(items[-1], CompactionTrigger):
             summary = await self.summarise(view, model=params.model, beat=beat)
-            return Plan(view, self._sealed(summary, asked=True))
+            return CompactionPlan(view, self._sealed(summary, asked=True))
         thresholds = [entry.compact_threshold for entry in params.context_management or ()]
-        if not thresholds or not compaction_due(view, min(thresholds), count):
-            return Plan(view)
+        if not thresholds or not compaction_due(
+            view, min(thresholds), lambda items: self.count_tokens(items, request)
+        ):
+            return CompactionPlan(view)
         replaced, _ = split_fresh(view)
         compacted = self._sealed(await self.summarise(replaced, model=params.model, beat=beat), asked=False)
         replaced, fresh = split_fresh(items)
         shorter = [*replaced, Compaction(encrypted_content=compacted.envelope), *fresh]
-        return Plan(self.view(shorter, params, history=history), compacted)
+        return CompactionPlan(self._compacted(shorter, len(items), context), compacted)
 
-    def view(self, items: Sequence[Item], params: CreateBody, *, history: int) -> Sequence[Item]:
-        """What the model would see of these items as they are; `history` of them came before the request."""
-        brought_by = "previous_response_id" if params.conversation is None else "conversation"
-        return compact_view(items, self.sealer.open_summary, _places(history, brought_by))
+    def view(self, items: Sequence[Item], context: Context) -> Sequence[Item]:
+        """The items with the last compaction in place of what it summarises."""
+        return self._compacted(items, len(items), context)
+
+    def _compacted(self, items: Sequence[Item], length: int, context: Context) -> Sequence[Item]:
+        history_length = max(0, length - len(context.request.items))
+        brought_by = "conversation" if context.request.params.conversation else "previous_response_id"
+        return self.contexts.compacted(items, history_length, brought_by)
 
     async def summarise(
         self, items: Sequence[Item], *, model: str, instructions: str | None = None, beat: Beat = no_beat
@@ -122,16 +128,6 @@ class Compactor:
         )
         return await summariser.summarise(passages)
 
-    async def _resolve(self, request: CompactRequest, tenant: str) -> tuple[Sequence[Item], list[Item]]:
-        """The items of the previous response, and the request's own with their references replaced."""
-        parent = request.previous_response_id
-        history = () if parent is None else (await self.store.continuation(tenant, parent)).items
-        own = [
-            (await self.store.item(tenant, item.id)).item if isinstance(item, ItemReference) else item
-            for item in request.items
-        ]
-        return history, own
-
     def _as_output(self, message: Message) -> Message:
         """A message as the official SDK reads output: with an id, a status and a list of parts."""
         content = message.content
@@ -141,8 +137,3 @@ class Compactor:
 
     def _sealed(self, summary: Summary, *, asked: bool) -> Compacted:
         return Compacted(self.sealer.seal_summary(summary.text), summary.usage, asked)
-
-
-def _places(history: int, before: str) -> Callable[[int], str]:
-    """What the caller knows an item by: its index in the input, or the parameter that brought the history."""
-    return lambda index: f"input[{index - history}]" if index >= history else before

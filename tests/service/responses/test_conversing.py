@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import BackendTimeout, InvalidRequest
 from antiphon.protocol.events import Event
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from
-from antiphon.service import resolve
-from antiphon.service.create import Creator
+from antiphon.service.responses import context
+from antiphon.service.responses.create import Creator
 from antiphon.store.base import Conversation, Page
 from antiphon.store.ports import Stores
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 from tests.turn.folding import to_wire
@@ -28,7 +29,7 @@ async def conversation(store: Stores) -> None:
 
 async def converse(creator: Creator, **params: Any) -> list[dict[str, Any]]:
     asked = {"model": "m", "input": "hi", "stream": True, "conversation": "conv_1", **params}
-    run = creator.start(create_from(**asked), "t")
+    run = creator.start(create_from(**asked), Caller.of("t"))
     events: list[Event] = [event async for batch in run.events() for event in batch]
     wire = [to_wire(event) for event in events]
     check_order(wire)
@@ -99,13 +100,13 @@ async def test_a_long_response_holds_its_conversation(
     async def long(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         nonlocal now
         for _ in range(4):
-            now += resolve.CONVERSATION_LEASE / 2
-            yield []
+            now += context.CONVERSATION_LEASE_SECONDS / 2
+            yield HEARTBEAT
         yield [TextDelta("a"), Finished("stop")]
 
     monkeypatch.setattr(store.conversations, "enter", noted)
     await converse(make_creator(ScriptedBackend(long), clock=lambda: now))
-    assert leases == [resolve.CONVERSATION_LEASE] * 5
+    assert leases == [context.CONVERSATION_LEASE_SECONDS] * 5
 
 
 async def test_who_has_lost_the_conversation_has_failed(
@@ -116,8 +117,8 @@ async def test_who_has_lost_the_conversation_has_failed(
         await store.conversations.enter("t", "conv_1", "resp_other", 60)
         yield [Finished("stop")]
 
-    monkeypatch.setattr(resolve, "CONVERSATION_LEASE", 0.0)
-    monkeypatch.setattr("antiphon.service.create.CONVERSATION_LEASE", 1e9)
+    monkeypatch.setattr(context, "CONVERSATION_LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(context.ConversationLock, "due", False)
     events = await converse(make_creator(ScriptedBackend(robbed)))
     assert events[-1]["type"] == "response.failed"
     assert (await store.responses.response("t", events[-1]["response"]["id"])).status == "failed"

@@ -3,7 +3,7 @@
 from antiphon.protocol.items import Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
-from antiphon.service.session import ConnectionMemory, Session
+from antiphon.service.responses.session import ConnectionMemory, Session
 
 ITEM = Message(role="user", content="hi")
 TOOL = {"type": "function", "name": "f"}

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from, parse_create
@@ -16,9 +17,9 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.sse import SseReader
 from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
-from antiphon.service.create import Creator
-from antiphon.service.session import ConnectionMemory, Session
-from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, TextDelta
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.session import ConnectionMemory, Session
+from antiphon.turn.chunks import HEARTBEAT, CallDelta, CallStarted, Chunk, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 from tests.turn.folding import to_wire
@@ -64,7 +65,7 @@ def output_of(kind: str, call_id: str = "call_1") -> JsonObject:
 
 async def ask(creator: Creator, session: Session | None = None, **params: Any) -> Response:
     request = create_from(**{"model": "m", "input": "hi", **params})
-    return await creator.start(request, "t", session).result()
+    return await creator.start(request, Caller.of("t"), session).result()
 
 
 def wire(response: Response) -> JsonObject:
@@ -119,7 +120,7 @@ async def test_a_round_of_tools_in_the_memory_of_a_connection(kind: str, make_cr
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_stream_and_a_json_answer_tell_the_same(kind: str, make_creator: MakeCreator) -> None:
     request = create_from(model="m", input="hi", stream=True, tools=[ROUNDS[kind][0]])
-    run = make_creator(script(kind)).start(request, "t")
+    run = make_creator(script(kind)).start(request, Caller.of("t"))
     events = [to_wire(event) async for batch in run.events() for event in batch]
     check_order(events)
     whole = wire(await ask(make_creator(script(kind)), tools=[ROUNDS[kind][0]]))
@@ -225,7 +226,7 @@ async def test_a_half_call_is_ended_by_whoever_takes_it_up(kind: str, make: Make
 
     async def stalls(_turn: TurnRequest, /) -> AsyncGenerator[Step, None]:
         yield [CallStarted(0, "call_1", name), CallDelta(0, arguments[: len(arguments) // 2])]
-        yield []
+        yield HEARTBEAT
         begun.set()
         await asyncio.Event().wait()
 

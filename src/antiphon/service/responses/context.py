@@ -1,0 +1,206 @@
+"""The context of a request: its history, the items that it refers to, the tools that it inherits.
+
+`Contexts` resolves it for create, background work, compact and input_tokens alike. A conversation is locked
+while a response is made in it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
+from antiphon.protocol.ids import Clock
+from antiphon.protocol.items import Item, ItemReference
+from antiphon.protocol.parse_tools import parse_tools
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response
+from antiphon.protocol.tools import Tool
+from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
+from antiphon.store.base import Continuation, Page, conversation_not_found
+from antiphon.store.ports import ConversationStore, Stores
+from antiphon.turn.compaction import compact_view
+from antiphon.turn.sealing import Sealer
+
+CONVERSATION_LEASE_SECONDS = 60.0
+"""How long a response holds its conversation without renewing the lock."""
+_ALL_ITEMS = Page(limit=1_000_000, order="asc")
+_NO_HISTORY = Continuation(())
+
+
+class Session(Protocol):
+    """The responses that one connection remembers and the store does not."""
+
+    def recall(self, response_id: str) -> Continuation | None:
+        """How to continue such a response; None if it is not known here."""
+        ...
+
+    def remember(self, response: Response, items: Sequence[Item], tools: tuple[Tool, ...]) -> None:
+        """Remember a response with its history and its output."""
+        ...
+
+
+class Context(Struct, frozen=True):
+    """A request and its history. The request's items hold no references, and have ids if they are stored."""
+
+    request: CreateResponse
+    history: Sequence[Item] = ()
+    history_is_stored: bool = True
+    """If not, the history is stored with the response."""
+
+
+class Snapshot(Struct, frozen=True):
+    """What a request refers to, read without a lock: `items` are the history and then its own."""
+
+    items: Sequence[Item]
+    history_length: int
+    tools: tuple[Tool, ...] = ()
+
+
+class ConversationLock:
+    """Holds a conversation for one response. It must be renewed, or another response may take it."""
+
+    def __init__(
+        self, store: ConversationStore, clock: Clock, *, tenant: str, conversation_id: str, response_id: str
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._key = tenant, conversation_id, response_id
+        self._renewed_at = clock()
+
+    async def acquire(self) -> Continuation:
+        """Lock the conversation; its items. Raises `conversation_locked` if another response holds it."""
+        self._renewed_at = self._clock()
+        return await self._store.enter(*self._key, CONVERSATION_LEASE_SECONDS)
+
+    @property
+    def due(self) -> bool:
+        """Whether the lock should be renewed."""
+        return self._clock() - self._renewed_at > CONVERSATION_LEASE_SECONDS / 3
+
+    async def renew(self) -> None:
+        """Renew the lock if that is due."""
+        if self.due:
+            with suppress(StoreUnavailable, StoreFull):  # the next call tries again
+                await self.acquire()
+
+    async def release(self) -> None:
+        """Unlock it. If that fails, the lock ends with its lease."""
+        with suppress(AntiphonError):
+            await self._store.leave(*self._key)
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Resolves what requests refer to."""
+
+    stores: Stores
+    sealer: Sealer
+    clock: Clock
+    inherit_tools: bool = True
+
+    def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
+        """The lock that a response needs before its context is resolved; None without a conversation."""
+        conversation_id = request.conversation_id
+        if conversation_id is None:
+            return None
+        return ConversationLock(
+            self.stores.conversations,
+            self.clock,
+            tenant=tenant,
+            conversation_id=conversation_id,
+            response_id=response_id,
+        )
+
+    async def resolve(
+        self,
+        request: CreateResponse,
+        tenant: str,
+        *,
+        lock: ConversationLock | None,
+        new_id: Callable[[str], str],
+        session: Session | None = None,
+    ) -> Context:
+        """The context of a new response. Acquires the lock; the caller releases it if this raises."""
+        if request.stored:
+            await self.stores.responses.check()
+        base, is_stored = _NO_HISTORY, True
+        parent = request.params.previous_response_id
+        if parent is not None:
+            recalled = session.recall(parent) if session is not None else None
+            base = recalled or await self.stores.responses.continuation(tenant, parent)
+            is_stored = recalled is None
+        elif lock is not None:
+            base = await lock.acquire()
+        if base.tools and self.inherit_tools and not request.tools:
+            request = replace(request, tools=base.tools)
+        if ItemReference in set(map(type, request.items)):
+            request = replace(request, items=await self._dereferenced(tenant, request.items))
+        check_outputs(base.items, request.items)
+        if request.stored or session is not None:
+            request = replace(request, items=identified(request.items, new_id, base.items))
+        return Context(request, base.items, is_stored)
+
+    async def resolve_again(
+        self, request: CreateResponse, tenant: str, response: Response, lock: ConversationLock | None
+    ) -> Context:
+        """The context of a response that was submitted before, whatever was deleted since."""
+        if request.stored:
+            await self.stores.responses.check()
+        request = replace(request, tools=parse_tools(response.tools))
+        if lock is None:
+            return Context(request, (await self.stores.background.base(tenant, response.id)).items)
+        return Context(request, (await lock.acquire()).items)
+
+    async def read(
+        self,
+        tenant: str,
+        items: Sequence[Item],
+        *,
+        previous_response_id: str | None = None,
+        conversation_id: str | None = None,
+        tools: tuple[Tool, ...] = (),
+    ) -> Snapshot:
+        """What a request refers to, for those who make no response of it."""
+        base = _NO_HISTORY
+        if conversation_id is not None:
+            base = Continuation(await self._conversation_items(tenant, conversation_id))
+        elif previous_response_id is not None:
+            base = await self.stores.responses.continuation(tenant, previous_response_id)
+        own = await self._dereferenced(tenant, items)
+        inherited = base.tools if self.inherit_tools and not tools else tools
+        return Snapshot([*base.items, *own], len(base.items), inherited)
+
+    def view(self, items: Sequence[Item]) -> ModelView:
+        """The items as the model sees them, compactions aside."""
+        return model_view(items, self.sealer)
+
+    def compacted(self, items: Sequence[Item], history_length: int, brought_by: str) -> Sequence[Item]:
+        """The items with the last compaction in place of what it summarises. `brought_by` is the parameter
+        that errors about the history name."""
+
+        def param(index: int) -> str:
+            return f"input[{index - history_length}]" if index >= history_length else brought_by
+
+        return compact_view(items, self.sealer.open_summary, param)
+
+    async def _conversation_items(self, tenant: str, conversation_id: str) -> Sequence[Item]:
+        try:
+            return (
+                await self.stores.conversations.conversation_items(tenant, conversation_id, _ALL_ITEMS)
+            ).items
+        except NotFound:
+            raise conversation_not_found(conversation_id, "conversation") from None
+
+    async def _dereferenced(self, tenant: str, items: Iterable[Item]) -> tuple[Item, ...]:
+        return tuple(
+            [
+                (await self.stores.responses.item(tenant, item.id)).item
+                if isinstance(item, ItemReference)
+                else item
+                for item in items
+            ]
+        )

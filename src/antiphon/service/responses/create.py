@@ -1,0 +1,147 @@
+"""Creates responses: gives each run the parts that it uses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from antiphon.caller import Caller
+from antiphon.errors import Unsupported
+from antiphon.protocol.events import Event
+from antiphon.protocol.ids import Clock, IdSource
+from antiphon.protocol.requests import CreateResponse
+from antiphon.service.responses.compaction import Compactor
+from antiphon.service.responses.context import Contexts, Session
+from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
+from antiphon.service.responses.input_tokens import TokenCount
+from antiphon.service.responses.rounds import RoundBuilder
+from antiphon.service.responses.run import EarlierAttempt, ResponseRun, RunParts
+from antiphon.service.routing.router import Router
+from antiphon.store.ports import Stores
+from antiphon.turn.sealing import Sealer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creator:
+    """Starts responses."""
+
+    parts: RunParts
+    router: Router
+    store: Stores
+    ids: IdSource
+    clock: Clock
+    retention: Retention
+    similar_models: bool = False
+    """Whether a background response may be made by a model with a similar name, as it was accepted."""
+
+    def start(self, request: CreateResponse, caller: Caller, session: Session | None = None) -> ResponseRun:
+        """A run of this request; nothing happens until its events are read."""
+        writer = None
+        if request.stored:
+            writer = StoreWriter(self.store.responses, caller.tenant, self.retention.save_wait_seconds)
+        return self._run(request, caller, writer, session, similar=request.profile.similar_models)
+
+    async def store_only(
+        self, request: CreateResponse, caller: Caller, session: Session | None = None
+    ) -> Sequence[Event]:
+        """Save a request without asking the model: a response without output, to be continued."""
+        return await self.start(request, caller, session).store_only()
+
+    def draft(self, request: CreateResponse, caller: Caller) -> ResponseRun:
+        """A run that is only checked: somebody else makes the response later."""
+        return self._run(request, caller, None, similar=request.profile.similar_models)
+
+    def resume(
+        self, request: CreateResponse, caller: Caller, writer: ResponseWriter, earlier: EarlierAttempt
+    ) -> ResponseRun:
+        """A run of a response that was submitted, after the attempts before it."""
+        return self._run(request, caller, writer, similar=self.similar_models, earlier=earlier)
+
+    def _run(
+        self,
+        request: CreateResponse,
+        caller: Caller,
+        writer: ResponseWriter | None,
+        session: Session | None = None,
+        *,
+        similar: bool,
+        earlier: EarlierAttempt | None = None,
+    ) -> ResponseRun:
+        _refuse_unserved(request)
+        new_id = self.ids.maker(request.profile.ids)
+        return ResponseRun(
+            self.parts,
+            request,
+            tenant=caller.tenant,
+            response_id=new_id("resp") if earlier is None else earlier.response.id,
+            routes=self.router.routes(request.params.model, similar=similar),
+            new_id=new_id,
+            finisher=Finisher(self.clock, writer, session, self.retention),
+            earlier=earlier,
+        )
+
+
+class ResponseOptions(Struct, frozen=True, kw_only=True):
+    """What an operator chooses about responses."""
+
+    ignored_tools: frozenset[str] = frozenset()
+    """Types of hosted tools that are left out and reported where nothing serves them."""
+    inherit_tools: bool = True
+    """Whether a continuation that declares no tools has those of the response before."""
+    max_repairs: int = 2
+    summary_model: str | None = None
+    """The model that summarises long conversations; None: the model of the request."""
+    retention: Retention = Retention()
+    similar_models: bool = False
+
+
+DEFAULT_OPTIONS = ResponseOptions()
+
+
+class ResponseServices(NamedTuple):
+    """What answers requests for responses, over one store and one router."""
+
+    creator: Creator
+    compactor: Compactor
+    tokens: TokenCount
+
+
+def response_services(
+    *,
+    router: Router,
+    stores: Stores,
+    ids: IdSource,
+    clock: Clock,
+    sealer: Sealer,
+    options: ResponseOptions = DEFAULT_OPTIONS,
+) -> ResponseServices:
+    """The services, each with the parts that it uses."""
+    contexts = Contexts(stores, sealer, clock, options.inherit_tools)
+    compactor = Compactor(router, contexts, ids, clock, sealer, options.summary_model)
+    parts = RunParts(
+        contexts=contexts,
+        compactor=compactor,
+        rounds=RoundBuilder(clock, options.ignored_tools, options.max_repairs),
+        sealer=sealer,
+        clock=clock,
+    )
+    creator = Creator(
+        parts=parts,
+        router=router,
+        store=stores,
+        ids=ids,
+        clock=clock,
+        retention=options.retention,
+        similar_models=options.similar_models,
+    )
+    return ResponseServices(creator, compactor, TokenCount(router=router, contexts=contexts))
+
+
+def _refuse_unserved(request: CreateResponse) -> None:
+    """Parameters of the protocol that this server does not serve would change the answer: reject them."""
+    given = request.params
+    for name, value in (("prompt", given.prompt), ("moderation", given.moderation)):
+        if value:
+            message = f"'{name}' is not supported by this server yet. Leave it out."
+            raise Unsupported(message, param=name, code="unsupported_parameter")

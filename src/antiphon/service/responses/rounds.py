@@ -1,0 +1,168 @@
+"""A round: one turn of one backend, with the stages that its chunks pass on their way to the machine.
+
+Most responses are one round. Another one follows when a stage plans it: an answer violated a constraint, or
+the model has searched for tools.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+from antiphon.backends.base import PreparedTurn
+from antiphon.errors import BackendBroken
+from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.ids import Clock
+from antiphon.service.responses.context import Context
+from antiphon.service.responses.stages.base import RoundPlan, Stage
+from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
+from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
+from antiphon.service.responses.stages.text_calls import text_call_stage
+from antiphon.service.responses.stages.tool_search import tool_search_stage, without_spent_search
+from antiphon.turn.chunks import (
+    HEARTBEAT,
+    Chunk,
+    Failed,
+    Finished,
+    Heartbeat,
+    StopSequenceFound,
+    TextDelta,
+    TurnStarted,
+)
+from antiphon.turn.context import TurnRequest, build_turn
+from antiphon.turn.machine import BROKEN_OFF
+
+MAX_SILENCE_SECONDS = 5.0
+"""How long stages may hold chunks back before the client is sent a heartbeat."""
+_STARTED: tuple[Chunk, ...] = (TurnStarted(),)
+_NOTHING: tuple[Chunk, ...] = ()
+
+
+class Round:
+    """One turn under way. `turn` is what the request wants; `prepared` may ask for it in another way."""
+
+    __slots__ = (
+        "_clock",
+        "_ended",
+        "_held_since",
+        "_stages",
+        "answered",
+        "next",
+        "prepared",
+        "stopped",
+        "turn",
+    )
+
+    def __init__(
+        self, turn: TurnRequest, prepared: PreparedTurn, stages: Sequence[Stage], clock: Clock
+    ) -> None:
+        self.turn = turn
+        self.prepared = prepared
+        self.answered = False
+        """Whether the backend has sent anything but heartbeats."""
+        self.stopped = False
+        """Whether a stop sequence has ended the answer: the rest of the turn need not be read."""
+        self.next: RoundPlan | None = None
+        self._stages = stages
+        self._clock = clock
+        self._ended = False
+        self._held_since = 0.0
+
+    @property
+    def downgrades(self) -> list[Downgrade]:
+        """What of the request is emulated or left out."""
+        return [*self.turn.downgrades, *self.prepared.downgrades]
+
+    def feed(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
+        """What the machine gets of a batch; it may be empty."""
+        if type(batch[0]) is Heartbeat:
+            return batch
+        self.answered = True
+        return self._staged(batch) if self._stages else batch
+
+    def check_answered(self) -> None:
+        """Raise unless the backend has sent something."""
+        if not self.answered:
+            raise BackendBroken("The backend ended the turn without an answer.")
+
+    def _staged(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
+        if type(batch[-1]) is not TextDelta and not self._ended:
+            self._ended = any(isinstance(chunk, Finished | Failed) for chunk in batch)
+        chunks = self._through(self._stages, batch)
+        if chunks:
+            self._held_since = 0.0
+            self.stopped = self.stopped or any(type(chunk) is StopSequenceFound for chunk in chunks)
+            return chunks
+        return self._sign_of_life()
+
+    def _sign_of_life(self) -> Sequence[Chunk]:
+        """Nothing passes on: the response begins all the same, and long silence is broken by heartbeats."""
+        now = self._clock()
+        if not self._held_since:
+            self._held_since = now
+            return _STARTED
+        if now - self._held_since < MAX_SILENCE_SECONDS:
+            return _NOTHING
+        self._held_since = now
+        return HEARTBEAT
+
+    def _through(self, stages: Sequence[Stage], chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        for stage in stages:
+            if not chunks:
+                break
+            chunks = stage.feed(chunks)
+        return chunks
+
+    async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
+        """After the last batch: what the stages still hold and what they do now. Then `next` is known."""
+        if not self._stages or self.stopped:
+            return
+        if not self._ended:
+            yield self._through(self._stages, [Failed(BackendBroken(BROKEN_OFF))])
+        for position, stage in enumerate(self._stages, 1):
+            async for batch in stage.end():
+                yield self._through(self._stages[position:], batch)
+            self.next = self.next or stage.next
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBuilder:
+    """Builds rounds. `max_repairs`: how often a model is asked again for an answer that must be right."""
+
+    clock: Clock
+    ignored_tools: frozenset[str] = frozenset()
+    max_repairs: int = 2
+
+    def turn(self, plan: RoundPlan, context: Context, downgrades: Sequence[Downgrade] = ()) -> TurnRequest:
+        """The turn that a plan asks for. `downgrades` are known already."""
+        request, attempt = context.request, plan.attempt
+        turn = build_turn(
+            request,
+            [*attempt.items, *plan.added] if plan.added else attempt.items,
+            model=attempt.route.upstream_name(request.params.model),
+            history=max(0, len(attempt.items) - len(request.items)),
+            native=attempt.route.backend.natives,
+            ignored_tools=self.ignored_tools,
+            downgrades=(*downgrades, *attempt.downgrades, *plan.downgrades),
+        )
+        return without_spent_search(turn, plan.searches)
+
+    def build(self, plan: RoundPlan, context: Context, downgrades: Sequence[Downgrade] = ()) -> Round:
+        """The round, ready to be sent. Raises what the backend cannot serve."""
+        turn = self.turn(plan, context, downgrades)
+        sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
+        prepared = plan.attempt.route.backend.prepare(sent)
+        return Round(turn, prepared, self._stages(plan, turn, prepared, context.request.stop), self.clock)
+
+    def _stages(
+        self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, stop: Sequence[str]
+    ) -> Sequence[Stage]:
+        policy = RepairPolicy(turn, plan, self.max_repairs)
+        stages: tuple[Stage | None, ...]
+        if plan.repair is not None:
+            stages = (RepairStage(plan.repair, policy, self.clock),)
+        else:
+            stages = (
+                text_call_stage(turn, plan.attempt.route) if turn.tools else None,
+                tool_search_stage(turn, plan) if turn.tools else None,
+                constraint_stage(turn, prepared, policy, self.clock),
+            )
+        return [stage for stage in (*stages, StopSequenceStage(stop) if stop else None) if stage is not None]

@@ -1,0 +1,380 @@
+"""A response under way: the rounds that it takes, and the events that come of them.
+
+`ResponseRun.events` is the one loop; a JSON answer is its last event's response.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from antiphon.errors import AntiphonError, BackendError, RequestError, Unavailable
+from antiphon.protocol.call_items import is_for_client
+from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.events import Event, OutputItemDone
+from antiphon.protocol.ids import Clock
+from antiphon.protocol.items import Compaction, CompactionTrigger, Item
+from antiphon.protocol.requests import CreateResponse
+from antiphon.protocol.response import Response, new_response
+from antiphon.service.responses.compaction import CompactionPlan, Compactor
+from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.finish import Finisher
+from antiphon.service.responses.history import ModelView
+from antiphon.service.responses.rounds import Round, RoundBuilder
+from antiphon.service.responses.stages.base import RoundPlan
+from antiphon.service.responses.summarise import no_beat
+from antiphon.service.routing.attempts import Attempt
+from antiphon.service.routing.router import Route
+from antiphon.service.routing.turn_slot import TurnSlot
+from antiphon.turn.chunks import Chunk, Failed
+from antiphon.turn.machine import Machine
+from antiphon.turn.opening import NewId
+from antiphon.turn.sealing import Sealer
+
+logger = logging.getLogger(__name__)
+
+
+class EarlierAttempt(Struct, frozen=True):
+    """What an attempt that broke off has left: the response at its start, and every event it stored."""
+
+    response: Response
+    events: Sequence[Event]
+
+    def finished_items(self) -> list[Item]:
+        """The items that it completed; the model continues after them."""
+        done = [event.item for event in self.events if isinstance(event, OutputItemDone)]
+        return [item for item in done if item.status == "completed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What the rounds of a response are made with."""
+
+    contexts: Contexts
+    compactor: Compactor
+    rounds: RoundBuilder
+    sealer: Sealer
+    clock: Clock
+
+
+class Answer:
+    """A response and its machine. It has begun when its first events are made: from then on an error is part
+    of the stream."""
+
+    def __init__(self, machine: Machine, context: Context, earlier: EarlierAttempt | None) -> None:
+        self.machine = machine
+        self.context = context
+        self.begun = False
+        self._earlier = earlier
+        self._opening: Sequence[Chunk] = ()
+        self._items_shown = 0
+
+    def open_with(self, chunk: Chunk) -> None:
+        """Feed this chunk to the machine right after the beginning."""
+        self._opening = (chunk,)
+
+    def begin(self) -> list[Event]:
+        """The first events."""
+        self.begun = True
+        machine, earlier = self.machine, self._earlier
+        events = machine.start() if earlier is None else machine.resume(earlier.events)
+        if self._opening:
+            events += machine.feed(self._opening)
+        self._items_shown = len(machine.output)
+        return events
+
+    def enter(self, entered: Round) -> None:
+        """Tell the machine what the next chunks are made with."""
+        turn, machine = entered.turn, self.machine
+        if self.begun or entered.downgrades:
+            machine.set_downgrades(entered.downgrades)
+        machine.set_tools({tool.name: tool for tool in turn.tools}, turn.forbidden)
+
+    def feed(self, chunks: Sequence[Chunk]) -> list[Event]:
+        """The events of these chunks. The first chunks begin the answer."""
+        if self.begun:
+            return self.machine.feed(chunks)
+        return self.begin() + self.machine.feed(chunks) if chunks else []
+
+    def close_round(self) -> tuple[list[Event], Sequence[Item]]:
+        """Close the items of a round; the events, and the items since the last round."""
+        events = self.machine.close_round()
+        output = self.machine.output[self._items_shown :]
+        self._items_shown += len(output)
+        return events, output
+
+    def is_settled(self) -> bool:
+        """Whether the response is complete before any round: by the compaction that a trigger asked for; or
+        by calls of an earlier attempt, without whose outputs the model cannot continue."""
+        items = self.context.request.items
+        triggered = bool(items) and isinstance(items[-1], CompactionTrigger)
+        settled = any(
+            item.status == "completed"
+            and (isinstance(item, Compaction) if triggered else is_for_client(item))
+            for item in self.machine.output
+        )
+        if settled:
+            self.machine.complete()
+        return settled
+
+
+class ResponseRun:
+    """One response. Its events can be read once."""
+
+    def __init__(
+        self,
+        parts: RunParts,
+        request: CreateResponse,
+        *,
+        tenant: str,
+        response_id: str,
+        routes: Sequence[Route],
+        new_id: NewId,
+        finisher: Finisher,
+        earlier: EarlierAttempt | None = None,
+    ) -> None:
+        self.id = response_id
+        self.ended = False
+        self._parts = parts
+        self._request = request
+        self._tenant = tenant
+        self._routes = routes
+        self._new_id = new_id
+        self._finisher = finisher
+        self._earlier = earlier
+        self._downgrades: tuple[Downgrade, ...] = ()
+        self._plan: RoundPlan | None = None
+        self._lock = parts.contexts.lock(request, tenant, response_id)
+        self._answer = None if earlier is None else self._new_answer(Context(request))
+
+    async def events(self) -> AsyncGenerator[list[Event], None]:
+        """Batches of events; the last one holds the terminal event, and is saved before it is given.
+
+        Errors before the first batch are raised: nothing was sent yet.
+        """
+        try:
+            answer, self._plan = await self._open()
+            if self._plan is None:
+                yield answer.begin()
+                answer.machine.complete()
+            while self._plan is not None:
+                async with aclosing(self._round(answer, self._plan)) as batches:
+                    async for events in batches:
+                        if events:
+                            yield events
+        except BaseException:
+            if self._answer is None or not self._answer.begun:
+                await self.release()
+            raise
+        yield await self._finish(answer)
+
+    async def result(self) -> Response:
+        """The final response, for callers that do not stream. A failure is raised, not returned."""
+        async for _ in self.events():
+            pass
+        if self.failure is not None:
+            raise self.failure
+        return self.response
+
+    async def abort(self, error: AntiphonError) -> list[Event]:
+        """End the response from outside: its last events, as if the backend had failed with `error`."""
+        answer = self._answer
+        if self.ended or answer is None or not (answer.begun or self._earlier):
+            return []
+        if isinstance(error, Unavailable):
+            self._finisher.hurry()
+        return await self._finish(answer, answer.feed([Failed(error)]))
+
+    async def abandon(self) -> None:
+        """The client left: save what was sent so far as a cancelled response. Does nothing after the end."""
+        answer = self._answer
+        if not self.ended and answer is not None and answer.begun:
+            await self._finish(answer, answer.machine.cancel())
+
+    @property
+    def response(self) -> Response:
+        """The response as it stands; final after the last batch of events."""
+        if self._answer is None:
+            raise RuntimeError("the events of this run were not read")
+        return self._answer.machine.response
+
+    @property
+    def failure(self) -> AntiphonError | None:
+        """The error that ended it, if one did."""
+        return None if self._answer is None else self._answer.machine.failure
+
+    @property
+    def downgrades(self) -> Sequence[Downgrade]:
+        """What was emulated, changed or left out so far."""
+        return () if self._answer is None else self._answer.machine.downgrades
+
+    @property
+    def over(self) -> bool:
+        """Whether the answer has ended, though it may not be saved yet."""
+        return self._answer is not None and self._answer.machine.over
+
+    @property
+    def stop_sequence(self) -> str | None:
+        """The stop sequence that ended the answer."""
+        return None if self._answer is None else self._answer.machine.stop_sequence
+
+    async def check(self) -> CreateResponse:
+        """Raise at once what would be raised later; the request with what it inherits."""
+        try:
+            context, view = await self._resolve()
+            shown = self._parts.compactor.view(view.items, context)
+            plan = RoundPlan(Attempt(self._routes, shown))
+            plan.attempt.route.backend.prepare(self._parts.rounds.turn(plan, context, self._downgrades))
+        except BaseException:
+            await self.release()
+            raise
+        return context.request
+
+    async def store_only(self) -> list[Event]:
+        """Save the request without asking a model: a response without output, to be continued."""
+        try:
+            context, _ = await self._resolve()
+        except BaseException:
+            await self.release()
+            raise
+        answer = self._answer = self._new_answer(context)
+        events = answer.begin()
+        answer.machine.complete()
+        return await self._finish(answer, events)
+
+    async def release(self) -> None:
+        """Nothing comes of this run: unlock its conversation."""
+        if self._lock is not None:
+            await self._lock.release()
+
+    async def _open(self) -> tuple[Answer, RoundPlan | None]:
+        """The answer, and the first round; None if a compaction is all that was asked for."""
+        context, view = await self._resolve()
+        plan = await self._compact(context, view)
+        answer = self._answer = self._new_answer(context)
+        if plan.compacted is not None:
+            answer.open_with(plan.compacted)
+        return answer, None if plan.is_all else RoundPlan(Attempt(self._routes, plan.items))
+
+    async def _resolve(self) -> tuple[Context, ModelView]:
+        contexts, earlier = self._parts.contexts, self._earlier
+        if earlier is None:
+            context = await contexts.resolve(
+                self._request,
+                self._tenant,
+                lock=self._lock,
+                new_id=self._new_id,
+                session=self._finisher.session,
+            )
+            items = [*context.history, *context.request.items]
+        else:
+            context = await contexts.resolve_again(self._request, self._tenant, earlier.response, self._lock)
+            items = [*context.history, *context.request.items, *earlier.finished_items()]
+        view = contexts.view(items)
+        if view.unopened:
+            text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
+            logger.warning("response %s: %s", self.id, text)
+            self._downgrades = (Downgrade("input_omitted", text, ("input",)),)
+        return context, view
+
+    async def _compact(self, context: Context, view: ModelView) -> CompactionPlan:
+        """What the model sees of a conversation that is compacted, or is to be compacted now."""
+        params = context.request.params
+        if not view.compacts and not params.context_management:
+            return CompactionPlan(view.items)
+        return await self._parts.compactor.plan(
+            view.items, context, beat=self._lock.renew if self._lock is not None else no_beat
+        )
+
+    def _new_answer(self, context: Context) -> Answer:
+        parts, request, earlier = self._parts, context.request, self._earlier
+        response = (
+            new_response(request, id=self.id, created_at=int(parts.clock()))
+            if earlier is None
+            else earlier.response
+        )
+        machine = Machine(
+            response,
+            new_id=self._new_id,
+            seal=parts.sealer.seal if _wants_seal(request) else parts.sealer.seal_states,
+            profile=request.profile,
+            silent=not request.streamed and earlier is None,
+        )
+        return Answer(machine, context, earlier)
+
+    async def _round(self, answer: Answer, plan: RoundPlan) -> AsyncGenerator[list[Event], None]:
+        """Run one round and set the plan of the next. The batches of events may be empty."""
+        made, lock, self._plan = None, self._lock, None
+        try:
+            made = self._enter(answer, plan)
+            if not answer.begun and self._earlier is not None:
+                yield answer.begin()
+                if answer.is_settled():
+                    return
+            async with plan.attempt.route.slot() as slot:
+                batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
+                async with aclosing(batches):
+                    async for batch in batches:
+                        yield self._feed(answer, made, slot, batch)
+                        if made.stopped:
+                            break
+                        if lock is not None:
+                            await lock.renew()
+                made.check_answered()
+        except (BackendError, RequestError) as error:
+            yield self._after_error(answer, plan, made, error)
+        if made is not None and made.answered:
+            async for chunks in made.end():
+                yield answer.feed(chunks)
+            yield self._plan_next(answer, made)
+
+    def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
+        made = self._parts.rounds.build(plan, answer.context, self._downgrades)
+        for omitted in made.turn.left_out:
+            logger.warning("response %s: %s", self.id, omitted.render())
+        answer.enter(made)
+        return made
+
+    def _feed(self, answer: Answer, made: Round, slot: TurnSlot, batch: Sequence[Chunk]) -> list[Event]:
+        if made.answered:
+            return answer.feed(made.feed(batch))
+        chunks = made.feed(batch)
+        if made.answered:
+            slot.answered()
+        return answer.feed(chunks)
+
+    def _after_error(
+        self, answer: Answer, plan: RoundPlan, made: Round | None, error: BackendError | RequestError
+    ) -> list[Event]:
+        """After an answer has begun, its failure. Before that another backend is planned; without one the
+        error is raised, or sent if the response has begun."""
+        if made is not None and made.answered:
+            return answer.feed(made.feed([Failed(error)]))
+        try:
+            self._plan = plan.after_error(error, answer.context.request)
+        except (BackendError, RequestError) as final:
+            # That a conversation is too long is part of the stream, as the real API has it: clients look for
+            # it there, shorten the conversation and continue.
+            too_long = final.code == "context_length_exceeded" and answer.context.request.streamed
+            if not answer.begun and not too_long:
+                raise
+            return answer.feed([Failed(final)])
+        return []
+
+    def _plan_next(self, answer: Answer, made: Round) -> list[Event]:
+        if made.next is None:
+            return []
+        events, output = answer.close_round()
+        self._plan = made.next.after_output(self._parts.contexts.view(output).items)
+        return events
+
+    async def _finish(self, answer: Answer, unsent: Sequence[Event] = ()) -> list[Event]:
+        events = await self._finisher.finish(answer.machine, answer.context, unsent)
+        self.ended = True
+        return events
+
+
+def _wants_seal(request: CreateResponse) -> bool:
+    return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())

@@ -1,0 +1,94 @@
+"""A stage transforms the chunks of one turn on their way to the machine, and may plan another round.
+
+    backend ─► text calls ─► tool search ─► constraints ─► stop sequences ─► machine
+                                 └── next round ◄──┘ repair
+
+Stages are a list that is made once per round; a plain request has none. `feed` runs per network read, so it
+is synchronous and cheap. `end` runs after the last chunk of the backend, when its slot is free again: it may
+take its time, and emit chunks meanwhile.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.errors import BackendError, RequestError
+from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.items import Item
+from antiphon.protocol.requests import CreateResponse
+from antiphon.service.responses.repair import RepairTurn, pending_outputs
+from antiphon.service.routing.attempts import Attempt
+from antiphon.turn.chunks import Chunk
+from antiphon.turn.constraints import Violation
+
+
+class Repair(Struct, frozen=True):
+    """The question of a repair: how the same is asked in another way, and why."""
+
+    turn: RepairTurn
+    violation: Violation
+
+
+class RoundPlan(Struct, frozen=True):
+    """What a round asks, and of which backend. A stage plans the next one by replacing fields."""
+
+    attempt: Attempt
+    added: tuple[Item, ...] = ()
+    """Items that the model is shown after those of the request: its own output of earlier rounds, and what
+    was appended to that."""
+    appended: tuple[Item, ...] = ()
+    """Items to append after the output of the round that planned this one."""
+    repairs: int = 0
+    searches: int = 0
+    downgrades: tuple[Downgrade, ...] = ()
+    repair: Repair | None = None
+    """Set if the round asks in another way than the request does."""
+
+    def after_error(self, error: BackendError | RequestError, request: CreateResponse) -> "RoundPlan":
+        """The same for the next backend, after this one failed before it sent anything, or cannot serve the
+        request. Raises if there is no other one. A repair turn is made for one backend only."""
+        if isinstance(error, RequestError):
+            following = self.attempt.unfit(error)
+        else:
+            following = self.attempt.after(error, request)
+        if following is None:
+            raise error
+        return replace(self, attempt=following, repair=None)
+
+    def after_output(self, output: Sequence[Item]) -> "RoundPlan":
+        """The same, with the items that were sent to the client since."""
+        added = (*self.added, *output, *pending_outputs(output), *self.appended)
+        return replace(self, added=added, appended=())
+
+
+class Stage(Protocol):
+    """Transforms the chunks of one turn."""
+
+    def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """What passes on of a batch; it may be empty."""
+        ...
+
+    def end(self) -> AsyncIterator[Sequence[Chunk]]:
+        """After the last chunk of the backend: emit what is left, run what must run, emit while it runs."""
+        ...
+
+    @property
+    def next(self) -> RoundPlan | None:
+        """What to ask after this turn; None: nothing. Valid after `end`."""
+        ...
+
+
+class PassingStage:
+    """A base for stages that need no end and plan no round."""
+
+    @property
+    def next(self) -> RoundPlan | None:
+        """No further round."""
+        return None
+
+    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+        """Nothing is left: the last chunk released everything."""
+        return
+        yield

@@ -1,0 +1,154 @@
+"""Answers that must be right: what violates a constraint is not sent, and a repair round is planned.
+
+`ConstraintStage` checks a turn (turn/constraint_check.py). `RepairStage` reads a turn that asks in another
+way (repair.py): its text is not the answer, but stands for the call that was wanted.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from antiphon.backends.base import PreparedTurn
+from antiphon.protocol.ids import Clock
+from antiphon.protocol.response import Usage
+from antiphon.service.responses.repair import correction, gave_up, passed_anyway, repair_turn, repaired
+from antiphon.service.responses.stages.base import Repair, RoundPlan
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallFinished,
+    CallStarted,
+    Chunk,
+    DowngradesAdded,
+    Failed,
+    Finished,
+    RefusalDelta,
+    TextDelta,
+    UsageReported,
+    UsageSpent,
+)
+from antiphon.turn.constraint_check import GRAMMAR_CHECK_SECONDS, ConstraintCheck, constraint_check
+from antiphon.turn.constraints import Violation
+from antiphon.turn.context import TurnRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPolicy:
+    """Decides what follows a violation. `limit`: how often a model is asked again."""
+
+    turn: TurnRequest
+    plan: RoundPlan
+    limit: int
+
+    def after(
+        self, violation: Violation, withheld: Sequence[Chunk], usage: Usage | None
+    ) -> tuple[Sequence[Chunk], RoundPlan | None]:
+        """Another round; after the last one, the withheld call if its tool can judge it, or a failure."""
+        plan, turn = self.plan, self.turn
+        repairs = plan.repairs + 1
+        spent: list[Chunk] = [] if usage is None else [UsageSpent(usage)]
+        if repairs > self.limit:
+            if violation.constraint == "grammar":
+                return [DowngradesAdded((passed_anyway(violation),)), *withheld], None
+            return [*spent, Failed(gave_up(violation, turn.model, repairs))], None
+        features = plan.attempt.route.backend.features(turn.model)
+        other_way = repair_turn(violation, turn, features)
+        return spent, replace(
+            plan,
+            appended=() if other_way is not None else tuple(correction(violation, turn, repairs)),
+            repairs=repairs,
+            downgrades=(*plan.downgrades, repaired(violation)),
+            repair=None if other_way is None else Repair(other_way, violation),
+        )
+
+
+class ConstraintStage:
+    """Checks one turn."""
+
+    def __init__(self, check: ConstraintCheck, policy: RepairPolicy) -> None:
+        self._check = check
+        self._policy = policy
+        self.next: RoundPlan | None = None
+
+    def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """What may still violate a constraint is withheld."""
+        return self._check.feed(chunks)
+
+    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+        """Pass on what is right; plan a repair of what is not."""
+        verdict = self._check.end()
+        downgrades = [DowngradesAdded(verdict.downgrades)] if verdict.downgrades else []
+        chunks: Sequence[Chunk] = ()
+        if verdict.violation is not None:
+            chunks, self.next = self._policy.after(verdict.violation, verdict.withheld, verdict.usage)
+        yield [*downgrades, *verdict.passed, *chunks]
+
+
+def constraint_stage(
+    turn: TurnRequest, prepared: PreparedTurn, policy: RepairPolicy, clock: Clock
+) -> ConstraintStage | None:
+    """None if the turn has no constraint to check."""
+    check = constraint_check(turn, prepared.unenforced, clock)
+    return None if check is None else ConstraintStage(check, policy)
+
+
+class RepairStage:
+    """Reads the answer to a repair turn."""
+
+    def __init__(self, repair: Repair, policy: RepairPolicy, clock: Clock) -> None:
+        self._repair = repair
+        self._policy = policy
+        self._clock = clock
+        self._text: list[str] = []
+        self._usage: UsageReported | None = None
+        self._ended = False
+        """Whether the turn has ended in a way that is not read as a call: a refusal, a failure, a cut."""
+        self.next: RoundPlan | None = None
+
+    def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Collect the text; everything else passes on."""
+        passed: list[Chunk] = []
+        for chunk in chunks:
+            match chunk:
+                case TextDelta():
+                    self._text.append(chunk.text)
+                case UsageReported():
+                    self._usage = chunk
+                case Finished(reason="stop") if not self._ended:
+                    pass
+                case Finished() | Failed():
+                    self._ended = True
+                    passed += [*([self._usage] if self._usage is not None else []), chunk]
+                case RefusalDelta():
+                    self._ended = True
+                    passed.append(chunk)
+                case _:
+                    passed.append(chunk)
+        return passed
+
+    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+        """The call that the text stands for; if it stands for none, the next repair."""
+        if self._ended:
+            return
+        deadline = self._clock() + GRAMMAR_CHECK_SECONDS
+        read = self._repair.turn.read("".join(self._text), lambda: self._clock() > deadline)
+        cost: list[Chunk] = [] if self._usage is None else [self._usage]
+        if read is not None:
+            yield [*cost, *read]
+            return
+        violation = self._repair.violation
+        usage = None if self._usage is None else self._usage.usage
+        chunks, self.next = self._policy.after(violation, [*cost, *_as_written(violation)], usage)
+        yield chunks
+
+
+def _as_written(violation: Violation) -> list[Chunk]:
+    """The calls as the model wrote them in the first place."""
+    chunks: list[Chunk] = []
+    for index, call in enumerate(violation.calls):
+        chunks += [
+            CallStarted(index, call.call_id, call.tool.name),
+            CallDelta(index, call.arguments),
+            CallFinished(index),
+        ]
+    return [*chunks, Finished("tool_calls")]

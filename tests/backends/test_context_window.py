@@ -159,7 +159,7 @@ async def test_what_was_told_is_asked_again_after_a_while(monkeypatch: pytest.Mo
     assert await cache.get("m") == 1
     server.told = {"data": [{"id": "m", "max_model_len": 2}]}
     assert await cache.get("m") == 1
-    monkeypatch.setattr("antiphon.backends.context_window.FRESH", -1.0)
+    monkeypatch.setattr("antiphon.backends.context_window.WINDOW_TTL_SECONDS", -1.0)
     assert await cache.get("m") == 2
 
 
@@ -168,22 +168,22 @@ async def test_a_server_that_did_not_tell_is_asked_again_sooner(monkeypatch: pyt
     cache = WindowCache([LISTED], server.ask)
     assert [await cache.get("m"), await cache.get("m")] == [None, None]
     assert len(server.asked) == 1
-    monkeypatch.setattr("antiphon.backends.context_window.UNKNOWN", -1.0)
+    monkeypatch.setattr("antiphon.backends.context_window.NO_WINDOW_TTL_SECONDS", -1.0)
     server.told = {"data": [{"id": "m", "max_model_len": 1}]}
     assert await cache.get("m") == 1
 
 
 async def test_names_that_clients_invent_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.backends.context_window.MAX_REMEMBERED", 5)
+    monkeypatch.setattr("antiphon.backends.context_window.MAX_CACHED_ANSWERS", 5)
     server = Server({"parameters": ""})
     cache = WindowCache([SHOW], server.ask)
     for number in range(50):
         assert await cache.get(f"m{number}") is None
-        assert len(cache._told) <= 5  # pyright: ignore[reportPrivateUsage] -- there is no other way to see it
+        assert len(cache._cache) <= 5  # pyright: ignore[reportPrivateUsage] -- there is no other way to see it
 
 
 async def test_nobody_else_is_given_up_when_the_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.backends.context_window.MAX_REMEMBERED", 2)
+    monkeypatch.setattr("antiphon.backends.context_window.MAX_CACHED_ANSWERS", 2)
     go_on = asyncio.Event()
 
     async def slow(source: WindowSource, model: str) -> bytes | None:

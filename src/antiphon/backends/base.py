@@ -25,7 +25,7 @@ class PreparedTurn(Protocol):
 
     @property
     def unenforced(self) -> frozenset[Constraint]:
-        """What the model is only asked for: nothing holds it to it, so its answer must be checked."""
+        """Constraints that are only requested, not enforced: the answer must be checked."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """How logs and errors call it."""
+        """Its name in logs and errors."""
         ...
 
     @property
@@ -59,11 +59,11 @@ class Backend(Protocol):
         ...
 
     def features(self, model: str) -> Features:
-        """What it serves, and how, with this model: by the name that it knows it by."""
+        """What it serves with this model, which is named as the upstream names it."""
         ...
 
     async def context_window(self, model: str) -> int | None:
-        """How many tokens this model takes, as its server says; None if that cannot be found out."""
+        """The context window of a model in tokens, as its server reports it; None if it is unknown."""
         ...
 
     def prepare(self, turn: TurnRequest) -> PreparedTurn:
@@ -71,11 +71,11 @@ class Backend(Protocol):
         ...
 
     async def models(self) -> Sequence[ModelInfo]:
-        """What it offers right now; raises `BackendError` when that cannot be told."""
+        """The models that it offers now; raises `BackendError`."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections and weights."""
+        """Release connections, processes and weights."""
         ...
 
 
@@ -84,5 +84,5 @@ class TokenCounter(Protocol):
     """A backend that has its model's tokenizer at hand. Not every backend does."""
 
     async def count_tokens(self, text: str) -> int:
-        """How many tokens a text is, without the marks of a chat template; raises `BackendError`."""
+        """The number of tokens of a text, without those of a chat template; raises `BackendError`."""
         ...

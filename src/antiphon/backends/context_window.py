@@ -1,7 +1,7 @@
-"""How many tokens a model takes: read from whatever its server tells. Sans-IO, except for `WindowCache`.
+"""Context windows of models, read from what their server reports. Sans-IO, except for `WindowCache`.
 
-Only what is true of the model as it is served counts. What it was trained for does not: a server that gives
-it less cuts the prompt, or refuses it, all the same.
+The window counts with which a model is served, not the one it was trained for: a server that gives it less
+truncates the prompt, or rejects it.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ import msgspec
 
 from antiphon.backends.registry import WindowSource
 
-FRESH = 300.0
-"""Seconds for which an answer is believed: a server may load its model anew."""
-UNKNOWN = 15.0
-"""Seconds after which a server that did not tell is asked again."""
-MAX_REMEMBERED = 1000
-LARGEST = 2**40
+WINDOW_TTL_SECONDS = 300.0
+"""How long an answer is cached: a server may reload its model with another window."""
+NO_WINDOW_TTL_SECONDS = 15.0
+"""How long the lack of an answer is cached."""
+MAX_CACHED_ANSWERS = 1000
+MAX_WINDOW_TOKENS = 2**40
 """No window is larger: a number beyond is a mistake."""
 ANY = ""
 """The name of whatever model a server has, if it has but one."""
@@ -36,31 +36,30 @@ Ask = Callable[[WindowSource, str], Awaitable[bytes | None]]
 
 
 def read_windows(source: WindowSource, body: bytes) -> Windows:
-    """What an answer says, about whichever models it speaks of."""
+    """The windows of all models in an answer."""
     try:
-        told = msgspec.json.decode(body)
+        answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     match source.form:
         case "object":
-            window = _first(told, source.members)
+            window = _first(answer, source.members)
         case "show":
-            window = _parameter(told)
+            window = _parameter(answer)
         case "list":
-            return _listed(told, source.members)
+            return _listed(answer, source.members)
     return {} if window is None else {ANY: window}
 
 
 def window_of(model: str, windows: Windows) -> int | None:
-    """What was said about this model."""
     return windows.get(model) or windows.get(model + LATEST) or windows.get(ANY)
 
 
-def _listed(told: object, members: Iterable[str]) -> Windows:
-    if isinstance(told, dict):
-        tree = cast("dict[str, Any]", told)
-        told = tree.get("data") or tree.get("models")
-    rows = [cast("dict[str, Any]", row) for row in _list(told) if isinstance(row, dict)]
+def _listed(answer: object, members: Iterable[str]) -> Windows:
+    if isinstance(answer, dict):
+        tree = cast("dict[str, Any]", answer)
+        answer = tree.get("data") or tree.get("models")
+    rows = [cast("dict[str, Any]", row) for row in _list(answer) if isinstance(row, dict)]
     windows = _by_name(rows, {id(row): _first(row, members) for row in rows})
     # vLLM lists an adapter without a window of its own, but with the model that it belongs to.
     of_parents = {id(row): windows.get(str(row.get("parent"))) for row in rows}
@@ -83,15 +82,19 @@ def _first(tree: object, members: Iterable[str]) -> int | None:
 def _member(tree: object, path: list[str]) -> int | None:
     """The number at the end of a path. `*` is every element of a list, and then the least number counts."""
     if not path:
-        return tree if isinstance(tree, int) and not isinstance(tree, bool) and 0 < tree < LARGEST else None
+        return (
+            tree
+            if isinstance(tree, int) and not isinstance(tree, bool) and 0 < tree < MAX_WINDOW_TOKENS
+            else None
+        )
     if path[0] == "*":
         return min(filter(None, (_member(inner, path[1:]) for inner in _list(tree))), default=None)
     return _member(cast("dict[str, object]", tree).get(path[0]), path[1:]) if isinstance(tree, dict) else None
 
 
-def _parameter(told: object) -> int | None:
+def _parameter(answer: object) -> int | None:
     """`num_ctx` among the parameters of a Modelfile."""
-    text = cast("dict[str, object]", told).get("parameters") if isinstance(told, dict) else None
+    text = cast("dict[str, object]", answer).get("parameters") if isinstance(answer, dict) else None
     found = _NUM_CTX.search(text) if isinstance(text, str) else None
     return _member(int(found[1]), []) if found else None
 
@@ -101,15 +104,15 @@ def _list(value: object) -> list[object]:
 
 
 class WindowCache:
-    """Remembers for a while what a server told. A list is asked for once, whoever asks about its models."""
+    """Caches the answers of a server. A list is requested once for all its models."""
 
     def __init__(self, sources: Sequence[WindowSource], ask: Ask) -> None:
         self._sources = sources
         self._ask = ask
-        self._told: dict[tuple[str, str], tuple[float, asyncio.Task[Windows]]] = {}
+        self._cache: dict[tuple[str, str], tuple[float, asyncio.Task[Windows]]] = {}
 
     async def get(self, model: str) -> int | None:
-        """The window of this model, from the first place that knows; None if none does. Never an error."""
+        """The window of this model from the first source that has it, or None. Never an error."""
         for source in self._sources:
             found = window_of(model, await self._windows(source, model))
             if found is not None:
@@ -117,8 +120,7 @@ class WindowCache:
         return None
 
     async def aclose(self) -> None:
-        """Ask no more."""
-        tasks = [task for _, task in self._told.values()]
+        tasks = [task for _, task in self._cache.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -126,20 +128,20 @@ class WindowCache:
     async def _windows(self, source: WindowSource, model: str) -> Windows:
         key = (source.path, model if source.form == "show" else ANY)
         now = asyncio.get_running_loop().time()
-        asked, task = self._told.get(key, (now, None))
+        asked, task = self._cache.get(key, (now, None))
         if task is None or now - asked > _lifetime(task):
-            self._told.pop(key, None)
-            if len(self._told) >= MAX_REMEMBERED:
+            self._cache.pop(key, None)
+            if len(self._cache) >= MAX_CACHED_ANSWERS:
                 self._forget_oldest()
             task = asyncio.create_task(self._look(source, model))
-            self._told[key] = (now, task)
+            self._cache[key] = (now, task)
         return await asyncio.shield(task)
 
     def _forget_oldest(self) -> None:
         """Make room. What is still asked for is awaited by somebody, and stays."""
-        answered = (key for key, (_, task) in self._told.items() if task.done())
+        answered = (key for key, (_, task) in self._cache.items() if task.done())
         if (oldest := next(answered, None)) is not None:
-            del self._told[oldest]
+            del self._cache[oldest]
 
     async def _look(self, source: WindowSource, model: str) -> Windows:
         body = await self._ask(source, model)
@@ -148,4 +150,8 @@ class WindowCache:
 
 def _lifetime(task: "asyncio.Task[Windows]") -> float:
     """How long an answer is believed. One without a window may have one soon: when a model is loaded."""
-    return FRESH if not task.done() or (not task.cancelled() and task.result()) else UNKNOWN
+    return (
+        WINDOW_TTL_SECONDS
+        if not task.done() or (not task.cancelled() and task.result())
+        else NO_WINDOW_TTL_SECONDS
+    )

@@ -1,4 +1,4 @@
-"""The endpoints we know, as data: where they are, what they speak, in what they differ.
+"""The known kinds of endpoints, as data: address, dialect, and how they differ.
 
 An OpenAI-compatible endpoint is one row of `ENDPOINTS`. Code reads the fields of a row, never its name.
 A row describes the server, not its models: what only some models of a server take is sent, and that
@@ -26,12 +26,12 @@ ALL_EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an endpoint takes and how it speaks. The defaults are what nearly every server takes."""
+    """What an endpoint takes and sends. The defaults suit nearly every server."""
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name of the field that bounds the answer."""
     developer_role: bool = False
-    """Whether the role `developer` is kept; otherwise it becomes `system`."""
+    """Whether it takes the role `developer`; otherwise it is sent as `system`."""
     late_system: bool = False
     """Whether a system message may stand after the conversation began; otherwise it is sent as the user's."""
     usage_on_request: bool = True
@@ -54,7 +54,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     effort_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
     """`reasoning` is an object with the member `effort`."""
     thinking_switch: bool = False
-    """Whether effort `none` is said as ``thinking: {"type": "disabled"}``."""
+    """Whether effort `none` is sent as ``thinking: {"type": "disabled"}``."""
     replay_reasoning: Literal["reasoning_content", "reasoning", "item"] | None = None
     """The field in which an assistant message takes its own reasoning back; or it is an `item` of its own."""
     sealed_reasoning: bool = False
@@ -80,7 +80,7 @@ _PLAIN = Quirks()
 
 
 class WindowSource(Struct, frozen=True):
-    """Where a server tells how many tokens its models take (`context_window.py` reads it).
+    """Where a server reports the context windows of its models (`context_window.py` reads it).
 
     `path` is below the API root. One that begins with `/` is below the server's, the same without `/v1`.
     """
@@ -114,7 +114,7 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     natives: frozenset[str] = FUNCTIONS
     """The tool types that it takes as they are declared; all others are shown to it as functions."""
     windows: tuple[WindowSource, ...] = (_LISTED,)
-    """Where its models' context windows are told; the first that knows is believed."""
+    """Where its models' context windows are found; the first source that has one is used."""
 
 
 _ON_PREMISES: tuple[Effort, ...] = ("none", "low", "medium", "high")
@@ -159,8 +159,8 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:11434/v1",
         api_key_env="OLLAMA_API_KEY",
         text_calls="auto",
-        # What it was loaded with; else what it will be loaded with, if its Modelfile says so. What else
-        # decides, a variable of the server and the memory of its GPU, is told nowhere.
+        # What it was loaded with; else what it will be loaded with, if its Modelfile sets it. What else
+        # decides, a variable of the server and the memory of its GPU, cannot be queried.
         windows=(WindowSource("/api/ps", ("context_length",)), WindowSource("/api/show", form="show")),
         quirks=Quirks(
             tool_choice="asked",  # neither field is read: see ChatCompletionRequest in ollama's openai.go

@@ -64,9 +64,9 @@ class ScriptedBackend:
         self._features = features
 
     @classmethod
-    def saying(cls, *words: str) -> "ScriptedBackend":
+    def saying(cls, *deltas: str) -> "ScriptedBackend":
         """A backend that always gives this answer, one delta for each argument."""
-        return cls([*([TextDelta(word)] for word in words), [Finished("stop")]])
+        return cls([*([TextDelta(delta)] for delta in deltas), [Finished("stop")]])
 
     @property
     def natives(self) -> frozenset[str]:
@@ -74,7 +74,7 @@ class ScriptedBackend:
         return FUNCTIONS
 
     def features(self, model: str) -> Features:
-        """Whatever its script says, it says natively, unless it was made otherwise."""
+        """Everything is native unless other features were given."""
         return self._features
 
     async def context_window(self, model: str) -> int | None:

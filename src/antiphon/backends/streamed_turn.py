@@ -25,17 +25,17 @@ class Reader(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether the last chunk was said."""
+        """Whether the last chunk was returned."""
         ...
 
     @property
     def complete(self) -> bool:
-        """Whether that was a good end."""
+        """Whether the answer ended without an error."""
         ...
 
     @property
     def finishing(self) -> bool:
-        """Whether the answer is complete, though the stream has not ended."""
+        """Whether the content is complete, though the stream has not ended."""
         ...
 
     def feed(self, payloads: Iterable[bytes]) -> Sequence[Chunk]:
@@ -78,7 +78,7 @@ class StreamedTurn:
         reader = self._read()
         sse = SseReader(self._max_event_bytes)
         exchange = self._send()
-        said = False
+        begun = False
         try:
             while not await exchange.opened():
                 yield HEARTBEAT_BATCH
@@ -90,16 +90,16 @@ class StreamedTurn:
                     batch = await _all_chunks(exchange, reader)
                 if not batch:
                     continue
-                if not said and batch is not HEARTBEAT_BATCH:
+                if not begun and batch is not HEARTBEAT_BATCH:
                     _raise_failure(batch)
-                    said = True
+                    begun = True
                 yield batch
         finally:
             exchange.close(complete=reader.complete)
 
 
 async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Sequence[Chunk]:
-    """What the stream says next; nothing after a heartbeat of silence."""
+    """The next chunks of the stream; none after a heartbeat without any."""
     while True:
         if reader.finishing:
             exchange.shorten_wait(END_TIMEOUT_SECONDS)
@@ -122,13 +122,13 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
 
 
 async def _all_chunks(exchange: Exchange, reader: Reader) -> Sequence[Chunk]:
-    """What a whole answer says; nothing after a heartbeat of silence."""
+    """The chunks of a complete body; none after a heartbeat without it."""
     body = await exchange.body()
     return HEARTBEAT_BATCH if body is None else reader.read_body(body)
 
 
 def _raise_failure(batch: Sequence[Chunk]) -> None:
-    """A turn that fails before it said anything is an error, and may be tried elsewhere."""
+    """A turn that fails before its first content raises, so that it can be retried elsewhere."""
     last = batch[-1]
     if isinstance(last, Failed) and all(isinstance(chunk, UsageReported | Failed) for chunk in batch):
         raise last.error

@@ -139,14 +139,15 @@ async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat
         await wire.until_cut_off()
 
     async with raw_upstream(endless) as upstream, backend_for(upstream, heartbeat=0.02) as backend:
-        heard: list[Sequence[Chunk]] = []
+        received: list[Sequence[Chunk]] = []
         enough = asyncio.Event()
 
         async def listen() -> None:
             async with aclosing(backend.prepare(turn()).chunks()) as batches:
                 async for batch in batches:
-                    heard.append(batch)
-                    if len(heard) == 3:
+                    if batch is not HEARTBEAT or received:  # a loaded machine may be late with the first word
+                        received.append(batch)
+                    if len(received) == 3:
                         enough.set()
 
         task = asyncio.create_task(listen())
@@ -154,7 +155,7 @@ async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert heard[:3] == [[TextDelta("word")], HEARTBEAT, HEARTBEAT]
+        assert received[:3] == [[TextDelta("word")], HEARTBEAT, HEARTBEAT]
 
 
 async def test_configured_headers_replace_ours() -> None:

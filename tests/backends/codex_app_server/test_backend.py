@@ -110,7 +110,7 @@ async def test_a_process_that_breaks_in_mid_turn_fails_it_and_serves_the_next(
 
 
 @pytest.mark.parametrize(
-    ("signal", "words"), [("9", "9: for lack of memory, or by hand."), ("15", "15: it did not say why")]
+    ("signal", "words"), [("9", "9: for lack of memory, or by hand."), ("15", "15: no reason was given")]
 )
 async def test_a_process_that_was_killed_says_so_and_not_what_it_said_at_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, words: str
@@ -135,7 +135,7 @@ async def test_a_process_that_dies_before_it_speaks_is_an_error_and_not_a_failed
     tmp_path: Path,
 ) -> None:
     async with staged(tmp_path, "dies_before_it_speaks") as stage:
-        with pytest.raises(BackendBroken, match="exited with status 7: it did not say why"):
+        with pytest.raises(BackendBroken, match="exited with status 7: no reason was given"):
             await stage.run()
 
 
@@ -144,7 +144,7 @@ async def test_a_turn_that_falls_silent_fails_and_is_interrupted(tmp_path: Path)
         _, last = await stage.run()
         assert isinstance(last, Failed)
         assert isinstance(last.error, BackendTimeout)
-        assert last.error.message == "codex said nothing for 1 s."
+        assert last.error.message == "codex sent nothing for 1 s."
         await until(lambda: stage.notes == ["interrupted t1"])
 
 

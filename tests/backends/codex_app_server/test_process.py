@@ -28,25 +28,25 @@ Node.js v22.1.0
         (b"first\nlast, without its end", "last, without its end"),
         (b"    at here\n", "at here"),
         (b"Error: token=abcdef123456\n", "Error: token=[redacted]"),
-        (b"", "it did not say why"),
+        (b"", "no reason was given"),
     ],
 )
 def test_the_line_that_looks_like_an_error_is_preferred(said: bytes, cause: str) -> None:
     words = ErrorOutput()
     for at in range(0, len(said), 7):
-        words.hear(said[at : at + 7])
-    assert words.best() == cause
+        words.feed(said[at : at + 7])
+    assert words.cause() == cause
 
 
 def test_what_was_forgotten_is_not_the_cause() -> None:
     words = ErrorOutput()
-    words.hear(b"Error: harmless\nand the beg")
-    words.forget()
-    assert words.best() == "it did not say why"
+    words.feed(b"Error: harmless\nand the beg")
+    words.clear()
+    assert words.cause() == "no reason was given"
 
 
 def test_endless_words_are_not_kept() -> None:
     words = ErrorOutput()
     for _ in range(100):
-        words.hear(b"x" * 100_000)
-    assert len(words.best()) <= 500
+        words.feed(b"x" * 100_000)
+    assert len(words.cause()) <= 500

@@ -10,9 +10,9 @@ def test_messages_are_parted_and_not_said_twice() -> None:
     speech = RepeatedText()
     assert [
         speech.delta("1", "a"),
-        speech.whole("1", "a"),
+        speech.completed("1", "a"),
         speech.delta("2", "b"),
-        speech.whole("3", "c"),
+        speech.completed("3", "c"),
     ] == [
         "a",
         "",
@@ -26,12 +26,12 @@ def test_messages_are_parted_and_not_said_twice() -> None:
 @pytest.mark.parametrize("name", ["2", "1"])
 def test_a_message_that_is_said_again_is_told_from_where_it_broke(again: list[str], name: str) -> None:
     speech = RepeatedText()
-    speech.whole("0", "First.")
+    speech.completed("0", "First.")
     assert speech.delta("1", "Hel") == "\n\nHel"
     speech.interrupted()
     assert speech.owing
     assert "".join(speech.delta(name, words) for words in again) == "lo world"
-    assert speech.whole(name, "Hello world") == ""
+    assert speech.completed(name, "Hello world") == ""
     assert not speech.owing
     assert speech.text == "First.\n\nHello world"
     assert speech.delta("9", "Next.") == "\n\nNext."
@@ -45,7 +45,7 @@ def test_it_may_break_again_and_again_also_while_it_is_repeated() -> None:
         assert speech.delta(attempt, "Hel") == ""
     speech.interrupted()
     speech.interrupted()
-    assert speech.whole("4", "Hello!") == "!"
+    assert speech.completed("4", "Hello!") == "!"
     assert speech.text == "Hello!"
 
 
@@ -67,27 +67,27 @@ def test_a_shorter_answer_is_a_fault(streamed: bool) -> None:
     if streamed:
         speech.delta("2", "Hel")
     with pytest.raises(BackendRefused):
-        speech.whole("2", "Hel")
+        speech.completed("2", "Hel")
 
 
 def test_a_whole_message_may_be_said_again_or_be_the_last() -> None:
     speech = RepeatedText()
-    speech.whole("1", "Hello.")
+    speech.completed("1", "Hello.")
     speech.interrupted()
     assert speech.repeating
     assert not speech.owing
     assert [speech.delta("2", "Hel"), speech.delta("2", "lo. Bye.")] == ["", " Bye."]
     assert speech.text == "Hello. Bye."
     speech = RepeatedText()
-    speech.whole("1", "I look.")
+    speech.completed("1", "I look.")
     speech.interrupted()
     speech.settled()
-    assert speech.whole("2", "Seen.") == "\n\nSeen."
+    assert speech.completed("2", "Seen.") == "\n\nSeen."
 
 
 def test_what_was_said_in_an_earlier_call_of_the_model_is_not_said_again() -> None:
     speech = RepeatedText()
-    speech.whole("1", "I look.")
+    speech.completed("1", "I look.")
     speech.settled()
     speech.interrupted()
     assert speech.delta("2", "Seen.") == "\n\nSeen."
@@ -95,5 +95,5 @@ def test_what_was_said_in_an_earlier_call_of_the_model_is_not_said_again() -> No
 
 def test_a_message_that_begins_with_nothing_is_parted_too() -> None:
     speech = RepeatedText()
-    speech.whole("1", "a")
+    speech.completed("1", "a")
     assert [speech.delta("2", ""), speech.delta("2", "b")] == ["", "\n\nb"]

@@ -229,10 +229,10 @@ def test_what_was_said_since_is_text_and_calls_and_nothing_else() -> None:
     question, call, output = answered("c1")
     words = {"role": "assistant", "content": "words"}
     sent = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{ "at" : 1 }'}
-    assert request_of(input=[question, words, call, output]).said_after(1) == ("words", [sent])
-    assert request_of(input=[question, call, output]).said_after(1) == ("", [sent])
-    assert request_of(input=[question, call, question, output]).said_after(1) is None
-    assert request_of(input=[question, call, output, output]).said_after(1) is None
+    assert request_of(input=[question, words, call, output]).added_after(1) == ("words", [sent])
+    assert request_of(input=[question, call, output]).added_after(1) == ("", [sent])
+    assert request_of(input=[question, call, question, output]).added_after(1) is None
+    assert request_of(input=[question, call, output, output]).added_after(1) is None
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """Breakpoints of the prompt cache.
 
-What the caller marks is marked. Unless the caller says that its own marks are all, and where the row says so,
-two more are set: behind the system prompt (or the tools), and behind the whole conversation, so that the next
-turn finds it. The API takes four at most, and no longer-lived one behind a shorter-lived one: so all live
-equally long.
+The caller's breakpoints are sent. Two more are set, if the endpoint's row allows it and the caller's mode is
+not `explicit`: after the system prompt (or the tools), and after the conversation, for the next turn. The API
+takes four at most, and no long-lived one after a short-lived one, so all have the same lifetime.
 """
 
 from collections.abc import Iterable
@@ -28,9 +27,9 @@ def marker(breakpoint_: JsonObject | UnsetType) -> JsonObject:
 
 
 def hoisted(blocks: list[JsonObject]) -> JsonObject:
-    """The mark of blocks inside a tool's result, which is where it belongs."""
-    marks = [block.pop(_FIELD) for block in blocks if _FIELD in block]
-    return {_FIELD: marks[-1]} if marks else {}
+    """Move the breakpoint of blocks inside a tool result to the result itself."""
+    controls = [block.pop(_FIELD) for block in blocks if _FIELD in block]
+    return {_FIELD: controls[-1]} if controls else {}
 
 
 def place_breakpoints(
@@ -41,9 +40,9 @@ def place_breakpoints(
     *,
     automatic: bool,
 ) -> None:
-    """Settle the marks of a request. `prefix` is what stands before the messages: tools, then system."""
-    said = [block for message in messages for block in message["content"]]
-    marked = [block for block in (*prefix, *said) if _FIELD in block]
+    """Set the breakpoints of a request. `prefix` precedes the messages: tools, then system."""
+    content = [block for message in messages for block in message["content"]]
+    marked = [block for block in (*prefix, *content) if _FIELD in block]
     if len(marked) > _MAX_BREAKPOINTS:
         downgrades.add(
             "not_sent", f"only the last {_MAX_BREAKPOINTS} prompt cache breakpoints are sent", "input"
@@ -53,7 +52,7 @@ def place_breakpoints(
         marked = marked[-_MAX_BREAKPOINTS:]
     options = params.prompt_cache_options or {}
     if automatic and options.get("mode") != "explicit":
-        for block in _ends(prefix, said):
+        for block in _ends(prefix, content):
             if _FIELD not in block and len(marked) < _MAX_BREAKPOINTS:
                 marked.append(block)
     long = (
@@ -65,9 +64,9 @@ def place_breakpoints(
         block[_FIELD] = _control(long)
 
 
-def _ends(prefix: list[JsonObject], said: list[JsonObject]) -> Iterable[JsonObject]:
+def _ends(prefix: list[JsonObject], content: list[JsonObject]) -> Iterable[JsonObject]:
     """Where the conversation ends, and where what comes before it does."""
-    markable = [block for block in said[-1:] if block["type"] not in _UNMARKABLE]
+    markable = [block for block in content[-1:] if block["type"] not in _UNMARKABLE]
     return [*markable, *prefix[-1:]]
 
 

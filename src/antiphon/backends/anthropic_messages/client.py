@@ -69,7 +69,8 @@ def message_features(quirks: Quirks, traits: Traits) -> Features:
         "function_tools": NATIVE,
         "custom_tools": Support("emulated", "shown to the model as functions with one text parameter"),
         "grammars": Support(
-            "emulated", "the model is told the grammar; its input is checked, and asked for again"
+            "emulated",
+            "the grammar is described to the model; its input is checked, and requested again if it is wrong",
         ),
         "constrained_text": Support("unsupported", "the API takes no grammars"),
         "parallel_tool_calls": NATIVE,

@@ -30,14 +30,13 @@ _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "
 
 
 def blocks_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgrades) -> list[JsonObject]:
-    """What somebody said."""
     parts: Sequence[MessagePart] = [InputText(text=content)] if isinstance(content, str) else content
     found = [_block(part, f"{path}[{index}]", downgrades) for index, part in enumerate(parts)]
     return [block for block in found if block is not None]
 
 
 def texts_of(content: str | Sequence[MessagePart], path: str) -> list[JsonObject]:
-    """What can only be text: a system message, or the model's own words."""
+    """Content that can only be text: of a system message, or of the model."""
     for index, part in enumerate(() if isinstance(content, str) else content):
         if isinstance(part, InputImage | InputFile | InputAudio):
             message = "Only user messages and tool outputs may hold images, files and sound."

@@ -1,7 +1,8 @@
 """From items to a system prompt and messages.
 
-Rules of the dialect that items do not have: the conversation begins and ends with the user; who speaks twice
-has one message; the outputs of calls open the message behind them, and every call has one; no text is blank.
+Rules of the dialect that items do not have: the conversation begins and ends with the user; consecutive items
+of one role are one message; the outputs of calls begin the message after them, and every call has one; no
+text is blank.
 """
 
 import re
@@ -42,15 +43,15 @@ class Conversation(NamedTuple):
 
     @property
     def continues_without_thought(self) -> bool:
-        """Whether the model goes on from calls that it did not begin with a thought."""
+        """Whether the model continues after calls that did not begin with a thought."""
         if len(self.messages) < 2 or self.messages[-1]["content"][0]["type"] != "tool_result":
             return False
         return self.messages[-2]["content"][0]["type"] not in _THOUGHTS
 
 
 @dataclass(slots=True)
-class _Speech:
-    """What one side says at a time; if it calls tools, their outputs too."""
+class _Message:
+    """Consecutive content of one role; with calls of tools, their outputs too."""
 
     role: Literal["user", "assistant", "system"]
     blocks: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -74,10 +75,10 @@ class _Speech:
 
 
 class _Callers(NamedTuple):
-    """Calls with one id, all of one speech, that wait for their outputs in order. The last one stays: it gets
-    what is left."""
+    """Calls with one id in one message, in the order in which they wait for outputs. The last one stays: it
+    gets all further outputs."""
 
-    speech: _Speech
+    message: _Message
     waiting: deque[str]
 
     def next(self) -> str:
@@ -88,7 +89,7 @@ class _Callers(NamedTuple):
 def read_conversation(
     turn: TurnRequest, traits: Traits, origin: str, downgrades: Downgrades, *, thinking: bool
 ) -> Conversation:
-    """The whole conversation. Thoughts are handed back only while `thinking`."""
+    """The complete conversation. Thoughts are sent back only if `thinking`."""
     transcript = _Transcript(turn, traits, origin, downgrades, thinking=thinking)
     if turn.params.instructions:
         transcript.system.extend(texts_of(turn.params.instructions, "instructions"))
@@ -108,7 +109,7 @@ class _Transcript:
         self._origin = origin
         self._downgrades = downgrades
         self._thinking = thinking
-        self._speeches: list[_Speech] = []
+        self._messages: list[_Message] = []
         self._callers: dict[str, _Callers] = {}
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -118,14 +119,16 @@ class _Transcript:
     def conversation(self) -> Conversation:
         """What to send."""
         messages: list[JsonObject] = []
-        speeches = [speech for speech in self._speeches if not speech.empty or speech.outputs]
-        for index, speech in enumerate(speeches):
-            followed = index + 1 < len(speeches) and speeches[index + 1].role != "assistant"
-            if speech.role == "system":
-                self._say_late(messages, speech.blocks, heeded=self._traits.late_system and not followed)
+        shown = [message for message in self._messages if not message.empty or message.outputs]
+        for index, message in enumerate(shown):
+            followed = index + 1 < len(shown) and shown[index + 1].role != "assistant"
+            if message.role == "system":
+                self._append_late_system(
+                    messages, message.blocks, heeded=self._traits.late_system and not followed
+                )
             else:
-                _join(messages, speech.role, speech.blocks)
-            results = self._results(speech)
+                _join(messages, message.role, message.blocks)
+            results = self._results(message)
             if results:
                 _join(messages, "user", results)
         self._frame(messages)
@@ -149,11 +152,11 @@ class _Transcript:
 
     def _message(self, item: Message, path: str) -> None:
         if item.role == "user":
-            self._speech("user").blocks += blocks_of(item.content, path, self._downgrades)
+            self._open_message("user").blocks += blocks_of(item.content, path, self._downgrades)
         elif item.role == "assistant":
-            self._speech("assistant").blocks += texts_of(item.content, path)
-        elif self._speeches:
-            self._speech("system").blocks += texts_of(item.content, path)
+            self._open_message("assistant").blocks += texts_of(item.content, path)
+        elif self._messages:
+            self._open_message("system").blocks += texts_of(item.content, path)
         else:
             self.system += texts_of(item.content, path)
 
@@ -169,7 +172,7 @@ class _Transcript:
                 "input_omitted", "reasoning in the input is left out: thinking is off in this turn", "input"
             )
         elif blocks := thinking_blocks(item, self._origin, signed=self._traits.signs):
-            self._speech("assistant").blocks += blocks
+            self._open_message("assistant").blocks += blocks
         else:
             self._downgrades.add(
                 "input_omitted",
@@ -179,8 +182,8 @@ class _Transcript:
 
     def _call(self, item: FunctionCall) -> None:
         name = self._turn.flat_name(item.name, item.namespace)
-        speech, call_id = self._speech("assistant"), self._new_id(item.call_id)
-        speech.blocks.append(
+        message, call_id = self._open_message("assistant"), self._new_id(item.call_id)
+        message.blocks.append(
             {
                 "type": "tool_use",
                 "id": call_id,
@@ -189,8 +192,8 @@ class _Transcript:
             }
         )
         callers = self._callers.get(item.call_id)
-        if callers is None or callers.speech is not speech:
-            callers = self._callers[item.call_id] = _Callers(speech, deque())
+        if callers is None or callers.message is not message:
+            callers = self._callers[item.call_id] = _Callers(message, deque())
         callers.waiting.append(call_id)
 
     def _new_id(self, call_id: str) -> str:
@@ -222,24 +225,24 @@ class _Transcript:
             raise InvalidRequest(message, param=path, code="invalid_value")
         callers = self._callers[item.call_id]
         blocks = blocks_of(item.output, f"{path}.output", self._downgrades)  # pyright: ignore[reportArgumentType] -- its parts are parts of messages
-        if not callers.speech.answer(callers.next(), blocks):
+        if not callers.message.answer(callers.next(), blocks):
             self._downgrades.add("input_rewritten", "several outputs of one call are sent as one", "input")
 
-    def _speech(self, role: Literal["user", "assistant", "system"]) -> _Speech:
-        """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
-        last = self._speeches[-1] if self._speeches else None
+    def _open_message(self, role: Literal["user", "assistant", "system"]) -> _Message:
+        """The message to extend: the last one, unless its role differs or outputs came in between."""
+        last = self._messages[-1] if self._messages else None
         if last is None or last.role != role or last.outputs:
-            last = _Speech(role)
-            self._speeches.append(last)
+            last = _Message(role)
+            self._messages.append(last)
         return last
 
-    def _results(self, speech: _Speech) -> list[JsonObject]:
+    def _results(self, message: _Message) -> list[JsonObject]:
         """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
         results: list[JsonObject] = []
-        for block in speech.blocks:
+        for block in message.blocks:
             if block["type"] != "tool_use":
                 continue
-            result = speech.outputs.get(block["id"])
+            result = message.outputs.get(block["id"])
             if result is None:
                 self._downgrades.add(
                     "input_rewritten", "calls without an output are sent with one that says so", "input"
@@ -249,7 +252,9 @@ class _Transcript:
             results.append(_plain(result))
         return results
 
-    def _say_late(self, messages: list[JsonObject], blocks: list[JsonObject], *, heeded: bool) -> None:
+    def _append_late_system(
+        self, messages: list[JsonObject], blocks: list[JsonObject], *, heeded: bool
+    ) -> None:
         """A system message in the course of the conversation: in its own role only right before the model."""
         if heeded and messages and messages[-1]["role"] == "user":
             messages.append({"role": "system", "content": blocks})

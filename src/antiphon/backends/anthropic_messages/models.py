@@ -18,11 +18,11 @@ class Traits(Struct, frozen=True, kw_only=True):
     """What a model takes."""
 
     thinking: Literal["adaptive", "budget"] | None = "adaptive"
-    """How it is told to think: `adaptive`, how much is its own affair; `budget`, so many tokens."""
+    """How thinking is requested: `adaptive`, the model decides how much; `budget`, in tokens."""
     unasked: bool = False
-    """Whether it thinks when nothing is said about it."""
+    """Whether it thinks without a request to."""
     off: Literal["disabled", "between_tools"] | None = "disabled"
-    """How it is told not to; None: it always thinks."""
+    """How thinking is switched off; None: it always thinks."""
     silent: bool = False
     """Whether it does not show its thoughts unless asked to."""
     signs: bool = True

@@ -1,7 +1,7 @@
 """From a turn to the body of ``POST /v1/messages``. Pure: a turn and an endpoint in, a body out.
 
 What the model or its server cannot serve is emulated if that is possible and left out if it changes nothing
-essential; both are said in `downgrades`. The rest is refused as `Unsupported`.
+essential; both are reported in `downgrades`. The rest is refused as `Unsupported`.
 """
 
 import msgspec

@@ -1,6 +1,6 @@
 """JSON schemas as far as the API enforces them.
 
-It wants every object closed and knows few constraints. An object is closed by saying so; a constraint that is
+It wants every object closed and knows few constraints. An object is closed explicitly; a constraint that is
 not known is taken out, and the answer must then be checked by whoever asked. A schema that cannot be enforced
 even so, one whose objects are open or hold themselves, is `None`.
 """

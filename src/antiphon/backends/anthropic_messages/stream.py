@@ -1,9 +1,9 @@
-"""`StreamReader`: events of a stream, or a whole message, in; chunks out. Sans-IO.
+"""`StreamReader`: events of a stream, or a complete message, in; chunks out. Sans-IO.
 
 A message is a list of blocks, and so is a stream of one: a block begins, grows and ends before the next one
 begins. `Finished` is held until the message ends, so that it is the last chunk, after the usage.
 
-A stream has ended well if it said why it stopped, or that it did. All else is a failure.
+A stream is complete after a stop reason or `message_stop`. Everything else is a failure.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class _Block:
 
 
 class StreamReader(PayloadReader):
-    """Reads one answer. `summarised`: thoughts are told as summaries, which is what most models send."""
+    """Reads one answer. `summarised`: thinking is emitted as summaries, which most models send."""
 
     decode = staticmethod(decode_event)
     noun = "message"
@@ -144,7 +144,7 @@ class StreamReader(PayloadReader):
                 self._take_rest(wire, chunks)
 
     def _take_rest(self, wire: EventWire, chunks: list[Chunk]) -> None:
-        """The message as a whole, or an error; a ping, or a kind that was added later, says nothing."""
+        """Events about the message itself, or an error; pings and unknown types are ignored."""
         self._usage = merge_usage(self._usage, wire.message.usage if wire.message else wire.usage)
         if wire.delta is not None and wire.delta.stop_reason:
             self._stop(wire.delta.stop_reason, wire.delta.stop_details, chunks)
@@ -177,7 +177,7 @@ class StreamReader(PayloadReader):
                 self._written = 0
                 chunks.append(ProviderStateAdded(redacted_state(self._origin, wire.data or "")))
             case _:
-                pass  # work of the server's own tools: what came of it is said in the text
+                pass  # the server's own tools: the text contains their results
 
     def _grow(self, index: int, delta: DeltaWire, chunks: list[Chunk]) -> None:
         block = self._blocks.get(index)
@@ -193,21 +193,21 @@ class StreamReader(PayloadReader):
         elif delta.citation is not None:
             block.citations.append(delta.citation)
 
-    def _think(self, block: _Block, words: str | None, chunks: list[Chunk]) -> None:
-        if not words:
+    def _think(self, block: _Block, text: str | None, chunks: list[Chunk]) -> None:
+        if not text:
             return
-        block.pieces.append(words)
+        block.pieces.append(text)
         if self._summarised:
-            chunks.append(ReasoningSummaryDelta(words, self._thoughts))
+            chunks.append(ReasoningSummaryDelta(text, self._thoughts))
         else:
-            chunks.append(ReasoningDelta(words))
+            chunks.append(ReasoningDelta(text))
 
     def _end_block(self, index: int, chunks: list[Chunk]) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
             return
         if block.call >= 0:
-            # Whether the call is whole is not for us to say: a block ends, too, where the answer was cut.
+            # A block also ends where the answer was cut off, so the call may be incomplete.
             given = cast("object", block.wire.input)
             if given and not block.pieces:
                 chunks.append(CallDelta(block.call, msgspec.json.encode(given).decode()))
@@ -217,8 +217,8 @@ class StreamReader(PayloadReader):
             self._thoughts += 1
             text, signature = "".join(block.pieces), "".join(block.signature)
             if text or signature:
-                mark = thinking_state(self._origin, text, signature, said=not self._summarised)
-                chunks.append(ProviderStateAdded(mark))
+                state = thinking_state(self._origin, text, signature, in_item=not self._summarised)
+                chunks.append(ProviderStateAdded(state))
         else:
             for citation in block.citations:
                 found = read_citation(citation, block.start, self._written)
@@ -233,7 +233,6 @@ class StreamReader(PayloadReader):
                 chunks.append(RefusalDelta(explanation))
 
     def finish(self, chunks: list[Chunk]) -> None:
-        """Say the last chunks of an answer that is complete."""
         for index in [*self._blocks]:
             self._end_block(index, chunks)
         self.report_usage(chunks)
@@ -247,7 +246,7 @@ class StreamReader(PayloadReader):
 
 
 def merge_usage(earlier: UsageWire | None, later: UsageWire | None) -> UsageWire | None:
-    """A stream tells the prompt's cost at its beginning and the answer's at its end; the later one counts."""
+    """A stream reports input tokens at its beginning and output tokens at its end; later values win."""
     if earlier is None or later is None:
         return later or earlier
     return UsageWire(
@@ -275,7 +274,7 @@ def read_usage(wire: UsageWire | None) -> Usage | None:
 
 
 def read_citation(wire: object, start: int, end: int) -> JsonObject | None:
-    """A citation of the words between `start` and `end`: of a page of the web, or of a document.
+    """A citation of the text between `start` and `end`: of a page of the web, or of a document.
 
     Of a document the place inside it is lost: the Responses API has no field for it.
     """

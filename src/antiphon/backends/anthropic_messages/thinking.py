@@ -26,17 +26,17 @@ BUDGETS: dict[Effort, int] = {
     "xhigh": 32_768,
     "max": 32_768,
 }
-"""Tokens to think with, for models that want a number. At most three quarters of the whole answer's bound."""
+"""Tokens to think with, for models that want a number. At most three quarters of the answer's limit."""
 _USUAL: Effort = "high"
-"""The effort of a model that is told to think and not how hard."""
+"""The effort of thinking that is requested without one."""
 _LEAST = 1024
 """Fewer the API does not take."""
 STALE_THOUGHTS_BETA = "thinking-binding-controls-2026-08-01"
-"""Lets a request say that thoughts whose conversation has changed are to be dropped, not refused."""
+"""Lets a request drop thoughts whose conversation has changed, which are rejected otherwise."""
 
 
 class Thinking(NamedTuple):
-    """What a request says about it: the members `thinking` and `output_config.effort`, if any."""
+    """The members `thinking` and `output_config.effort` of a request, if any."""
 
     mode: Literal["on", "off"]
     config: JsonObject | None = None
@@ -47,7 +47,7 @@ _SILENCE = Thinking("off")
 
 
 def wants_summary(params: CreateBody) -> bool:
-    """Whether the caller asked to be told what the model thought."""
+    """Whether the caller requested a summary of the reasoning."""
     reasoning = params.reasoning
     return reasoning is not None and bool(reasoning.summary or reasoning.generate_summary)
 
@@ -55,7 +55,7 @@ def wants_summary(params: CreateBody) -> bool:
 def plan_thinking(
     turn: TurnRequest, traits: Traits, max_tokens: int, downgrades: Downgrades, *, forced: bool
 ) -> Thinking:
-    """What to say to this model. `forced`: it must call a tool."""
+    """What to request of this model. `forced`: it must call a tool."""
     params, asked = turn.params, turn.thinking
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
@@ -104,7 +104,7 @@ def _freely(
 
 
 def _budget(meant: int, given: int | None, max_tokens: int, downgrades: Downgrades) -> int:
-    """Tokens to think with: what the caller says, if the API takes it; else as many as fit."""
+    """Tokens to think with: the caller's number if the API takes it, else as many as fit."""
     if given is not None and _LEAST <= given < max_tokens:
         return given
     budget = min(meant if given is None else max(given, _LEAST), max_tokens - max_tokens // 4)
@@ -164,38 +164,38 @@ def dropping_stale(thinking: Thinking) -> Thinking:
 
 
 def origin_of(endpoint: Endpoint) -> str:
-    """Who can read our marks: this server, by whatever name it is configured."""
+    """The origin of provider state: only this server can read it, by whatever name it is configured."""
     return f"anthropic_messages@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
-def thinking_state(origin: str, text: str, signature: str, *, said: bool) -> ProviderState:
-    """The mark of a thought. `said`: its text was told as raw reasoning, so the item has it."""
-    held: JsonObject = {"length": len(text)} if said else {"thinking": text}
+def thinking_state(origin: str, text: str, signature: str, *, in_item: bool) -> ProviderState:
+    """The state of a thought. `in_item`: its text was emitted as raw reasoning, so the item contains it."""
+    held: JsonObject = {"length": len(text)} if in_item else {"thinking": text}
     return ProviderState(origin, {"type": "thinking", "signature": signature, **held})
 
 
 def redacted_state(origin: str, data: str) -> ProviderState:
-    """The mark of a thought that nobody but its maker reads."""
+    """The state of a thought that only Anthropic can read."""
     return ProviderState(origin, {"type": "redacted_thinking", "data": data})
 
 
 def thinking_blocks(thought: OpenedReasoning, origin: str, *, signed: bool) -> list[JsonObject]:
-    """The blocks that a thought was made of, exactly; none if that cannot be told any more. With `signed`, a
+    """The blocks that a thought was made of, exactly; none if they cannot be restored. With `signed`, a
     block without a signature is left out: the answer was cut off in it."""
-    marks = thought.states_from(origin)
+    states = thought.states_from(origin)
     content = [] if isinstance(thought.content, UnsetType) else thought.content
     text, at = "".join(part.text for part in content), 0
     blocks: list[JsonObject] = []
-    for mark in marks:
-        if mark.get("type") == "redacted_thinking":
-            blocks.append({"type": "redacted_thinking", "data": mark.get("data", "")})
+    for state in states:
+        if state.get("type") == "redacted_thinking":
+            blocks.append({"type": "redacted_thinking", "data": state.get("data", "")})
             continue
-        words = mark.get("thinking")
-        if words is None:
-            words = text[at : at + mark.get("length", 0)]
-            at += mark.get("length", 0)
-        signature = mark.get("signature", "")
+        thought_text = state.get("thinking")
+        if thought_text is None:
+            thought_text = text[at : at + state.get("length", 0)]
+            at += state.get("length", 0)
+        signature = state.get("signature", "")
         if signature or not signed:
-            blocks.append({"type": "thinking", "thinking": words, "signature": signature})
-    spoken = any("length" in mark for mark in marks)
-    return blocks if at == len(text) or not spoken else []
+            blocks.append({"type": "thinking", "thinking": thought_text, "signature": signature})
+    in_item = any("length" in state for state in states)
+    return blocks if at == len(text) or not in_item else []

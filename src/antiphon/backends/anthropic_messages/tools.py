@@ -45,7 +45,7 @@ def remembered_tools(messages: list[JsonObject]) -> list[JsonObject]:
 def tool_choice(
     turn: TurnRequest, traits: Traits, downgrades: Downgrades, asks: list[str]
 ) -> JsonObject | None:
-    """The choice; None where the default says the same. What a model cannot be forced to is asked for."""
+    """The choice; None where it equals the default. What a model cannot be forced to is asked for."""
     alone: JsonObject = (
         {"disable_parallel_tool_use": True} if turn.params.parallel_tool_calls is False else {}
     )
@@ -73,7 +73,7 @@ def _declared(tool: TurnTool) -> JsonObject:
 
 
 def _strict_schema(tool: TurnTool, traits: Traits) -> JsonObject | None:
-    """Only if it says the same: nobody checks the arguments afterwards."""
+    """Only if it is equivalent: the arguments are not checked afterwards."""
     if not traits.schemas or not tool.parameters or not tool.parameters.get("properties"):
         return None
     enforced = enforceable(as_input_schema(tool.parameters))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class DeltaWire(Struct, gc=False):
-    """What an event adds: to a block, or to the message as a whole."""
+    """What an event adds: to a block, or to the message itself."""
 
     type: str = ""
     text: str | None = None
@@ -23,7 +23,7 @@ class DeltaWire(Struct, gc=False):
 
 
 class BlockWire(Struct, gc=False):
-    """A block: whole in a JSON answer, at its beginning in a stream."""
+    """A block: complete in a JSON answer, at its beginning in a stream."""
 
     type: str = ""
     text: str | None = None
@@ -53,7 +53,7 @@ class UsageWire(Struct, gc=False):
 
 
 class MessageWire(Struct, gc=False):
-    """A message: whole, or at its beginning. Or an error in its place."""
+    """A message: complete, or at its beginning. Or an error in its place."""
 
     type: str = ""
     content: list[BlockWire] | None = None

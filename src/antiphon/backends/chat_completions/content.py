@@ -34,7 +34,7 @@ def chat_content(
 
 
 def plain_text(content: str | Sequence[MessagePart], path: str) -> str:
-    """The content of a message that can only be text: a system message, or the model's own words."""
+    """The content of a message that can only be text: a system message, or the model's own text."""
     if isinstance(content, str):
         return content
     texts: list[str] = []

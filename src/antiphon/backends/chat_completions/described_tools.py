@@ -1,7 +1,7 @@
 """Tools for models whose template shows none: described in the system message, in the convention of Hermes.
 
-What the model then writes is found by `turn/text_calls`. Its earlier calls, and what came of them, are told
-in the same convention: a model believes what it sees itself do.
+What the model then writes is parsed by `turn/text_calls`. Its earlier calls and their outputs are shown in
+the same convention: a model imitates what it sees itself do.
 """
 
 import msgspec
@@ -28,7 +28,7 @@ _ONE = "Write one call at most."
 
 
 def described(turn: TurnRequest, downgrades: Downgrades, asks: list[str]) -> TurnRequest:
-    """The turn in words alone. What the model must be told about its tools goes to `asks`."""
+    """The turn as plain text. The description of the tools is appended to `asks`."""
     if turn.tools:
         asks.append(_TEACHING.format(tool_lines(turn.tools)))
         downgrades.add(
@@ -48,17 +48,17 @@ def described(turn: TurnRequest, downgrades: Downgrades, asks: list[str]) -> Tur
 
 def merge_roles(messages: list[JsonObject]) -> list[JsonObject]:
     """Messages of one role become one: many templates want the roles to take turns."""
-    told: list[JsonObject] = []
+    merged: list[JsonObject] = []
     for message in messages:
-        last = told[-1] if told else None
+        last = merged[-1] if merged else None
         if last is None or last["role"] != message["role"] or message["role"] == "system":
-            told.append(message)
+            merged.append(message)
         else:
-            told[-1] = {
+            merged[-1] = {
                 name: _joined(last.get(name), message.get(name)) if name != "role" else message["role"]
                 for name in (last | message)  # the content, and the reasoning that led to it
             }
-    return told
+    return merged
 
 
 def _joined(one: str | list[JsonObject] | None, other: str | list[JsonObject] | None) -> object:

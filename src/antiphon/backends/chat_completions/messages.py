@@ -1,6 +1,6 @@
 """From items to chat messages.
 
-Three rules of the dialect that items do not have: the model's words and calls of one moment are one assistant
+Three rules of the dialect that items do not have: consecutive text and calls of the model are one assistant
 message; the outputs of its calls follow it directly; images in an output go into a user message after them.
 """
 
@@ -32,7 +32,7 @@ class _Block:
 def chat_messages(
     turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
 ) -> list[JsonObject]:
-    """The whole conversation. `asks` are emulations that are put to the model in the system message."""
+    """The complete conversation. `asks` are emulations that are put to the model in the system message."""
     transcript = _Transcript(turn, quirks, downgrades)
     if turn.params.instructions:
         transcript.system("system", turn.params.instructions)
@@ -164,7 +164,7 @@ class _Transcript:
         return head
 
     def _assistant_says(self, text: str) -> None:
-        # Words after a call belong to its message: only outputs may follow a message that calls.
+        # Text after a call belongs to its message: only outputs may follow a message that calls.
         calling = bool(self._blocks) and "tool_calls" in self._blocks[-1].head
         head = self._assistant(join=calling)
         earlier = head["content"]

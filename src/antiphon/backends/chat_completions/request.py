@@ -1,7 +1,7 @@
 """From a turn to the body of ``POST /chat/completions``. Pure: a turn and a row's quirks in, a body out.
 
 What a row cannot serve is emulated if that is possible and left out if it changes nothing essential; both
-are said in `downgrades`. The rest is refused as `Unsupported`.
+are reported in `downgrades`. The rest is refused as `Unsupported`.
 """
 
 from operator import attrgetter

@@ -3,7 +3,7 @@
 Compound deltas are split into atoms: reasoning, then text, refusal, annotations, then calls. `Finished` is
 held until the stream ends, so that it is the last chunk, after the usage, whatever order they come in.
 
-A stream has ended well if it said why it finished, or said ``[DONE]``. All else is a failure.
+A stream is complete if it has a finish reason or ends with ``[DONE]``. Everything else is a failure.
 """
 
 from collections.abc import Iterable
@@ -148,7 +148,7 @@ class StreamReader(PayloadReader):
     def _choice(self, choice: ChoiceWire, error: object, chunks: list[Chunk]) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
-            self._say(delta, choice.logprobs, chunks)
+            self._read_delta(delta, choice.logprobs, chunks)
         error = choice.error or error
         if error is not None:
             self.fail(ERRORS.failure(self._endpoint, error), chunks)
@@ -158,7 +158,7 @@ class StreamReader(PayloadReader):
         elif choice.finish_reason:
             self._reason = choice.finish_reason
 
-    def _say(self, delta: DeltaWire, logprobs: LogprobsWire | None, chunks: list[Chunk]) -> None:
+    def _read_delta(self, delta: DeltaWire, logprobs: LogprobsWire | None, chunks: list[Chunk]) -> None:
         # Servers that renamed the field send both names for a while: one of them is enough.
         reasoning = delta.reasoning_content or delta.reasoning
         if reasoning:
@@ -194,30 +194,29 @@ class StreamReader(PayloadReader):
 
     def _text(self, text: str, chunks: list[Chunk]) -> None:
         if self._think is None:
-            self._words([TextDelta(text)] if text else [], chunks)
+            self._append_text([TextDelta(text)] if text else [], chunks)
         elif text:
-            self._words(self._think.feed(text), chunks)
+            self._append_text(self._think.feed(text), chunks)
             if not self._think.undecided:
                 self._logprobs.clear()  # they were for a tag, or for reasoning
             if self._think.settled:
                 self._think = None
 
-    def _words(self, words: list[TextDelta | ReasoningDelta], chunks: list[Chunk]) -> None:
-        """Say text and reasoning; the probabilities go with the text that they were sent for."""
-        for word in words:
-            if isinstance(word, TextDelta) and self._logprobs:
-                chunks.append(TextDelta(word.text, tuple(self._logprobs)))
+    def _append_text(self, deltas: list[TextDelta | ReasoningDelta], chunks: list[Chunk]) -> None:
+        """Append text and reasoning; logprobs go with the text that they were sent for."""
+        for delta in deltas:
+            if isinstance(delta, TextDelta) and self._logprobs:
+                chunks.append(TextDelta(delta.text, tuple(self._logprobs)))
             else:
-                chunks.append(word)
+                chunks.append(delta)
             self._logprobs.clear()
 
     def _flush(self, chunks: list[Chunk]) -> None:
-        """Say what was held back in case it became a tag."""
+        """Append what was held back because it might have become a tag."""
         if self._think is not None:
-            self._words(self._think.finish(), chunks)
+            self._append_text(self._think.finish(), chunks)
 
     def finish(self, chunks: list[Chunk]) -> None:
-        """Say the last chunks of an answer that is complete."""
         if self._calls.any and self._calls.nameless:
             message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
             self.fail(BackendBroken(message), chunks)
@@ -229,7 +228,6 @@ class StreamReader(PayloadReader):
         self.over = self.complete = True
 
     def fail(self, error: BackendError, chunks: list[Chunk]) -> None:
-        """The answer ends here, and not well; what was held back of it is said."""
         self._flush(chunks)
         super().fail(error, chunks)
 

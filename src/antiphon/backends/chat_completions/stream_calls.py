@@ -1,8 +1,8 @@
 """Tool calls in a stream: which delta belongs to which call.
 
-The protocol tells calls apart by `index`; servers forget it, repeat it, or change ids in mid-call. A delta
+The protocol identifies calls by `index`; servers forget it, repeat it, or change ids in mid-call. A delta
 begins a new call if its index is new, or if it brings a name together with an id that its index did not
-have, or if it is a whole call without an id where the call before it is whole already. A new id alone is no
+have, or if it is a complete call without an id after a complete one. A new id alone is no
 new call: some servers make one up for every delta.
 """
 
@@ -25,7 +25,7 @@ class _Call:
         self.name = ""
         self.arguments: list[str] = []
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether its arguments are complete JSON."""
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False  # cheap, and true for nearly every delta
@@ -55,7 +55,7 @@ class CallTracker:
         return any(not call.name for call in self._slots.values())
 
     def take(self, wires: Iterable[CallWire], chunks: list[Chunk]) -> None:
-        """Say what these deltas add."""
+        """Append the chunks of these deltas."""
         for wire in wires:
             call = self._find(wire)
             if call is None or _is_another(call, wire):
@@ -87,7 +87,7 @@ def _is_another(call: _Call, wire: CallWire) -> bool:
         return False
     if wire.id and call.id:
         return wire.id != call.id
-    return not wire.id and bool(function.arguments) and call.whole()
+    return not wire.id and bool(function.arguments) and call.is_complete()
 
 
 def _extend(call: _Call, wire: CallWire, chunks: list[Chunk]) -> None:

@@ -16,7 +16,7 @@ def chat_tools(turn: TurnRequest, quirks: Quirks, downgrades: Downgrades) -> lis
 def chat_tool_choice(
     turn: TurnRequest, quirks: Quirks, downgrades: Downgrades, asks: list[str]
 ) -> JsonObject | str | None:
-    """The strongest form of the choice that the endpoint obeys; None where the default says the same."""
+    """The strongest form of the choice that the endpoint obeys; None where it equals the default."""
     if turn.choice in ("auto", "none"):
         return None  # with "none" the model is shown no tools
     if quirks.tool_choice == "asked":
@@ -30,7 +30,7 @@ def chat_tool_choice(
         return None
     if isinstance(turn.choice, TurnTool) and quirks.tool_choice == "named":
         return {"type": "function", "function": {"name": turn.choice.name}}
-    # A tool that must be called is the only one that is shown, so "required" says the same.
+    # A tool that must be called is the only one that is shown, so "required" is equivalent.
     return "required"
 
 

@@ -35,7 +35,7 @@ class PieceWire(Struct, gc=False):
 
 
 class DeltaWire(Struct, gc=False):
-    """A piece of a message, or a whole message."""
+    """A piece of a message, or a complete one."""
 
     content: str | list[PieceWire] | None = None
     reasoning_content: str | None = None
@@ -70,7 +70,7 @@ class LogprobsWire(Struct, gc=False):
 
 
 class ChoiceWire(Struct, gc=False):
-    """One answer; in a stream a piece of it is `delta`, in a whole completion it is `message`."""
+    """One answer; in a stream a piece of it is `delta`, in a complete one it is `message`."""
 
     index: int = 0
     delta: DeltaWire | None = None
@@ -104,7 +104,7 @@ class UsageWire(Struct, gc=False):
 
 
 class CompletionWire(Struct, gc=False):
-    """A chunk of a stream, or a whole completion."""
+    """A chunk of a stream, or a complete one."""
 
     choices: list[ChoiceWire] | None = None
     usage: UsageWire | None = None

@@ -11,7 +11,7 @@ from antiphon.backends.codex_app_server.process import ChildOptions
 from antiphon.backends.codex_app_server.request import CodexRequest, ThreadOptions, build_request
 from antiphon.backends.codex_app_server.rpc import decode
 from antiphon.backends.codex_app_server.supervisor import Supervisor
-from antiphon.backends.codex_app_server.thread import QUIET, Thread
+from antiphon.backends.codex_app_server.thread import QUIET_SECONDS, Thread
 from antiphon.backends.codex_app_server.wire import AccountState, ModelList
 from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
 from antiphon.errors import BackendError, Unavailable
@@ -27,7 +27,8 @@ FEATURES: Features = {
     "function_tools": NATIVE,
     "custom_tools": Support("emulated", "shown to the model as functions with one text parameter"),
     "grammars": Support(
-        "emulated", "the model is told the grammar; its input is checked, and asked for again"
+        "emulated",
+        "the grammar is described to the model; its input is checked, and requested again if it is wrong",
     ),
     "constrained_text": _NO_FIELD,
     "parallel_tool_calls": NATIVE,
@@ -47,8 +48,8 @@ FEATURES: Features = {
 }
 
 
-PATIENCE = 10.0
-"""Seconds for what codex can tell without asking a model."""
+REQUEST_TIMEOUT_SECONDS = 10.0
+"""For requests that codex answers without its model."""
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
 
@@ -59,7 +60,7 @@ class Limits:
 
     turns: int = 4
     silence: float = 300.0
-    quiet: float = QUIET
+    quiet: float = QUIET_SECONDS
     tools: float = 600.0
     heartbeat: float = 10.0
 
@@ -88,7 +89,7 @@ class CodexBackend:
         return FEATURES
 
     async def context_window(self, model: str) -> int | None:
-        """It tells what a turn has used, not what there is."""
+        """Codex reports only what a turn has used."""
         return None
 
     def prepare(self, turn: TurnRequest) -> "CodexTurn":
@@ -96,12 +97,11 @@ class CodexBackend:
         return CodexTurn(build_request(turn, self._thread), self)
 
     async def models(self) -> Sequence[ModelInfo]:
-        """What `model/list` says."""
         child = await self.supervisor.child()
         found: list[ModelInfo] = []
         cursor: str | None = None
         while True:
-            answer = await child.call("model/list", {"cursor": cursor}, patience=PATIENCE)
+            answer = await child.call("model/list", {"cursor": cursor}, patience=REQUEST_TIMEOUT_SECONDS)
             page = decode(answer, ModelList)
             found += [ModelInfo(model.id, owned_by=self.name) for model in page.data]
             if page.next_cursor is None or page.next_cursor == cursor:
@@ -111,7 +111,7 @@ class CodexBackend:
     async def account(self) -> AccountState:
         """Who codex is logged in as, and whether it has to be."""
         child = await self.supervisor.child()
-        return decode(await child.call("account/read", {}, patience=PATIENCE), AccountState)
+        return decode(await child.call("account/read", {}, patience=REQUEST_TIMEOUT_SECONDS), AccountState)
 
     async def aclose(self) -> None:
         """End the child, and with it all turns."""
@@ -130,14 +130,14 @@ class CodexTurn:
 
     async def chunks(self) -> Batches:
         """Run it."""
-        said = False
+        begun = False
         try:
             async with aclosing(with_heartbeats(self._run(), self._backend.limits.heartbeat)) as batches:
                 async for batch in batches:
-                    said = said or batch is not HEARTBEAT
+                    begun = begun or batch is not HEARTBEAT
                     yield batch
         except (BackendError, Unavailable) as error:
-            if not said:
+            if not begun:
                 raise
             yield [Failed(error)]
 
@@ -149,7 +149,7 @@ class CodexTurn:
                 async with aclosing(thread.batches()) as batches:
                     async for batch in batches:
                         if thread.open_calls:
-                            # Before it is told: the outputs may come at once, and take the thread over.
+                            # Before the calls are emitted: their outputs may arrive at once.
                             self._backend.parking.put(thread, self.request)
                             parked = True
                         yield batch

@@ -1,4 +1,4 @@
-"""`Child`: one running `codex app-server`, and what is said between it and us."""
+"""`Child`: one running `codex app-server`, and the messages between it and us."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class Asked:
 
 
 class Child:
-    """A process that can be asked. When it ends, whoever waits for something is told why."""
+    """A process that takes requests. When it ends, everything that waits for it gets the cause."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -59,7 +59,7 @@ class Child:
         self._error: BackendError | None = None
         self.failed_at = 0.0
         self._dying = False
-        self._words = ErrorOutput()
+        self._error_output = ErrorOutput()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening_to_errors = self.spawn(self._read_errors())
         self._reading = self.spawn(self._read())
@@ -76,7 +76,7 @@ class Child:
             await child.aclose()
             raise
         child.send(notification_line("initialized"))
-        child._words.forget()
+        child._error_output.clear()
         return child
 
     @property
@@ -132,7 +132,7 @@ class Child:
             self.spawn(self._expect_death())
 
     def listen(self, thread_id: str, listener: Listener) -> None:
-        """Tell `listener` what is said about a thread, and, as an error, that nothing more will be."""
+        """Send `listener` the messages about a thread and, as an error, the end of the process."""
         self._listeners[thread_id] = listener
 
     def forget(self, thread_id: str) -> None:
@@ -159,7 +159,7 @@ class Child:
     async def aclose(self) -> None:
         """End it: kindly at first. Whatever it has started ends with it."""
         if self._dying:
-            # Those who wait are to be told the cause, not that we have tidied up.
+            # Waiters get the cause of the end, not the clean-up.
             await asyncio.wait({self._reading}, timeout=2 * GRACE)
         self._fail(BackendUnreachable("codex was ended: this server shuts down."))
         self._stdin.close()
@@ -187,7 +187,7 @@ class Child:
         return self._process.returncode is not None
 
     async def _read(self) -> None:
-        """Hand on what it says until it ends. However that comes about, whoever waits is told."""
+        """Dispatch its messages until it ends, then fail everything that waits."""
         try:
             await self._read_messages()
             self._dying = True
@@ -208,16 +208,16 @@ class Child:
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None
         while data := await self._process.stderr.read(READ):
-            self._words.hear(data)
+            self._error_output.feed(data)
 
     async def _watch_input(self) -> None:
-        """What is written into a closed pipe is lost without a word, and its answer would be waited for."""
+        """Notice a closed pipe: writes into it are lost silently, and their answers would be awaited."""
         with suppress(OSError):
             await self._stdin.wait_closed()
         await self._expect_death()
 
     async def _expect_death(self) -> None:
-        """It does not read any more: usually it is about to end, and then its last words tell why."""
+        """It has stopped reading: usually it is about to end, and its error output tells the cause."""
         self._dying = True
         await asyncio.wait({self._reading}, timeout=3 * GRACE)
         if self._error is None:
@@ -227,7 +227,7 @@ class Child:
         await asyncio.wait({self._listening_to_errors}, timeout=GRACE)
         if not await self._has_ended():
             self.kill()
-        return BackendBroken(f"codex {_how(self._process.returncode, self._words)}")
+        return BackendBroken(f"codex {_how(self._process.returncode, self._error_output)}")
 
     def _fail(self, error: BackendError) -> None:
         if self._error is not None:
@@ -268,11 +268,11 @@ class Child:
             asked.answer.set_result(message.result)
 
 
-def _how(status: int | None, words: ErrorOutput) -> str:
+def _how(status: int | None, output: ErrorOutput) -> str:
     if status is None:
-        return f"closed its output: {words.best()}"
+        return f"closed its output: {output.cause()}"
     if status == -signal.SIGKILL:
-        # Nobody can speak of that any more; its last words are about something else.
+        # Killed: its error output is about something else.
         return "was killed by signal 9: for lack of memory, or by hand."
     how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
-    return f"{how}: {words.best()}"
+    return f"{how}: {output.cause()}"

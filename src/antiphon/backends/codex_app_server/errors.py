@@ -49,7 +49,7 @@ _OF_STATUS = {
     429: _KINDS["rateLimitExceeded"],
     503: _KINDS["serverOverloaded"],
 }
-"""For errors of which codex tells the status that its own upstream answered with."""
+"""For errors with which codex reports the status of its own upstream."""
 
 _LOGIN = " For the operator: log codex in with `codex login`, or check the key of its model provider."
 _CUT_OFF = re.compile(r"\AIncomplete response returned, reason: (max_output_tokens|content_filter)\Z")
@@ -87,8 +87,8 @@ def turn_failure(error: TurnError) -> BackendRefused:
             redact(body.message), status=400, code=body.code or "bad_request", param=body.param
         )
     kind = _kind_of(error)
-    words = " ".join(filter(None, [error.message, error.additional_details]))
-    message = f"codex failed: {redact(words)}" if words else "codex failed."
+    text = " ".join(filter(None, [error.message, error.additional_details]))
+    message = f"codex failed: {redact(text)}" if text else "codex failed."
     if kind.status in (401, 403):
         message += _LOGIN
     return BackendRefused(message, status=kind.status, code=kind.code, param=kind.param)

@@ -29,7 +29,7 @@ _DETAILS = ("auto", "high", "original")
 
 
 def thread_items(turn: TurnRequest, names: ToolNames, downgrades: Downgrades) -> list[JsonObject]:
-    """The whole conversation, as codex takes it. Adds what is left out to `downgrades`."""
+    """The complete conversation, as codex takes it. Adds what is left out to `downgrades`."""
     history = _History(names, downgrades)
     for index, item in enumerate(turn.items):
         history.add(item, turn.param(index))
@@ -81,15 +81,15 @@ class _History:
         self.items.append({"type": OUTPUT, "call_id": item.call_id, "output": output})
 
     def _output_part(self, part: MessagePart, path: str) -> JsonObject:
-        """Outputs that go on with a turn have no field for `detail`; the others are to say the same."""
-        said = _part(part, path)
-        if said.pop("detail", "auto") != "auto":
+        """Outputs that continue a turn have no field for `detail`; all others are treated alike."""
+        sent = _part(part, path)
+        if sent.pop("detail", "auto") != "auto":
             self._downgrades.add(
                 "not_sent",
                 "'detail' of images in tool outputs is not sent: codex has no field for it",
                 "input",
             )
-        return said
+        return sent
 
     def _message(self, item: Message, path: str) -> JsonObject:
         role = "developer" if item.role == "system" else item.role
@@ -103,15 +103,15 @@ class _History:
         return {"type": "message", "role": role, "content": content}
 
     def _message_part(self, part: MessagePart, path: str) -> JsonObject:
-        said = _part(part, path)
-        if said.get("detail", "auto") not in _DETAILS:
+        sent = _part(part, path)
+        if sent.get("detail", "auto") not in _DETAILS:
             self._downgrades.add(
                 "value_changed",
-                f"the image detail '{said['detail']}' is sent as 'auto': codex does not take it",
+                f"the image detail '{sent['detail']}' is sent as 'auto': codex does not take it",
                 "input",
             )
-            said["detail"] = "auto"
-        return said
+            sent["detail"] = "auto"
+        return sent
 
 
 def call_item(call_id: str, name: str, arguments: str) -> JsonObject:

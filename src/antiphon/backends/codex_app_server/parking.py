@@ -16,7 +16,7 @@ class _Parked:
     thread: Thread
     length: int
     fingerprint: bytes
-    said: tuple[str, list[JsonObject]]
+    added: tuple[str, list[JsonObject]]
     timer: asyncio.TimerHandle
 
 
@@ -32,7 +32,7 @@ class Parking:
         return len(self._parked)
 
     def put(self, thread: Thread, request: CodexRequest) -> None:
-        """Keep a turn that was asked for by `request` and has called tools."""
+        """Store a turn that `request` began and that has called tools."""
         if len(self._parked) >= self._capacity:
             self._give_up(self._parked[0])
         length = len(request.items)
@@ -42,11 +42,11 @@ class Parking:
         self._parked.append(parked)
 
     def take(self, request: CodexRequest) -> Thread | None:
-        """The turn that `request` goes on with: the same question, then what the turn has said, text
+        """The turn that `request` continues: the same question, then what the turn has added, text
         and calls to the last letter, then the outputs of exactly its calls.
 
         Ids alone would not do: models write them, and two clients may have the same. Two turns of which every
-        visible word is equal are interchangeable: it does not matter which of them a client goes on with.
+        visible text is equal are interchangeable: it does not matter which of them a client continues.
         """
         for parked in self._parked:
             if _continues(request, parked):
@@ -72,6 +72,6 @@ def _continues(request: CodexRequest, parked: _Parked) -> bool:
     return (
         parked.thread.alive
         and set(request.outputs) == {call.call_id for call in parked.thread.open_calls}
-        and request.said_after(parked.length) == parked.said
+        and request.added_after(parked.length) == parked.added
         and request.fingerprint(parked.length) == parked.fingerprint
     )

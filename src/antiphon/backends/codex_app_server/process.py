@@ -11,7 +11,7 @@ from pathlib import Path
 from antiphon.errors import BackendUnreachable
 from antiphon.http.redact import redact
 
-# A thread that we have let go is of no use to anybody.
+# A closed thread is never resumed.
 _ARGUMENTS = ("-c", "thread_unload_delay_secs=0", "app-server")
 
 
@@ -61,7 +61,7 @@ _LONGEST = 2000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"(?i:error):|\bERROR\b|\bpanicked at\b")
 _FRAME = re.compile(r"at |note: |\d+: |stack backtrace")
-"""How lines begin that only tell where, not why."""
+"""How lines begin that give a location, not a cause."""
 
 
 class ErrorOutput:
@@ -71,21 +71,19 @@ class ErrorOutput:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._tail = ""
 
-    def hear(self, data: bytes) -> None:
-        """More was said."""
+    def feed(self, data: bytes) -> None:
         *lines, tail = (self._tail + data.decode("utf-8", "replace")).split("\n")
         self._tail = tail[:_LONGEST]
         self._lines.extend(line.strip()[:_LONGEST] for line in lines if line.strip())
 
-    def forget(self) -> None:
-        """What was said until now has nothing to do with what comes."""
+    def clear(self) -> None:
         self._lines.clear()
         self._tail = ""
 
-    def best(self) -> str:
+    def cause(self) -> str:
         """The last line that looks like an error; else the last one that is not a frame of a backtrace."""
         lines = [_COLOURS.sub("", line) for line in (*self._lines, self._tail.strip()) if line]
         causes = [line for line in lines if not _FRAME.match(line)] or lines
         errors = [line for line in causes if _ERROR.search(line)]
         chosen = (errors or causes)[-1:]
-        return redact(chosen[0]) if chosen else "it did not say why"
+        return redact(chosen[0]) if chosen else "no reason was given"

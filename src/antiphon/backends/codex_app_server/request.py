@@ -64,7 +64,7 @@ _NOT_SENT = {
     "top_logprobs": 0,
     "top_p": 1,
 }
-"""What codex has no field for, each with the value that says the same as none."""
+"""Parameters that codex has no field for, each with the value that is the default."""
 _LOGPROBS = "message.output_text.logprobs"
 
 
@@ -93,21 +93,21 @@ class CodexRequest(Struct, frozen=True):
         return {item["call_id"]: tool_result(item["output"]) for item in reversed(last)}
 
     def fingerprint(self, length: int) -> bytes:
-        """What is asked, with so many items of the history: who asks the same goes on with the same turn."""
+        """The request with so many items of the history: an equal one continues the same turn."""
         return sha256(msgspec.json.encode([self.thread, self.turn, self.items[:length]])).digest()
 
-    def said_after(self, length: int) -> tuple[str, list[JsonObject]] | None:
-        """What the assistant has said behind `length` items of the history and before the outputs at its end:
-        text and calls. None: somebody else has said something too."""
-        said = self.items[length : len(self.items) - len(self.outputs)]
-        messages = [item for item in said if item.get("role") == "assistant"]
-        calls = [item for item in said if item["type"] == "function_call"]
-        if len(messages) + len(calls) < len(said):
+    def added_after(self, length: int) -> tuple[str, list[JsonObject]] | None:
+        """Text and calls of the assistant after `length` items of the history and before the outputs at its
+        end. None: there are other items too."""
+        added = self.items[length : len(self.items) - len(self.outputs)]
+        messages = [item for item in added if item.get("role") == "assistant"]
+        calls = [item for item in added if item["type"] == "function_call"]
+        if len(messages) + len(calls) < len(added):
             return None
         return "".join(part["text"] for message in messages for part in message["content"]), calls
 
     def sent_back(self, call_id: str, name: str, arguments: str) -> JsonObject:
-        """The call as it stands in the history of a client that was told of it."""
+        """The call as it is in the history of a client that received it."""
         return call_item(call_id, name, normal_arguments(self.tools[name], arguments))
 
 
@@ -149,7 +149,7 @@ def _thread(model: str, options: ThreadOptions, instructions: str, tools: list[J
         "sandbox": options.sandbox,
         "approvalPolicy": "never",
         "ephemeral": True,
-        # They tell when a call of the model has ended, what it cost, and its calls as the model wrote them.
+        # They contain the end of a model call, its usage, and its tool calls as the model wrote them.
         "experimentalRawEvents": True,
     }
     if model != DEFAULT_MODEL:

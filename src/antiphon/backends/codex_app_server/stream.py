@@ -39,7 +39,7 @@ from antiphon.turn.chunks import (
 from antiphon.turn.context import TurnTool
 
 _PLAIN = (None, "functions")
-"""The namespace of tools that have none, as codex tells it to its models; all others are codex's own."""
+"""The namespace of tools that have none, as codex shows it to its models; all others are codex's own."""
 
 
 class Call(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Call(Struct, frozen=True):
 
 
 class StreamReader:
-    """Reads what codex says about the turn `turn_id`. `tools` are the client's, by codex's names."""
+    """Reads the messages of codex about the turn `turn_id`. `tools` are the client's, by codex's names."""
 
     def __init__(self, turn_id: str, tools: Mapping[str, TurnTool]) -> None:
         self.ended = False
@@ -63,7 +63,7 @@ class StreamReader:
         self._calls: dict[str, Call] = {}
         self._asked: set[str] = set()
         self._model_done = False
-        self._speech = RepeatedText()
+        self._response_text = RepeatedText()
         self._thoughts: set[str] = set()
         self._parts: dict[tuple[str, int], int] = {}
         self._cost: Tokens | None = None
@@ -85,8 +85,8 @@ class StreamReader:
 
     @property
     def text(self) -> str:
-        """What was told as text in this response."""
-        return self._speech.text
+        """The emitted text of this response."""
+        return self._response_text.text
 
     @property
     def calls(self) -> list[Call]:
@@ -99,7 +99,7 @@ class StreamReader:
         return bool(self._asked)
 
     def notified(self, method: str, params: Raw) -> list[Chunk]:
-        """What a notification says; most say nothing."""
+        """The chunks of a notification; most have none."""
         read = self._readers.get(method)
         if read is None or self.over:
             return []
@@ -123,34 +123,34 @@ class StreamReader:
         self._calls.clear()
         self._asked.clear()
         self._cost = None
-        self._speech = RepeatedText()
+        self._response_text = RepeatedText()
 
     def break_off(self) -> list[Chunk]:
-        """The model has fallen silent after its calls: the response ends with them.
+        """The model has sent nothing more after its calls: the response ends with them.
 
-        When its stream breaks, codex says so only after it got the outputs of the calls before, for which
+        When its stream breaks, codex reports it only after it got the outputs of the calls before, for which
         it asked already: waiting for the end of the stream would be waiting for ever.
         """
-        if self._speech.owing:
+        if self._response_text.owing:
             self.error = answers_differ()
             return []
         self.broken_off = True
-        return self._tell_calls()
+        return self._emit_calls()
 
     def lost(self, error: BackendError) -> None:
-        """Nothing more will be said."""
+        """The child has ended."""
         if not self.over:
             self.error = error
 
     def _trouble(self, params: Raw) -> list[Chunk]:
         trouble = decode(params, TurnTrouble)
         if trouble.will_retry and trouble.turn_id == self._turn_id:
-            self._speech.interrupted()
+            self._response_text.interrupted()
         return []
 
     def _text(self, params: Raw) -> list[Chunk]:
         delta = decode(params, Delta)
-        return _told(self._speech.delta(delta.item_id, delta.delta))
+        return _text_chunks(self._response_text.delta(delta.item_id, delta.delta))
 
     def _summary(self, params: Raw) -> list[Chunk]:
         delta = decode(params, Delta)
@@ -163,18 +163,18 @@ class StreamReader:
         return self._think(ReasoningDelta(delta.delta))
 
     def _think(self, *thoughts: Chunk) -> list[Chunk]:
-        """Thoughts before a message that is said again would part it in two: they are left out."""
-        return [] if self._speech.repeating else list(thoughts)
+        """Reasoning before a repeated message would split it in two: it is left out."""
+        return [] if self._response_text.repeating else list(thoughts)
 
     def _part(self, item_id: str, index: int) -> int:
         """The summary parts of all reasoning are counted through: those of two items are not one."""
         return self._parts.setdefault((item_id, index), len(self._parts))
 
     def _item(self, params: Raw) -> list[Chunk]:
-        """A whole item says only what its deltas did not."""
+        """Of a complete item, emit only what its deltas did not contain."""
         item = decode(params, ItemCompleted).item
         if item.type == "agentMessage":
-            return _told(self._speech.whole(item.id, item.text or ""))
+            return _text_chunks(self._response_text.completed(item.id, item.text or ""))
         if item.type == "reasoning" and item.id not in self._thoughts:
             parts = [self._part(item.id, index) for index in range(len(item.summary))]
             return self._think(*map(ReasoningSummaryDelta, item.summary, parts))
@@ -183,7 +183,7 @@ class StreamReader:
     def _model_item(self, params: Raw) -> list[Chunk]:
         done = decode(params, ModelItemCompleted)
         item = done.item
-        # The history that we gave is told as well, as that of another turn.
+        # The injected history is reported as well, as that of another turn.
         if done.turn_id != self._turn_id or item.call_id is None:
             return []
         if item.type == "function_call" and item.namespace in _PLAIN and (name := item.name) in self._tools:
@@ -201,16 +201,16 @@ class StreamReader:
             return []
         self._cost = added(self._cost, done.usage)
         self._model_done = True
-        self._speech.settled()
+        self._response_text.settled()
         return self._all_asked()
 
     def _all_asked(self) -> list[Chunk]:
         if not self._model_done or not self._calls or self._asked != self._calls.keys():
             return []
         self.waiting = True
-        return self._tell_calls()
+        return self._emit_calls()
 
-    def _tell_calls(self) -> list[Chunk]:
+    def _emit_calls(self) -> list[Chunk]:
         chunks: list[Chunk] = []
         for index, call in enumerate(self._calls.values()):
             chunks += [
@@ -226,7 +226,7 @@ class StreamReader:
         if turn.status == "completed":
             return self._end("stop")
         if turn.error is None:
-            self.error = BackendBroken(f"codex ended the turn as '{turn.status}' and did not say why.")
+            self.error = BackendBroken(f"codex ended the turn as '{turn.status}' without a reason.")
             return []
         reason = cut_off(turn.error)
         if reason is not None:
@@ -239,12 +239,12 @@ class StreamReader:
         return [*usage, Finished(reason)]
 
 
-def _told(words: str) -> list[Chunk]:
-    return [TextDelta(words)] if words else []
+def _text_chunks(text: str) -> list[Chunk]:
+    return [TextDelta(text)] if text else []
 
 
 def added(one: Tokens | None, other: Tokens | None) -> Tokens | None:
-    """The cost of two calls, as far as it was told."""
+    """The usage of two calls, as far as it was reported."""
     if one is None or other is None:
         return one or other
     return Tokens(

@@ -22,7 +22,7 @@ class Supervisor:
 
     All who need a child at a time wait for the same start, and share its outcome. One that fails again and
     again before a single turn comes to its end is not started again at once: during the pause everybody is
-    told the last error.
+    given the last error.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class Supervisor:
         left = self._paused_until - asyncio.get_running_loop().time()
         if self._last_error is None or left <= 0:
             return
-        words = f"{self._last_error.message} It is started again in {left:.1f} s."
-        error = BackendUnreachable(words, code=self._last_error.code)
+        message = f"{self._last_error.message} It is started again in {left:.1f} s."
+        error = BackendUnreachable(message, code=self._last_error.code)
         error.status = self._last_error.status
         error.retry_after = left
         raise error

@@ -15,19 +15,21 @@ from antiphon.errors import BackendError, BackendTimeout
 from antiphon.protocol.content import JsonObject
 from antiphon.turn.chunks import Chunk
 
-QUIET = 5.0
-"""Seconds without a word, after which a model that has called tools is taken to call no more."""
+QUIET_SECONDS = 5.0
+"""After this silence a model that has called tools is taken to call no more."""
 
 
 class Thread:
-    """A turn that codex works on. Until it is closed, codex keeps it."""
+    """A turn that codex works on. Codex holds it until it is closed."""
 
-    def __init__(self, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET) -> None:
+    def __init__(
+        self, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET_SECONDS
+    ) -> None:
         self._child = child
         self._request = request
         self._silence = silence
         self._quiet = min(quiet, silence)
-        self._heard: asyncio.Queue[Message | BackendError] = asyncio.Queue()
+        self._received: asyncio.Queue[Message | BackendError] = asyncio.Queue()
         self._started = child.ask("thread/start", request.thread)
         self._turn: Asked | None = None
         self._reader: StreamReader | None = None
@@ -35,7 +37,7 @@ class Thread:
 
     @classmethod
     async def open(
-        cls, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET
+        cls, child: Child, request: CodexRequest, *, silence: float, quiet: float = QUIET_SECONDS
     ) -> "Thread":
         """Start a thread, give it its history, and begin the turn."""
         thread = cls(child, request, silence=silence, quiet=quiet)
@@ -48,7 +50,7 @@ class Thread:
 
     async def _begin(self) -> None:
         thread_id = await self._thread_id()
-        self._child.listen(thread_id, self._heard.put_nowait)
+        self._child.listen(thread_id, self._received.put_nowait)
         about = {"threadId": thread_id}
         if self._request.items:
             items = {**about, "items": self._request.items}
@@ -66,7 +68,7 @@ class Thread:
         try:
             return await self._child.answer_to(asked, patience=self._silence)
         except BackendTimeout as error:
-            # A model may be slow to speak; a program that does not even answer hangs, and is started anew.
+            # A model may be slow; a program that does not answer hangs, and is restarted.
             self._child.give_up(error)
             raise
 
@@ -82,32 +84,32 @@ class Thread:
 
     @property
     def text(self) -> str:
-        """What was told as text before them."""
+        """The text that was emitted before them."""
         return "" if self._reader is None else self._reader.text
 
     async def batches(self) -> AsyncGenerator[list[Chunk], None]:
-        """What codex says, until the turn is over or waits for tool outputs; raises `BackendError`."""
+        """The chunks of codex, until the turn is over or waits for tool outputs; raises `BackendError`."""
         reader = self._reader
         assert reader is not None
         while not reader.over and not reader.waiting:
             chunks: list[Chunk] = []
-            heard = await self._hear(self._quiet if reader.was_asked else self._silence)
-            for message in heard:
+            received = await self._receive(self._quiet if reader.was_asked else self._silence)
+            for message in received:
                 chunks += self._read(reader, message)
-            if not heard:
-                chunks = self._fallen_silent(reader)
+            if not received:
+                chunks = self._after_silence(reader)
             if chunks:
                 yield chunks
         if reader.error is not None:
             raise reader.error
 
-    def _fallen_silent(self, reader: StreamReader) -> list[Chunk]:
+    def _after_silence(self, reader: StreamReader) -> list[Chunk]:
         if not reader.was_asked:
-            raise BackendTimeout(f"codex said nothing for {self._silence:g} s.")
+            raise BackendTimeout(f"codex sent nothing for {self._silence:g} s.")
         return reader.break_off()
 
     def answer(self, outputs: Mapping[str, JsonObject]) -> None:
-        """Give codex the outputs of its open calls; the turn goes on."""
+        """Give codex the outputs of its open calls; the turn continues."""
         assert self._reader is not None
         for call_id, output in outputs.items():
             self._child.answer(self._asked[call_id], output)
@@ -115,11 +117,11 @@ class Thread:
         self._reader.resume()
 
     def close(self) -> None:
-        """Let it go; a turn that is not over is interrupted."""
+        """Close it; a turn that is not over is interrupted."""
         if self._child.alive:
-            self._child.spawn(self._say_goodbye())
+            self._child.spawn(self._close_thread())
 
-    async def _say_goodbye(self) -> None:
+    async def _close_thread(self) -> None:
         with suppress(BackendError):
             about = {"threadId": await self._thread_id()}
             self._child.forget(about["threadId"])
@@ -128,24 +130,24 @@ class Thread:
                 await self._answer_to(self._child.ask("turn/interrupt", turn))
             await self._answer_to(self._child.ask("thread/unsubscribe", about))
 
-    async def _hear(self, patience: float) -> list[Message | BackendError]:
-        """Everything that was said since the last time; waits for something, and then in vain: nothing."""
-        # Not `wait_for`: in Python 3.11 it forgets that it was cancelled when something is heard just then.
+    async def _receive(self, patience: float) -> list[Message | BackendError]:
+        """All messages since the last call; waits for one, and returns none after `patience` seconds."""
+        # Not `wait_for`: in Python 3.11 it forgets that it was cancelled when a message arrives just then.
         try:
             async with asyncio.timeout(patience):
-                heard = [await self._heard.get()]
+                received = [await self._received.get()]
         except TimeoutError:
             return []
-        while not self._heard.empty():
-            heard.append(self._heard.get_nowait())
-        return heard
+        while not self._received.empty():
+            received.append(self._received.get_nowait())
+        return received
 
-    def _read(self, reader: StreamReader, heard: Message | BackendError) -> list[Chunk]:
-        if isinstance(heard, BackendError):
-            reader.lost(heard)
+    def _read(self, reader: StreamReader, received: Message | BackendError) -> list[Chunk]:
+        if isinstance(received, BackendError):
+            reader.lost(received)
             return []
-        assert heard.method is not None
-        if heard.id is None:
-            return reader.notified(heard.method, heard.params)
-        self._asked[decode(heard.params, ToolCall).call_id] = heard.id
-        return reader.asked(heard.params)
+        assert received.method is not None
+        if received.id is None:
+            return reader.notified(received.method, received.params)
+        self._asked[decode(received.params, ToolCall).call_id] = received.id
+        return reader.asked(received.params)

@@ -50,7 +50,7 @@ class ToolNames:
             self.by_alias[alias] = tool
 
     def alias(self, name: str) -> str:
-        """What codex knows this tool by; a tool that is not declared keeps its name."""
+        """What codex knows this tool by; a tool that is not declared has its own name."""
         return self._aliases.get(name, name)
 
 

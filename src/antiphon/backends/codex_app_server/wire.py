@@ -9,7 +9,7 @@ DECLINED: dict[str, dict[str, object]] = {
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "decline"},
 }
-"""What codex is told when it asks for a person: there is none."""
+"""The answers to requests for a person: there is none."""
 
 TOOL_CALL = "item/tool/call"
 
@@ -60,7 +60,7 @@ class ThreadItem(Struct, frozen=True):
 
 
 class ItemCompleted(Struct, frozen=True):
-    """An item is whole."""
+    """An item is complete."""
 
     item: ThreadItem
 
@@ -76,7 +76,7 @@ class ModelItem(Struct, frozen=True):
 
 
 class ModelItemCompleted(Wire, frozen=True):
-    """The model has said an item, or codex has answered a call."""
+    """The model has completed an item, or codex has answered a call."""
 
     turn_id: str
     item: ModelItem
@@ -114,7 +114,7 @@ class TurnError(Wire, frozen=True):
 
 
 class TurnTrouble(Wire, frozen=True):
-    """Something went wrong in a turn; `will_retry`: it goes on nevertheless."""
+    """Something went wrong in a turn; `will_retry`: it continues nevertheless."""
 
     turn_id: str
     will_retry: bool = False

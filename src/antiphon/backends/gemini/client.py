@@ -72,7 +72,7 @@ def _generates(model: ModelWire) -> bool:
 
 _SUMMARIES = Support("native", "as summaries, when they are asked for: the API shows nothing else")
 _DOES_NOT_THINK = Support("unsupported", "the model does not think before it answers")
-_CHECKED = "the model is told the grammar; its input is checked, and asked for again"
+_CHECKED = "the grammar is described to the model; its input is checked, and requested again if it is wrong"
 
 
 def gemini_features(traits: Traits) -> Features:

@@ -1,7 +1,7 @@
 """Content parts as parts of the dialect: text, images, files, sound.
 
 Blank texts are left out, because the API refuses them. We fetch nothing: a URL is handed on, or refused.
-Which types of files a model takes is for its server to say.
+The server decides which types of files a model takes.
 """
 
 import mimetypes
@@ -28,7 +28,6 @@ _USUAL_NAMES = {"image/jpg": "image/jpeg"}
 
 
 def parts_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgrades) -> list[JsonObject]:
-    """What somebody said."""
     if isinstance(content, str):
         return [text_part(content)] if content.strip() else []
     found = [_part(part, f"{path}[{index}]", downgrades) for index, part in enumerate(content)]
@@ -36,7 +35,7 @@ def parts_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgr
 
 
 def texts_of(content: str | Sequence[MessagePart], path: str) -> list[str]:
-    """What can only be text: a system message, or the model's own words."""
+    """Content that can only be text: of a system message, or of the model."""
     if isinstance(content, str):
         return [content]
     texts: list[str] = []
@@ -118,7 +117,7 @@ def _inline(media: str, data: str) -> JsonObject:
 
 
 def _linked(url: str) -> JsonObject:
-    """By its address. The server finds out the type by itself, if the address does not tell it."""
+    """By URL. If the URL does not imply a media type, the server finds it out."""
     media = mimetypes.guess_type(urlsplit(url).path)[0]
     return {"fileData": {"fileUri": url, **({"mimeType": media} if media else {})}}
 

@@ -1,8 +1,8 @@
 """From items to a system instruction and contents.
 
-Rules of the dialect that items do not have: the conversation begins and ends with the user; who speaks twice
-has one content; the outputs of calls follow them directly, one for each; no text is blank; the first call of
-a content has a thought signature.
+Rules of the dialect that items do not have: the conversation begins and ends with the user; consecutive items
+of one role are one content; the outputs of calls follow them directly, one for each; no text is blank; the
+first call of a content has a thought signature.
 """
 
 from dataclasses import dataclass, field
@@ -46,8 +46,8 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Speech:
-    """What one side says at a time; if it calls tools, their outputs too."""
+class _Message:
+    """Consecutive content of one role; with calls of tools, their outputs too."""
 
     role: Literal["user", "model", "system"]
     parts: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -64,10 +64,10 @@ class _Speech:
         return not any(part.get("text") or "text" not in part for part in self.parts if "thought" not in part)
 
 
-class _Said(NamedTuple):
-    """Where the last words of the model are, and what they were."""
+class _LastText(NamedTuple):
+    """The last text of the model: where it is, and what it was."""
 
-    speech: _Speech
+    message: _Message
     start: int
     text: str
 
@@ -75,7 +75,6 @@ class _Said(NamedTuple):
 def read_conversation(
     turn: TurnRequest, traits: Traits, names: Names, origin: str, downgrades: Downgrades
 ) -> Conversation:
-    """The whole conversation."""
     transcript = _Transcript(turn, traits, names, origin, downgrades)
     if turn.params.instructions:
         transcript.instruct([turn.params.instructions])
@@ -96,32 +95,32 @@ class _Transcript:
         self._origin = origin
         self._downgrades = downgrades
         self._system: list[JsonObject] = []
-        self._speeches: list[_Speech] = []
+        self._messages: list[_Message] = []
         self._calls: dict[str, _Call] = {}
         self._ids: set[str] = set()
         self._signature: str | None = None
         """Of the next call."""
-        self._marks: list[JsonObject] = []
-        """Of the next words."""
-        self._said: _Said | None = None
+        self._next_states: list[JsonObject] = []
+        """Signatures of the next text."""
+        self._last_text: _LastText | None = None
 
     def conversation(self) -> Conversation:
         """What to send."""
         contents: list[JsonObject] = []
-        for speech in self._speeches:
-            if speech.role == "system":
+        for message in self._messages:
+            if message.role == "system":
                 self._downgrades.add(
                     "input_rewritten",
                     "system messages after the beginning are sent as user messages",
                     "input",
                 )
-                text = "\n\n".join(part["text"] for part in speech.parts)
+                text = "\n\n".join(part["text"] for part in message.parts)
                 _join(contents, "user", [text_part(f"<system>\n{text}\n</system>")] if text else [])
-            elif not speech.empty:
-                if speech.calls and self._traits.signs:
-                    self._sign_first(speech.calls[0].part)
-                _join(contents, speech.role, speech.parts)
-                _join(contents, "user", self._responses(speech))
+            elif not message.empty:
+                if message.calls and self._traits.signs:
+                    self._sign_first(message.calls[0].part)
+                _join(contents, message.role, message.parts)
+                _join(contents, "user", self._responses(message))
         self._frame(contents)
         return Conversation(self._system, contents)
 
@@ -133,11 +132,11 @@ class _Transcript:
         """One more item."""
         match item:
             case Message() if item.role == "assistant":
-                self._say(texts_of(item.content, f"{path}.content"))
+                self._add_answer(texts_of(item.content, f"{path}.content"))
             case Message():
-                self._hear(item, f"{path}.content")
+                self._add_input(item, f"{path}.content")
             case Reasoning():
-                self._think(item)
+                self._add_reasoning(item)
             case FunctionCall():
                 self._call(item)
             case FunctionCallOutput():
@@ -147,56 +146,56 @@ class _Transcript:
                 message = f"This model cannot read an item of type '{kind}'. Remove it from 'input'."
                 raise Unsupported(message, param=path, code="unsupported_item")
 
-    def _hear(self, item: Message, path: str) -> None:
+    def _add_input(self, item: Message, path: str) -> None:
         self._forget()
         if item.role == "user":
-            self._speech("user").parts += parts_of(item.content, path, self._downgrades)
+            self._open_message("user").parts += parts_of(item.content, path, self._downgrades)
             return
         texts = texts_of(item.content, path)
-        if self._speeches:
-            self._speech("system").parts += [text_part(text) for text in texts if text.strip()]
+        if self._messages:
+            self._open_message("system").parts += [text_part(text) for text in texts if text.strip()]
         else:
             self.instruct(texts)
 
-    def _say(self, texts: list[str]) -> None:
-        speech, marks = self._speech("model"), self._marks
-        self._marks = []
-        start = len(speech.parts)
-        self._said = _Said(speech, start, "".join(texts))
-        speech.parts += [text_part(text) for text in texts if text.strip()]
-        if marks:
-            self._sign(self._said, marks)
+    def _add_answer(self, texts: list[str]) -> None:
+        message, states = self._open_message("model"), self._next_states
+        self._next_states = []
+        start = len(message.parts)
+        self._last_text = _LastText(message, start, "".join(texts))
+        message.parts += [text_part(text) for text in texts if text.strip()]
+        if states:
+            self._sign(self._last_text, states)
 
-    def _think(self, item: Reasoning) -> None:
-        marks = item.states_from(self._origin) if isinstance(item, OpenedReasoning) else []
-        if not marks:
+    def _add_reasoning(self, item: Reasoning) -> None:
+        states = item.states_from(self._origin) if isinstance(item, OpenedReasoning) else []
+        if not states:
             self._downgrades.add(
                 "input_omitted",
                 "reasoning in the input is left out: it has no signature of this model's server",
                 "input",
             )
             return
-        said = [mark for mark in marks if mark["on"] == "said"]
-        if said:
-            speech = self._speech("model")
-            self._sign(self._said or _Said(speech, len(speech.parts), ""), said)
-        self._said = None
-        for mark in marks:
-            if mark["on"] == "call":
-                self._signature = mark["signature"]
-            elif mark["on"] == "next":
-                self._marks.append(mark)
-            elif mark["on"] == "thought":
-                part: JsonObject = {"text": mark["text"], "thought": True}
-                self._speech("model").parts.append(signed(part, mark["signature"]))
+        after = [state for state in states if state["on"] == "said"]
+        if after:
+            message = self._open_message("model")
+            self._sign(self._last_text or _LastText(message, len(message.parts), ""), after)
+        self._last_text = None
+        for state in states:
+            if state["on"] == "call":
+                self._signature = state["signature"]
+            elif state["on"] == "next":
+                self._next_states.append(state)
+            elif state["on"] == "thought":
+                part: JsonObject = {"text": state["text"], "thought": True}
+                self._open_message("model").parts.append(signed(part, state["signature"]))
 
-    def _sign(self, said: _Said, marks: list[JsonObject]) -> None:
-        """Cut the words into the parts that they were, with their signatures."""
-        parts = signed_text(said.text, marks)
+    def _sign(self, last: _LastText, states: list[JsonObject]) -> None:
+        """Split the text into its original parts, with their signatures."""
+        parts = signed_text(last.text, states)
         if parts is None:
             self._downgrades.add("input_omitted", _NOT_AS_MADE, "input")
         else:
-            said.speech.parts[said.start :] = parts
+            last.message.parts[last.start :] = parts
 
     def _call(self, item: FunctionCall) -> None:
         name = self._turn.flat_name(item.name, item.namespace)
@@ -206,9 +205,9 @@ class _Transcript:
         if self._traits.ids:
             call["id"] = call_id
         made = _Call(call_id, name, signed({"functionCall": call}, self._signature))
-        speech = self._speech("model")
-        speech.parts.append(made.part)
-        speech.calls.append(made)
+        message = self._open_message("model")
+        message.parts.append(made.part)
+        message.calls.append(made)
         self._calls[item.call_id] = made
         self._forget()
 
@@ -262,20 +261,20 @@ class _Transcript:
         tie: JsonObject = {"id": call.call_id} if self._traits.ids else {}
         return {**tie, "name": call.name, "response": {"output": text}}
 
-    def _responses(self, speech: _Speech) -> list[JsonObject]:
+    def _responses(self, message: _Message) -> list[JsonObject]:
         """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
         responses: list[JsonObject] = []
-        for call in speech.calls:
+        for call in message.calls:
             if call.response is None:
                 self._downgrades.add(
                     "input_rewritten", "calls without an output are sent with one that says so", "input"
                 )
                 call.response = {"functionResponse": self._response(call, NO_OUTPUT)}
             responses.append(call.response)
-        return responses + [part for call in speech.calls for part in call.media]
+        return responses + [part for call in message.calls for part in call.media]
 
     def _sign_first(self, part: JsonObject) -> None:
-        """The API refuses calls without a signature, and tells what to send for those of another model."""
+        """The API rejects calls without a signature; it documents a value for calls of other models."""
         if "thoughtSignature" not in part:
             self._downgrades.add(
                 "input_rewritten",
@@ -286,15 +285,15 @@ class _Transcript:
 
     def _forget(self) -> None:
         """What came before has found its place, or has none any more."""
-        self._signature = self._said = None
-        self._marks = []
+        self._signature = self._last_text = None
+        self._next_states = []
 
-    def _speech(self, role: Literal["user", "model", "system"]) -> _Speech:
-        """The speech to extend: the last one, unless somebody else speaks or was answered in between."""
-        last = self._speeches[-1] if self._speeches else None
+    def _open_message(self, role: Literal["user", "model", "system"]) -> _Message:
+        """The message to extend: the last one, unless its role differs or outputs came in between."""
+        last = self._messages[-1] if self._messages else None
         if last is None or last.role != role or last.answered:
-            last = _Speech(role)
-            self._speeches.append(last)
+            last = _Message(role)
+            self._messages.append(last)
         return last
 
     def _frame(self, contents: list[JsonObject]) -> None:

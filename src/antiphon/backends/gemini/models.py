@@ -20,12 +20,12 @@ class Traits(Struct, frozen=True, kw_only=True):
     """What a model takes."""
 
     thinking: Literal["levels", "budget"] | None = "levels"
-    """How it is told how much to think: in words, in tokens; None: it does not think."""
+    """How the amount of thinking is requested: by level, in tokens; None: it does not think."""
     levels: tuple[Effort, ...] = _THREE
     budget: tuple[int, int] = (0, 0)
     """The fewest and the most tokens to think with."""
     off: bool = False
-    """Whether it can be told not to think."""
+    """Whether thinking can be switched off."""
     signs: bool = True
     """Whether a call of its own is refused without its thought signature."""
     ids: bool = True

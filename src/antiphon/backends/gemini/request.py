@@ -1,8 +1,8 @@
 """From a turn to the body of ``generateContent``. Pure: a turn and an endpoint in, a body out.
 
 What the model or its server cannot serve is emulated if that is possible and left out if it changes nothing
-essential; both are said in `downgrades`. The rest is refused as `Unsupported`. Nothing is said about safety
-settings: the account's own are as good as any.
+essential; both are reported in `downgrades`. The rest is refused as `Unsupported`. Safety settings are not
+sent: those of the account apply.
 """
 
 import msgspec

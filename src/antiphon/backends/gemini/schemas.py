@@ -57,30 +57,30 @@ class _Walk:
         if self._depth == _DEEPEST:
             raise _TooDeep
         self._depth += 1
-        kept: JsonObject = {}
+        result: JsonObject = {}
         for key, value in schema.items():
             if key in _KEPT:
-                kept[key] = str(value).replace("#/definitions/", "#/$defs/") if key == "$ref" else value
-            elif not self._nested(key, value, kept) and key not in _SILENT:
-                self._constraint(key, value, kept)
+                result[key] = str(value).replace("#/definitions/", "#/$defs/") if key == "$ref" else value
+            elif not self._nested(key, value, result) and key not in _SILENT:
+                self._constraint(key, value, result)
         self._depth -= 1
-        if "$ref" not in kept:
-            return kept
+        if "$ref" not in result:
+            return result
         # Nothing may stand beside a reference.
-        beside = kept.keys() - _BESIDE_REFERENCE - {"title", "description"}
+        beside = result.keys() - _BESIDE_REFERENCE - {"title", "description"}
         self.exact &= not beside
-        return {key: value for key, value in kept.items() if key in _BESIDE_REFERENCE}
+        return {key: value for key, value in result.items() if key in _BESIDE_REFERENCE}
 
-    def _nested(self, key: str, value: Any, kept: JsonObject) -> bool:
+    def _nested(self, key: str, value: Any, result: JsonObject) -> bool:
         """Whether this holds schemas; if so, they are gone through too."""
         if key in _NAMED and isinstance(value, dict):
             parts = {name: self._inner(inner) for name, inner in _object(value).items()}
-            kept[_NAMED[key]] = {**kept.get(_NAMED[key], {}), **parts}
+            result[_NAMED[key]] = {**result.get(_NAMED[key], {}), **parts}
         elif key in _LISTED and isinstance(value, list):
             self.exact &= key != "oneOf"
-            kept[_LISTED[key]] = [self._inner(inner) for inner in cast("list[Any]", value)]
+            result[_LISTED[key]] = [self._inner(inner) for inner in cast("list[Any]", value)]
         elif key in _ONE and isinstance(value, dict | bool):
-            kept[key] = self.part(_object(value)) if isinstance(value, dict) else value
+            result[key] = self.part(_object(value)) if isinstance(value, dict) else value
         else:
             return False
         return True
@@ -90,13 +90,13 @@ class _Walk:
         self.exact &= value is not False
         return self.part(_object(value))
 
-    def _constraint(self, key: str, value: Any, kept: JsonObject) -> None:
+    def _constraint(self, key: str, value: Any, result: JsonObject) -> None:
         if key == "format" and isinstance(value, str) and value in _FORMATS:
-            kept[key] = value
+            result[key] = value
         elif key == "const" and isinstance(value, str | int | float) and not isinstance(value, bool):
-            kept["enum"] = [value]
+            result["enum"] = [value]
         elif key == "allOf" and isinstance(value, list) and len(cast("list[Any]", value)) == 1:
-            kept |= self.part(_object(cast("list[Any]", value)[0]))
+            result |= self.part(_object(cast("list[Any]", value)[0]))
         else:
             self.exact = False
 

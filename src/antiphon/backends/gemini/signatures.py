@@ -1,11 +1,11 @@
 """Thought signatures: what of the model's thoughts comes with the parts of its answer.
 
 A signature belongs to one part and must come back with it. It is provider state
-(`turn/provider_state.py`); reasoning has items of its own, so the state says where its part is:
+(`turn/provider_state.py`); reasoning has items of its own, so the state records where its part is:
 
 - `call`: the call behind the reasoning;
 - `next`: these characters of the message behind it;
-- `said`: these characters of the message before it, because a stream signs a text when it is already told;
+- `said`: these characters of the message before it, because a stream signs a text after it was emitted;
 - `thought`: a thought, which it holds.
 """
 
@@ -22,24 +22,23 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 
 
 def origin_of(endpoint: Endpoint) -> str:
-    """Who can read our marks: this server. The Gemini API and Vertex AI refuse each other's signatures."""
+    """The origin of provider state. The Gemini API and Vertex AI reject each other's signatures."""
     return f"gemini@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
 def call_state(origin: str, signature: str) -> ProviderState:
-    """The mark of the call that comes next."""
+    """The state of the call that comes next."""
     return ProviderState(origin, {"on": "call", "signature": signature})
 
 
 def thought_state(origin: str, signature: str, text: str) -> ProviderState:
-    """The mark of a thought."""
     return ProviderState(origin, {"on": "thought", "signature": signature, "text": text})
 
 
 def text_state(
     origin: str, signature: str, on: Literal["next", "said"], start: int = 0, length: int = 0
 ) -> ProviderState:
-    """The mark of a piece of a message."""
+    """The state of a piece of a message."""
     return ProviderState(origin, {"on": on, "signature": signature, "start": start, "length": length})
 
 
@@ -48,18 +47,18 @@ def signed(part: JsonObject, signature: str | None) -> JsonObject:
     return {**part, "thoughtSignature": signature} if signature else part
 
 
-def signed_text(text: str, marks: Iterable[JsonObject]) -> list[JsonObject] | None:
-    """The parts that a text was told in, as far as they are signed; None if it is not that text any more."""
+def signed_text(text: str, states: Iterable[JsonObject]) -> list[JsonObject] | None:
+    """The original parts of a text with their signatures; None if the text has changed."""
     parts: list[JsonObject] = []
     at = 0
-    for mark in marks:
-        start: int = mark["start"]
-        end = start + mark["length"]
+    for state in states:
+        start: int = state["start"]
+        end = start + state["length"]
         if start < at or end > len(text):
             return None
         if start > at:
             parts.append({"text": text[at:start]})
-        parts.append(signed({"text": text[start:end]}, mark["signature"]))
+        parts.append(signed({"text": text[start:end]}, state["signature"]))
         at = end
     if at < len(text):
         parts.append({"text": text[at:]})

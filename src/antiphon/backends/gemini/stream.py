@@ -1,12 +1,12 @@
-"""`StreamReader`: events of a stream, or a whole answer, in; chunks out. Sans-IO.
+"""`StreamReader`: events of a stream, or a complete answer, in; chunks out. Sans-IO.
 
-Both have the same form: parts of the answer, and at the end why it ended. Calls come whole. `Finished` is
-held until the stream ends, so that it is the last chunk, after the usage.
+Both have the same form: parts of the answer, and at the end why it ended. Calls arrive complete. `Finished`
+is held until the stream ends, so that it is the last chunk, after the usage.
 
-A signature is told before what it signs. Only words that are being told already cannot be stopped for it:
-theirs is told behind them (`signatures.py`), unless they were cut off, because then they must be last.
+A signature is emitted before what it signs. The signature of a text that is already being emitted follows it
+(`signatures.py`), unless the text was cut off, because then it must be last.
 
-A stream has ended well if it said why it finished. All else is a failure.
+A stream is complete if it has a finish reason. Everything else is a failure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class StreamReader(PayloadReader):
         self._names = names or {}
         self._calls = 0
         self._pieces: list[str] = []
-        """What was said of the message that is being told."""
+        """The text of the current message."""
         self._held: list[ProviderState] = []
         """Its signatures."""
         self._grounding: object = None
@@ -163,9 +163,11 @@ class StreamReader(PayloadReader):
         self._grounding = wire.grounding_metadata or self._grounding
         reason = wire.finish_reason
         if reason in _FAULTS:
-            said = redact(wire.finish_message or "", self._endpoint.secrets)
+            reported = redact(wire.finish_message or "", self._endpoint.secrets)
             message = f"The upstream '{self._endpoint.name}' ended its answer with '{reason}'"
-            error = BackendRefused(f"{message}. It said: {said}" if said else f"{message}.", status=502)
+            error = BackendRefused(
+                f"{message}. It said: {reported}" if reported else f"{message}.", status=502
+            )
             self.fail(error, chunks)
         elif reason in _FILTERS:
             self._reason = "content_filter"
@@ -183,23 +185,23 @@ class StreamReader(PayloadReader):
         if part.function_call is not None:
             self._call(part.function_call, part.thought_signature, chunks)
         elif part.thought:
-            self._end_words(chunks)
+            self._end_text(chunks)
             if part.text:
                 chunks.append(ReasoningSummaryDelta(part.text))
             if part.thought_signature:
-                mark = thought_state(self._origin, part.thought_signature, part.text or "")
-                chunks.append(ProviderStateAdded(mark))
+                state = thought_state(self._origin, part.thought_signature, part.text or "")
+                chunks.append(ProviderStateAdded(state))
         elif part.inline_data is not None:
             self._image(part.inline_data, chunks)
         elif part.text is not None or part.thought_signature:
-            self._words(part.text or "", part.thought_signature, logprobs, chunks)
+            self._add_text(part.text or "", part.thought_signature, logprobs, chunks)
 
-    def _words(
+    def _add_text(
         self, text: str, signature: str | None, logprobs: tuple[Logprob, ...], chunks: list[Chunk]
     ) -> None:
         if signature and text and not self._pieces:
-            mark = text_state(self._origin, signature, "next", length=len(text))
-            chunks.append(ProviderStateAdded(mark))
+            state = text_state(self._origin, signature, "next", length=len(text))
+            chunks.append(ProviderStateAdded(state))
         elif signature:
             start = sum(map(len, self._pieces))
             self._held.append(text_state(self._origin, signature, "said", start, len(text)))
@@ -207,8 +209,7 @@ class StreamReader(PayloadReader):
             self._pieces.append(text)
             chunks.append(TextDelta(text, logprobs))
 
-    def _end_words(self, chunks: list[Chunk]) -> None:
-        """The message is whole."""
+    def _end_text(self, chunks: list[Chunk]) -> None:
         chunks.extend(map(ProviderStateAdded, self._held))
         self._held.clear()
         self._pieces.clear()
@@ -218,7 +219,7 @@ class StreamReader(PayloadReader):
             message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
             self.fail(BackendBroken(message), chunks)
             return
-        self._end_words(chunks)
+        self._end_text(chunks)
         if signature:
             chunks.append(ProviderStateAdded(call_state(self._origin, signature)))
         index = self._calls
@@ -230,19 +231,18 @@ class StreamReader(PayloadReader):
 
     def _image(self, blob: BlobWire, chunks: list[Chunk]) -> None:
         """Some models draw without being asked to."""
-        self._end_words(chunks)
+        self._end_text(chunks)
         form = blob.mime_type.rpartition("/")[2]
         item = ImageGenerationCall(status="completed", result=blob.data, output_format=form)
         chunks.append(HostedItemDone(item))
 
     def finish(self, chunks: list[Chunk]) -> None:
-        """Say the last chunks of an answer that is complete."""
         reason = self._reason or "stop"
         if self._grounding is not None and self._pieces:
             citations = read_citations(self._grounding, "".join(self._pieces))
             chunks.extend(map(AnnotationAdded, citations))
         if reason == "stop":
-            self._end_words(chunks)
+            self._end_text(chunks)
         self.report_usage(chunks)
         chunks.append(Finished("tool_calls" if reason == "stop" and self._calls else reason))
         self.over = self.complete = True

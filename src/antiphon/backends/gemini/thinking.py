@@ -1,4 +1,4 @@
-"""How much thinking is asked for, and whether we are told of it."""
+"""How much thinking is requested, and whether its summaries are."""
 
 from antiphon.backends.gemini.models import Traits
 from antiphon.backends.registry import ALL_EFFORTS
@@ -14,11 +14,11 @@ BUDGETS: dict[Effort, int] = {
     "xhigh": 24_576,
     "max": 32_768,
 }
-"""Tokens to think with, for models that want a number. At most three quarters of the whole answer's bound."""
+"""Tokens to think with, for models that want a number. At most three quarters of the answer's limit."""
 
 
 def thinking_config(params: CreateBody, traits: Traits, downgrades: Downgrades) -> JsonObject | None:
-    """What to say to this model; None: nothing."""
+    """The member `thinkingConfig`; None: not sent."""
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
         if wanted not in (None, "none"):

@@ -41,7 +41,7 @@ def declared_tools(turn: TurnRequest, names: Names) -> list[JsonObject]:
 
 
 def tool_config(turn: TurnRequest, traits: Traits, names: Names, downgrades: Downgrades) -> JsonObject | None:
-    """The choice; None where the default says the same."""
+    """The choice; None where it equals the default."""
     if turn.params.parallel_tool_calls is False:
         downgrades.add(
             "not_sent",

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class CallWire(Struct, gc=False):
-    """A call. It comes whole."""
+    """A call, which arrives complete."""
 
     id: str | None = None
     name: str | None = None
@@ -32,7 +32,7 @@ class PartWire(Struct, gc=False, rename="camel"):
 
 
 class ContentWire(Struct, gc=False):
-    """Parts; none at all in an answer that says nothing."""
+    """Parts; none in an empty answer."""
 
     parts: list[PartWire] | None = None
 
@@ -86,7 +86,7 @@ class UsageWire(Struct, gc=False, rename="camel"):
 
 
 class AnswerWire(Struct, gc=False, rename="camel"):
-    """A whole answer, or one event of a stream: they have the same form."""
+    """A complete answer, or one event of a stream: they have the same form."""
 
     candidates: list[CandidateWire] | None = None
     usage_metadata: UsageWire | None = None

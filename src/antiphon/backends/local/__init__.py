@@ -1,1 +1,1 @@
-"""The embedded model: llama.cpp inside our process, spoken to in the chat-completions dialect."""
+"""The embedded model: llama.cpp inside our process, called in the chat-completions dialect."""

@@ -56,7 +56,7 @@ FEATURES: Features = {
     "files": _NOT_THIS_MODEL,
     "audio": _NOT_THIS_MODEL,
     "logprobs": NATIVE,
-    "prompt_caching": Support("unsupported", "its engine keeps the beginning of a prompt by itself"),
+    "prompt_caching": Support("unsupported", "its engine caches prompts by itself"),
 }
 
 
@@ -126,7 +126,7 @@ class LocalBackend:
         return [ModelInfo(self.model)]
 
     async def load(self, progress: Progress) -> None:
-        """Fetch and load now. `progress` hears of the download, in another thread."""
+        """Fetch and load now. `progress` is called during the download, in another thread."""
         self._progress = progress
         await self._engine.load()
 
@@ -159,7 +159,7 @@ class LocalTurn:
 
     def __init__(self, prompt: Prompt, engine: Engine, heartbeat: float) -> None:
         self.downgrades = prompt.downgrades
-        # A grammar that its engine cannot read is ignored without a word, so what comes of one is checked.
+        # The engine silently ignores a grammar that it cannot read, so the result is checked.
         self.unenforced: frozenset[Constraint] = frozenset({"grammar"}) if prompt.grammars else frozenset()
         self._prompt = prompt
         self._engine = engine
@@ -168,21 +168,21 @@ class LocalTurn:
 
     async def chunks(self) -> Batches:
         """Run it. Signs of life from the engine become heartbeats only as often as they are due."""
-        said = False
+        begun = False
         clock = asyncio.get_running_loop().time
-        heard = clock()
+        sent_at = clock()
         try:
             async with aclosing(self._run()) as batches:
                 async for batch in batches:
                     # The engine reports four times in a heartbeat; every fourth time is soon enough.
                     if batch:
-                        said, heard = True, clock()
+                        begun, sent_at = True, clock()
                         yield batch
-                    elif clock() - heard >= self._heartbeat * 0.75:
-                        heard = clock()
+                    elif clock() - sent_at >= self._heartbeat * 0.75:
+                        sent_at = clock()
                         yield HEARTBEAT
         except (BackendError, Unavailable) as error:
-            if not said:
+            if not begun:
                 raise
             yield [Failed(error)]
 
@@ -213,10 +213,10 @@ class LocalTurn:
             yield [started, CallDelta(0, "{}"), UsageReported(self._spent), Finished("tool_calls")]
             return
         opening: list[Chunk] = [started]
-        told = _as_input() if function["name"] in self._prompt.grammars else _as_call
+        convert = _as_input() if function["name"] in self._prompt.grammars else _as_call
         async with aclosing(self._read(self._prompt.calling(function), "tools")) as batches:
             async for batch in batches:
-                calling = [said for chunk in batch for said in told(chunk)]
+                calling = [made for chunk in batch for made in convert(chunk)]
                 yield [*opening, *calling] if calling else []
                 if calling:
                     opening = []
@@ -227,26 +227,26 @@ class LocalTurn:
         try:
             async with aclosing(self._engine.stream(body)) as stream:
                 async for payloads in stream:
-                    yield self._heard(reader.feed(payloads))
+                    yield self._checked(reader.feed(payloads))
         except BackendRefused as error:
             if error.code == SCHEMA_REFUSED:
                 error.param = schema
             raise
-        yield self._heard(reader.end())
+        yield self._checked(reader.end())
 
-    def _heard(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    def _checked(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """Usage is reported as the sum so far; a failure is raised, for `chunks` to place."""
-        heard: list[Chunk] = []
+        passed: list[Chunk] = []
         for chunk in chunks:
             match chunk:
                 case UsageReported():
                     self._spent = add_usage(self._spent, chunk.usage)
-                    heard.append(UsageReported(self._spent))
+                    passed.append(UsageReported(self._spent))
                 case Failed():
                     raise chunk.error
                 case _:
-                    heard.append(chunk)
-        return heard
+                    passed.append(chunk)
+        return passed
 
 
 def _as_call(chunk: Chunk) -> list[Chunk]:
@@ -263,7 +263,7 @@ def _as_input() -> Callable[[Chunk], list[Chunk]]:
     """Text that was written by a grammar becomes the one argument of a call."""
     opening = '{"input":"'
 
-    def told(chunk: Chunk) -> list[Chunk]:
+    def convert(chunk: Chunk) -> list[Chunk]:
         nonlocal opening
         match chunk:
             case TextDelta():
@@ -274,7 +274,7 @@ def _as_input() -> Callable[[Chunk], list[Chunk]]:
             case _:
                 return [chunk]
 
-    return told
+    return convert
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:

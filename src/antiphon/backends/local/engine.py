@@ -155,7 +155,7 @@ class Engine:
 
 
 def check_installed() -> None:
-    """The engine is an extra; say so before the first request needs it."""
+    """Fail at the start, not at the first request, if the optional engine is not installed."""
     if importlib.util.find_spec(_MODULE) is None:
         raise SettingsError(
             "The embedded model needs its engine: pip install 'antiphon[local]'. Or name an upstream instead."
@@ -223,7 +223,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def count_tokens(address: str, key: str, text: str) -> int:
-    """The number of tokens of a text, without the marks that a chat template puts around it. Blocks."""
+    """The number of tokens of a text, without those of a chat template. Blocks."""
     connection = _connect(address)
     try:
         body = msgspec.json.encode({"content": text})

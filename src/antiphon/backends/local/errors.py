@@ -56,7 +56,7 @@ def from_exception(error: Exception) -> BackendError:
 def broken_model(path: Path, error: Exception) -> BackendError:
     """The error for a model that does not load."""
     return BackendError(
-        f"The model {path} cannot be loaded ({error}). It must be a whole GGUF file of a chat model, and "
+        f"The model {path} cannot be loaded ({error}). It must be a complete GGUF file of a chat model, and "
         "fit into memory with local.context × local.parallel tokens.",
         code="model_unavailable",
     )

@@ -23,7 +23,7 @@ from antiphon.turn.context import TurnRequest, TurnTool
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
 GO_ON = "Go on."
-"""Said for a user who says nothing: the engine would take the model's last words for the beginning of its
+"""Sent when the user sent nothing: the engine would take the model's last text for the beginning of its
 answer, and can hold no such answer to a schema."""
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars=True)
@@ -43,14 +43,14 @@ class Prompt(NamedTuple):
     body: JsonObject
     functions: tuple[JsonObject, ...]
     answer: str
-    """What the model says in the choice to answer in words; empty: it must call."""
+    """The label of the choice to answer with text; empty: it must call."""
     sampling: JsonObject
     downgrades: tuple[Downgrade, ...]
     grammars: dict[str, str]
     """The grammars of the functions whose input is text by one, by name."""
 
     def answering(self, spent: int) -> bytes:
-        """Ask for the answer in words, with what `spent` tokens leave of its bound."""
+        """Ask for the answer as text, with what `spent` tokens leave of its bound."""
         limit = self.body.get("max_tokens")
         bound = {} if limit is None else {"max_tokens": max(1, limit - spent)}
         return _encode({**self.sampling, **self.body, **bound})

@@ -25,33 +25,33 @@ def choice_body(functions: Sequence[JsonObject], messages: Sequence[JsonObject],
         names.append(answer)
         lines.append(f"- {answer}: for everything else, such as small talk, general knowledge and writing")
     rules = "\n".join(["You choose the tool that a request needs.", "", "Tools:", *lines])
-    prompt = [_said("system", f"{messages[0]['content']}\n\n{rules}"), *_examples(functions, answer)]
+    prompt = [_message("system", f"{messages[0]['content']}\n\n{rules}"), *_examples(functions, answer)]
     return {
-        "messages": [*prompt, _said("user", _request(messages))],
+        "messages": [*prompt, _message("user", _request(messages))],
         "response_format": constrained({"enum": names}),
         "temperature": 0,
     }
 
 
 def arguments_body(function: JsonObject, messages: Sequence[JsonObject]) -> JsonObject:
-    """Ask for the arguments of one function, given the whole conversation with its system message first."""
+    """Ask for the arguments of one function, given the conversation with its system message first."""
     name = function["name"]
     ask = [f"You have the tool {signature(function)}", *_parameter_notes(function)]
     system = "\n".join([*ask, f"Reply with the arguments of {name} as JSON."])
     return {
-        "messages": [_said("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
+        "messages": [_message("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
         "response_format": constrained(function["parameters"]),
     }
 
 
 def input_body(function: JsonObject, messages: Sequence[JsonObject], grammar: str) -> JsonObject:
-    """Ask for the input of a tool that takes text by a grammar. Its description is shown whole: the grammar,
-    which the model should know of too, is a part of it."""
+    """Ask for the input of a tool that takes text by a grammar. Its description contains the grammar and is
+    not shortened."""
     name = function["name"]
     ask = [f"You have the tool {name}: {function.get('description') or name}"]
     system = "\n".join([*ask, f"Reply with the input of {name}, and nothing else."])
     return {
-        "messages": [_said("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
+        "messages": [_message("system", f"{messages[0]['content']}\n\n{system}"), *messages[1:]],
         "grammar": grammar,
     }
 
@@ -102,7 +102,7 @@ def _members(schema: JsonObject, brackets: str) -> str:
 
 
 def _kind(schema: JsonObject | bool) -> str:
-    """A JSON Schema type in the fewest words."""
+    """A JSON Schema type, as short as possible."""
     if isinstance(schema, bool):
         return "any"
     options: list[JsonObject] = schema.get("anyOf") or schema.get("oneOf") or []
@@ -129,30 +129,30 @@ def _parameter_notes(function: JsonObject) -> list[str]:
 
 def _examples(functions: Sequence[JsonObject], answer: str) -> list[JsonObject]:
     """One request for each tool, in turn with one for none: the order that was measured to be the fairest."""
-    said: list[JsonObject] = []
+    messages_shown: list[JsonObject] = []
     for index, function in enumerate(functions[:_MOST_EXAMPLES]):
         if answer:
             talk = _SMALL_TALK[index % len(_SMALL_TALK)]
-            said += [_said("user", talk), _said("assistant", _json(answer))]
+            messages_shown += [_message("user", talk), _message("assistant", _json(answer))]
         wish = _short(function.get("description") or f"Use {function['name']}")
-        said += [_said("user", wish), _said("assistant", _json(function["name"]))]
-    return said
+        messages_shown += [_message("user", wish), _message("assistant", _json(function["name"]))]
+    return messages_shown
 
 
 def _request(messages: Sequence[JsonObject]) -> str:
-    """What the user said last; in a conversation with the words before it, which "And in Rome?" needs."""
-    said = [
+    """The user's last message; in a conversation with the ones before it, which "And in Rome?" needs."""
+    messages_shown = [
         message for message in messages if message["role"] in ("user", "assistant") and message["content"]
     ]
-    while said and said[-1]["role"] != "user":
-        said.pop()
-    if len(said) < 2:
-        return said[0]["content"] if said else ""
-    earlier = [f"{message['role']}: {message['content'][:_LONGEST]}" for message in said[-3:-1]]
-    return "\n".join([*earlier, f"user: {said[-1]['content']}"])
+    while messages_shown and messages_shown[-1]["role"] != "user":
+        messages_shown.pop()
+    if len(messages_shown) < 2:
+        return messages_shown[0]["content"] if messages_shown else ""
+    earlier = [f"{message['role']}: {message['content'][:_LONGEST]}" for message in messages_shown[-3:-1]]
+    return "\n".join([*earlier, f"user: {messages_shown[-1]['content']}"])
 
 
-def _said(role: str, content: str) -> JsonObject:
+def _message(role: str, content: str) -> JsonObject:
     return {"role": role, "content": content}
 
 
@@ -161,5 +161,5 @@ def _json(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    """On one line, and not a page of it: every word is read at a few hundred tokens a second."""
+    """On one line, and not a page of it: the prompt is read at a few hundred tokens a second."""
     return " ".join(text.split())[:_LONGEST]

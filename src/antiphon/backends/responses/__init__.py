@@ -1,1 +1,1 @@
-"""Another server of the Responses API as a backend: the history goes out whole, the answer is repaired."""
+"""Another server of the Responses API as a backend: every turn sends the complete history."""

@@ -47,7 +47,10 @@ def response_features(endpoint: Endpoint) -> Features:
         else Support("emulated", "shown to the model as functions with one text parameter"),
         "grammars": NATIVE
         if custom
-        else Support("emulated", "the model is told the grammar; its input is checked, and asked for again"),
+        else Support(
+            "emulated",
+            "the grammar is described to the model; its input is checked, and requested again if it is wrong",
+        ),
         "constrained_text": Support("unsupported", "the dialect has no field for it"),
         "parallel_tool_calls": NATIVE,
         "single_tool_calls": NATIVE,

@@ -1,4 +1,4 @@
-"""The conversation as input items of the upstream. Nothing is kept there: every turn sends all of it.
+"""The conversation as input items of the upstream. Nothing is stored there: every turn sends all of it.
 
 Ids are ours, and mean nothing to the upstream, so they go where they may. Some items must have one. That of
 reasoning is the upstream's own, because what it has sealed is bound to it.
@@ -27,17 +27,16 @@ _LEFT_OUT = "reasoning of earlier turns is left out: this model's server takes b
 
 
 def origin_of(endpoint: Endpoint) -> str:
-    """Who can read our marks: this server, by whatever name it is configured."""
+    """The origin of provider state: only this server can read it, by whatever name it is configured."""
     return f"responses@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
 def reasoning_state(origin: str, item_id: str | None, sealed: str) -> ProviderState:
-    """The mark of reasoning that the upstream has sealed."""
+    """The state of reasoning that the upstream has sealed."""
     return ProviderState(origin, {"id": item_id or "", "encrypted_content": sealed})
 
 
 def input_items(turn: TurnRequest, endpoint: Endpoint, downgrades: Downgrades) -> list[JsonObject]:
-    """The whole conversation."""
     found: list[JsonObject] = []
     for index, item in enumerate(turn.items):
         if isinstance(item, Reasoning):
@@ -64,7 +63,7 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrade
             raise Unsupported(message, param=f"{path}[{position}]", code="unsupported_content")
         if kind == "input_file" and "file_data" in part:
             part.setdefault("filename", "file.pdf")  # the real API insists on it
-        marked = quirks.prompt_cache and kind != "output_text"  # the API takes none on the model's own words
+        marked = quirks.prompt_cache and kind != "output_text"  # not allowed on the model's own text
         if kind and not marked and part.pop("prompt_cache_breakpoint", None):
             downgrades.add(
                 "not_sent",
@@ -85,13 +84,13 @@ def _message(message: Message, index: int) -> JsonObject:
 
 
 def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, downgrades: Downgrades) -> list[JsonObject]:
-    """What the upstream has sealed; else the text, if it takes that; else nothing, and that is said."""
+    """The sealed form if the upstream made one, else the text if it takes that, else a downgrade."""
     plain: JsonObject = {"type": "reasoning", "summary": to_builtins(item.summary)}
     if endpoint.quirks.replay_reasoning == "item" and item.content:
         plain["content"] = to_builtins(item.content)
-    marks = item.states_from(origin_of(endpoint)) if isinstance(item, OpenedReasoning) else []
-    if marks:
-        sealed = [{name: value for name, value in mark.items() if value} for mark in marks]
+    states = item.states_from(origin_of(endpoint)) if isinstance(item, OpenedReasoning) else []
+    if states:
+        sealed = [{name: value for name, value in state.items() if value} for state in states]
         bare: JsonObject = {"type": "reasoning", "summary": []}
         return [{**plain, **sealed[0]}, *({**bare, **more} for more in sealed[1:])]
     if "content" in plain:

@@ -1,7 +1,7 @@
 """From a turn to the body of ``POST /responses``. Pure: a turn and an endpoint in, a body out.
 
-Parameters pass as they came, as far as the row says that they are understood. What is ours stays here: state,
-truncation, compaction, metadata. What is left out is said in `downgrades`.
+Parameters are passed on if the row of the endpoint lists them. State, truncation, compaction and metadata are
+handled here and not sent. Everything left out is reported in `downgrades`.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _SERVED_BY: Mapping[str, str] = {
 """What can be included of the work of a tool, and the tool. All else is included by us."""
 _AS_THEY_CAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "max_output_tokens")
 _FULL = ("image", "access_programs")
-"""Parameters that only a whole Responses API knows."""
+"""Parameters that only complete Responses APIs take."""
 
 
 def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
@@ -55,10 +55,10 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
 
 def _unenforced(turn: TurnRequest, endpoint: Endpoint) -> frozenset[Constraint]:
     """What the upstream does not hold the model to: the grammar of a tool that is shown as a function."""
-    told = "custom" not in endpoint.natives and any(
+    described = "custom" not in endpoint.natives and any(
         tool.grammar is not None and tool.grammar.type == "grammar" for tool in turn.tools
     )
-    return frozenset({"grammar"}) if told else frozenset()
+    return frozenset({"grammar"}) if described else frozenset()
 
 
 def _given(params: CreateBody, names: tuple[str, ...]) -> JsonObject:

@@ -1,10 +1,10 @@
 """`StreamReader`: an upstream's events in, chunks out. Sans-IO.
 
-Nothing about the order is trusted. An item need not be announced, a part need not be begun, and what was not
-said in deltas is taken from wherever it is said whole: from the end of the part, of the item, or of the
-response. Numbers are not looked at.
+The order of events is not trusted. An item need not be announced, a part need not be begun, and text that was
+not sent in deltas is taken from the end of the part, of the item, or of the response. Sequence numbers are
+ignored.
 
-A stream has ended well if the response was completed or incomplete, or if it said ``[DONE]``.
+A stream is complete if its response is completed or incomplete, or after ``[DONE]``.
 """
 
 import logging
@@ -55,10 +55,10 @@ from antiphon.turn.chunks import (
 logger = logging.getLogger(__name__)
 
 _TEXT_DELTA = "response.output_text.delta"
-_RECEIPTS: dict[str, type[HostedItem]] = {
+_HOSTED_ITEMS: dict[str, type[HostedItem]] = {
     str(kind.__struct_config__.tag): kind for kind in HostedItem.__args__
 }
-_WORDS: dict[str, tuple[str, TextKind]] = {
+_TEXT_EVENTS: dict[str, tuple[str, TextKind]] = {
     "output_text": ("message", "text"),
     "refusal": ("message", "refusal"),
     "reasoning_text": ("reasoning", "raw"),
@@ -68,7 +68,7 @@ _WORDS: dict[str, tuple[str, TextKind]] = {
     "function_call_arguments": ("function_call", "arguments"),
     "custom_tool_call_input": ("custom_tool_call", "arguments"),
 }
-"""Events about words: the kind of item that they are in, and their own."""
+"""Events about text: the type of their item, and the kind of text."""
 _IN_MESSAGES = ("output_text", "refusal")
 
 
@@ -79,12 +79,12 @@ class StreamReader:
         self._endpoint = endpoint
         self._chunks: list[Chunk] = []
         self._items = UpstreamItems()
-        self._speaker = TextWriter(self._chunks, origin_of(endpoint))
-        self._caller = CallWriter(self._chunks, names)
+        self._text_writer = TextWriter(self._chunks, origin_of(endpoint))
+        self._call_writer = CallWriter(self._chunks, names)
         self._searched: JsonObject = {}
         self._usage: Usage | None = None
         self._fault: BackendError | None = None
-        """What went wrong, while there may be more to hear of the response."""
+        """An error that was received, while the end of the response, with its usage, may follow."""
         self._hot: list[str] | None = None
         """The text that the last event went on with, and where it is."""
         self._hot_id: str | None = None
@@ -102,23 +102,23 @@ class StreamReader:
             "error": self._error,
         }
         self.over = False
-        """Whether the last chunk was said."""
+        """Whether the last chunk was returned."""
         self.complete = False
-        """Whether that was a good end."""
+        """Whether the answer ended without an error."""
 
     @property
     def finishing(self) -> bool:
-        """Whether it has failed, though it was not said yet how the response ends."""
+        """Whether an error was received, but not yet the end of the response."""
         return self._fault is not None and not self.over
 
     def feed(self, payloads: Iterable[bytes]) -> list[Chunk]:
         """The chunks in these payloads."""
-        say = self._chunks.append
+        append = self._chunks.append
         for payload in payloads:
             try:
                 wire = decode_event(payload)
             except DECODE_ERRORS:
-                self._odd(payload)
+                self._undecodable(payload)
                 continue
             hot = self._hot
             if (
@@ -133,11 +133,11 @@ class StreamReader:
                 delta = wire.delta
                 if type(delta) is str and delta:
                     hot.append(delta)
-                    say(TextDelta(delta))
+                    append(TextDelta(delta))
             elif not self.over:
                 self._hot = None
                 self._take(wire, payload)
-        return self._said()
+        return self._take_chunks()
 
     def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
         """The last chunks, when the stream has ended. `rest` came without a blank line, and may be half."""
@@ -149,7 +149,7 @@ class StreamReader:
         """The last chunks, when no more can be read: a failure, unless the last event was there."""
         if not self.over:
             self._fail(self._fault or error)
-        return self._said()
+        return self._take_chunks()
 
     def read_body(self, body: bytes) -> list[Chunk]:
         """The chunks of a response that came in one piece."""
@@ -161,15 +161,15 @@ class StreamReader:
             self._broken(body)
         else:
             self._conclude(response, body)
-        return self._said()
+        return self._take_chunks()
 
-    def _said(self) -> list[Chunk]:
+    def _take_chunks(self) -> list[Chunk]:
         chunks = self._chunks.copy()
         self._chunks.clear()
         return chunks
 
-    def _odd(self, payload: bytes) -> None:
-        """A payload that is no event: the end mark, or something broken."""
+    def _undecodable(self, payload: bytes) -> None:
+        """A payload that is not an event: the end marker, or a fault."""
         if self.over:
             return
         if self._fault is not None:
@@ -180,8 +180,8 @@ class StreamReader:
             self._broken(payload)
 
     def _broken(self, body: bytes) -> None:
-        said = excerpt(body, self._endpoint.secrets)
-        message = f"The upstream '{self._endpoint.name}' sent something that is no response: {said}"
+        text = excerpt(body, self._endpoint.secrets)
+        message = f"The upstream '{self._endpoint.name}' sent something that is no response: {text}"
         self._fail(BackendBroken(message))
 
     def _take(self, wire: EventWire, payload: bytes) -> None:
@@ -190,7 +190,7 @@ class StreamReader:
             if handler is not None:
                 handler(wire)
             elif wire.type:
-                self._take_words(wire)
+                self._take_text(wire)
             elif wire.error is not None or wire.message is not None:
                 self._error(wire)
             else:
@@ -203,42 +203,42 @@ class StreamReader:
         flat = {"message": wire.message, "code": wire.code, "param": wire.param}
         self._fault = ERRORS.failure(self._endpoint, wire.error or flat)
 
-    def _take_words(self, wire: EventWire) -> None:
-        """A delta or the end of something; kinds of events that were added later say nothing."""
+    def _take_text(self, wire: EventWire) -> None:
+        """A delta or the end of a text; unknown event types are ignored."""
         stem, _, step = wire.type.removeprefix("response.").rpartition(".")
-        if stem not in _WORDS or step not in ("delta", "done"):
+        if stem not in _TEXT_EVENTS or step not in ("delta", "done"):
             return
-        kind, words = _WORDS[stem]
+        kind, text_kind = _TEXT_EVENTS[stem]
         item = self._items.about(wire, kind)
         if item is None:
             return
         if step == "delta":
-            self._grow(item, words, wire)
-        elif words == "arguments":
-            self._caller.settle(item, wire.input if wire.arguments is None else wire.arguments)
+            self._grow(item, text_kind, wire)
+        elif text_kind == "arguments":
+            self._call_writer.settle(item, wire.input if wire.arguments is None else wire.arguments)
         else:
-            whole = wire.refusal if words == "refusal" else wire.text
-            self._speaker.settle(item, words, _part_of(wire, words), whole, wire.logprobs)
+            complete = wire.refusal if text_kind == "refusal" else wire.text
+            self._text_writer.settle(item, text_kind, _part_of(wire, text_kind), complete, wire.logprobs)
 
     def _grow(self, item: UpstreamItem, kind: TextKind, wire: EventWire) -> None:
         text = wire.delta
         if not isinstance(text, str) or not text:
             return
         if kind == "arguments":
-            self._caller.extend(item, text)
+            self._call_writer.extend(item, text)
             return
         part = _part_of(wire, kind)
-        words = item.words(kind, part)
-        words.pieces.append(text)
-        self._speaker.say(item, kind, part, text, wire.logprobs)
+        received = item.text(kind, part)
+        received.pieces.append(text)
+        self._text_writer.emit(item, kind, part, text, wire.logprobs)
         if kind == "text":
-            self._hot, self._hot_part = words.pieces, wire.content_index
+            self._hot, self._hot_part = received.pieces, wire.content_index
             self._hot_id, self._hot_place = wire.item_id, wire.output_index
 
     def _annotated(self, wire: EventWire) -> None:
         item = self._items.about(wire, "message")
         if item is not None and wire.annotation is not None:
-            self._speaker.cite(item, wire.content_index or 0, wire.annotation)
+            self._text_writer.cite(item, wire.content_index or 0, wire.annotation)
 
     def _part_done(self, wire: EventWire) -> None:
         part = wire.part
@@ -248,9 +248,9 @@ class StreamReader:
         if item is None:
             return
         if part.type == "summary_text":
-            self._speaker.settle(item, "summary", wire.summary_index or 0, part.text)
+            self._text_writer.settle(item, "summary", wire.summary_index or 0, part.text)
         else:
-            self._speaker.settle_part(item, wire.content_index or 0, part)
+            self._text_writer.settle_part(item, wire.content_index or 0, part)
 
     def _added(self, wire: EventWire) -> None:
         begun = decode_item(wire.item)
@@ -258,44 +258,46 @@ class StreamReader:
         if item is not None:
             item.wire = begun
             if item.kind in STREAMED_CALLS:
-                self._caller.start(item, begun)
+                self._call_writer.start(item, begun)
 
     def _item_done(self, wire: EventWire) -> None:
-        whole = decode_item(wire.item)
-        item = self._items.ended(whole, wire.output_index)
+        complete = decode_item(wire.item)
+        item = self._items.ended(complete, wire.output_index)
         if item is not None:
-            self._end_item(item, whole, wire.item)
+            self._end_item(item, complete, wire.item)
 
-    def _end_item(self, item: UpstreamItem, whole: ItemWire, raw: Raw) -> None:
+    def _end_item(self, item: UpstreamItem, complete: ItemWire, raw: Raw) -> None:
         if not item.wire.type:
-            item.wire = whole
+            item.wire = complete
         if item.kind == "message":
-            self._speaker.end_message(item, whole)
+            self._text_writer.end_message(item, complete)
         elif item.kind == "reasoning":
-            self._speaker.end_reasoning(item, whole)
+            self._text_writer.end_reasoning(item, complete)
         elif item.kind in STREAMED_CALLS:
-            self._caller.end_written(item, whole)
+            self._call_writer.end_streamed(item, complete)
         else:
-            self._say_whole(whole, raw)
+            self._emit_complete(complete, raw)
         item.done = True
 
-    def _say_whole(self, whole: ItemWire, raw: Raw) -> None:
-        """Items that say nothing until they are whole."""
-        if whole.type == "tool_search_call" and not whole.call_id:
-            self._searched = search_arguments(whole.arguments)
-        elif whole.type == "tool_search_output":
-            self._chunks.append(ToolsFound(self._searched, read_tools(whole.tools or ())))
-        elif whole.type in COMPLETE_CALLS:
-            kind, form = COMPLETE_CALLS[whole.type]
-            self._caller.say_whole(kind, msgspec.json.decode(raw, type=form))
-        elif whole.type in _RECEIPTS:
+    def _emit_complete(self, complete: ItemWire, raw: Raw) -> None:
+        """Items that have no deltas."""
+        if complete.type == "tool_search_call" and not complete.call_id:
+            self._searched = search_arguments(complete.arguments)
+        elif complete.type == "tool_search_output":
+            self._chunks.append(ToolsFound(self._searched, read_tools(complete.tools or ())))
+        elif complete.type in COMPLETE_CALLS:
+            kind, form = COMPLETE_CALLS[complete.type]
+            self._call_writer.emit_complete(kind, msgspec.json.decode(raw, type=form))
+        elif complete.type in _HOSTED_ITEMS:
             try:
-                self._chunks.append(HostedItemDone(msgspec.json.decode(raw, type=_RECEIPTS[whole.type])))
+                self._chunks.append(
+                    HostedItemDone(msgspec.json.decode(raw, type=_HOSTED_ITEMS[complete.type]))
+                )
             except msgspec.ValidationError:
-                self._leave_out(whole)  # the words after it say what came of it
+                self._leave_out(complete)  # the text after it contains the result
         else:
-            # A compaction is of no use: the whole history is sent again. Others are not known yet.
-            self._leave_out(whole)
+            # A compaction is not needed: every turn sends the complete history. Other types are unknown.
+            self._leave_out(complete)
 
     def _leave_out(self, item: ItemWire) -> None:
         name = self._endpoint.name
@@ -307,10 +309,10 @@ class StreamReader:
         self._conclude(response, bytes(wire.response))
 
     def _conclude(self, response: ResponseWire, body: bytes) -> None:
-        """The response as it is at its end: whatever was not said is said now."""
+        """The response at its end: emit whatever was not emitted yet."""
         self._usage = read_usage(response.usage) or self._usage
         try:
-            self._say_unsaid(response.output or [])
+            self._emit_missing(response.output or [])
         except DECODE_ERRORS:
             self._broken(body)
             return
@@ -327,22 +329,24 @@ class StreamReader:
             message = f"The upstream '{self._endpoint.name}' ended its answer as '{status[:64]}'."
             self._fail(BackendRefused(message, status=502))
 
-    def _say_unsaid(self, output: list[Raw]) -> None:
-        wholes = [decode_item(raw) for raw in output]
-        for item, whole, raw in zip(self._items.match(wholes), wholes, output, strict=True):
+    def _emit_missing(self, output: list[Raw]) -> None:
+        completes = [decode_item(raw) for raw in output]
+        for item, complete, raw in zip(self._items.match(completes), completes, output, strict=True):
             if not item.done:
-                self._end_item(item, whole, raw)
+                self._end_item(item, complete, raw)
 
     def _finish(self, reason: FinishReason) -> None:
         for item in self._items.all:
             if item.kind in STREAMED_CALLS and not item.done:
-                self._caller.end(item, cut=reason != "stop")
+                self._call_writer.end(item, cut=reason != "stop")
             if item.call >= 0 and not item.name:
                 message = f"The upstream '{self._endpoint.name}' called a tool without naming it."
                 self._fail(BackendBroken(message))
                 return
         self._close()
-        self._chunks.append(Finished("tool_calls" if reason == "stop" and self._caller.count else reason))
+        self._chunks.append(
+            Finished("tool_calls" if reason == "stop" and self._call_writer.count else reason)
+        )
         self.complete = True
 
     def _fail(self, error: BackendError) -> None:
@@ -350,7 +354,7 @@ class StreamReader:
         self._chunks.append(Failed(error))
 
     def _close(self) -> None:
-        """Only the cost and the end are said now."""
+        """Report the usage; only the end may follow."""
         self.over, self._hot = True, None
         if self._usage is not None:
             self._chunks.append(UsageReported(self._usage))

@@ -24,7 +24,7 @@ _OPENING, _CLOSING = f'{{"{INPUT}":"', '"}'
 _CUSTOM = "custom_tool_call"
 
 STREAMED_CALLS = ("function_call", _CUSTOM)
-"""Calls that are said while they are written."""
+"""Calls that are emitted while they are written."""
 COMPLETE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
     "tool_search_call": ("tool_search", ToolSearchCall),
     "apply_patch_call": ("apply_patch", ApplyPatchCall),
@@ -32,11 +32,11 @@ COMPLETE_CALLS: dict[str, tuple[ToolKind, type[CallItem]]] = {
     "local_shell_call": ("local_shell", LocalShellCall),
     "computer_call": ("computer", ComputerCall),
 }
-"""Calls that are said when they are whole."""
+"""Calls that are emitted when they are complete."""
 
 
 class CallWriter:
-    """Says the calls of one answer."""
+    """Emits the calls of one answer."""
 
     def __init__(self, chunks: list[Chunk], names: Names) -> None:
         self._chunks = chunks
@@ -54,28 +54,28 @@ class CallWriter:
         self._chunks.append(CallStarted(item.call, wire.call_id or "", item.name))
         if item.kind == _CUSTOM:
             self._chunks.append(CallDelta(item.call, _OPENING))
-        for piece in item.words("arguments").pieces:
-            self._say(item, piece)
+        for piece in item.text("arguments").pieces:
+            self._emit(item, piece)
 
     def extend(self, item: UpstreamItem, piece: str) -> None:
         """More of what the model writes."""
         self.start(item, item.wire)
-        item.words("arguments").pieces.append(piece)
-        self._say(item, piece)
+        item.text("arguments").pieces.append(piece)
+        self._emit(item, piece)
 
-    def settle(self, item: UpstreamItem, whole: object) -> None:
-        """All of it: what was not said yet is."""
+    def settle(self, item: UpstreamItem, complete: object) -> None:
+        """Emit what is missing of the complete arguments."""
         self.start(item, item.wire)
-        text = whole if whole is None or isinstance(whole, str) else _json(whole)
-        rest = item.words("arguments").rest(text)
+        text = complete if complete is None or isinstance(complete, str) else _json(complete)
+        rest = item.text("arguments").rest(text)
         if rest:
-            self._say(item, rest)
+            self._emit(item, rest)
 
-    def end_written(self, item: UpstreamItem, whole: ItemWire) -> None:
-        """A call is whole, or was cut short."""
-        self.start(item, whole)
-        self.settle(item, whole.input if item.kind == _CUSTOM else whole.arguments)
-        self.end(item, cut=whole.status == "incomplete")
+    def end_streamed(self, item: UpstreamItem, complete: ItemWire) -> None:
+        """A call is complete, or was cut off."""
+        self.start(item, complete)
+        self.settle(item, complete.input if item.kind == _CUSTOM else complete.arguments)
+        self.end(item, cut=complete.status == "incomplete")
 
     def end(self, item: UpstreamItem, *, cut: bool) -> None:
         """The call is over. One that was `cut` short is left as it is."""
@@ -85,20 +85,20 @@ class CallWriter:
                 self._chunks.append(CallDelta(item.call, _CLOSING))
             self._chunks.append(CallFinished(item.call))
 
-    def say_whole(self, kind: ToolKind, call: CallItem) -> None:
+    def emit_complete(self, kind: ToolKind, call: CallItem) -> None:
         """A call in one piece."""
         arguments = _with_checks(call)
         if call.status == "incomplete":
-            arguments = arguments[:-1]  # so that nobody takes it for whole
+            arguments = arguments[:-1]  # so that it does not parse as complete
         self._chunks.append(CallStarted(self.count, call.call_id or "", self._names.of_kind(kind)))
         self._chunks.append(CallDelta(self.count, arguments))
         self._chunks.append(CallFinished(self.count))
         self.count += 1
 
-    def _say(self, item: UpstreamItem, piece: str) -> None:
+    def _emit(self, item: UpstreamItem, piece: str) -> None:
         if item.name:
-            words = _json(piece)[1:-1] if item.kind == _CUSTOM else piece
-            self._chunks.append(CallDelta(item.call, words))
+            text = _json(piece)[1:-1] if item.kind == _CUSTOM else piece
+            self._chunks.append(CallDelta(item.call, text))
 
 
 def search_arguments(given: object) -> JsonObject:

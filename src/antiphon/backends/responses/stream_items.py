@@ -1,7 +1,7 @@
-"""Items of an answer, as far as they were heard; and which of them an event is about.
+"""The items of an answer as far as they were received, and which of them an event is about.
 
-The same words may come up to four times: in deltas, at the end of a part, at the end of the item, and in the
-last event. They are said once, as soon as they come; `Words` knows what is left.
+The same text may arrive up to four times: in deltas, at the end of a part, at the end of the item, and in the
+last event. It is emitted once, as soon as it arrives; `ReceivedText` knows what is left.
 
 An event names its item by id and by place. Servers get either wrong: they make a new id for every event, or
 give every item the same place. So one of the two is enough, and an event that fits no item begins one.
@@ -15,21 +15,21 @@ from antiphon.backends.responses.wire import EventWire, ItemWire
 TextKind = Literal["text", "refusal", "raw", "summary", "arguments"]
 
 
-class Words:
-    """Words that come in pieces, or whole, or both."""
+class ReceivedText:
+    """Text that arrives in pieces, or complete, or both."""
 
     __slots__ = ("pieces",)
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
 
-    def rest(self, whole: str | None) -> str:
-        """What of the whole was not said yet. One that begins otherwise is no continuation: what was said
-        cannot be taken back."""
-        said = "".join(self.pieces)
-        if not whole or not whole.startswith(said):
+    def rest(self, complete: str | None) -> str:
+        """The part of the complete text that was not received yet. Empty if it begins otherwise: text that
+        was emitted cannot be withdrawn."""
+        received = "".join(self.pieces)
+        if not complete or not complete.startswith(received):
             return ""
-        left = whole[len(said) :]
+        left = complete[len(received) :]
         if left:
             self.pieces.append(left)
         return left
@@ -38,7 +38,7 @@ class Words:
 class UpstreamItem:
     """One item of the answer."""
 
-    __slots__ = ("_words", "call", "cited", "done", "id", "kind", "name", "place", "wire")
+    __slots__ = ("_texts", "call", "cited", "done", "id", "kind", "name", "place", "wire")
 
     def __init__(self, kind: str, item_id: str | None, place: int | None) -> None:
         self.kind = kind
@@ -52,24 +52,23 @@ class UpstreamItem:
         """What the machine knows the called tool by; empty while that is not known."""
         self.done = False
         self.cited: dict[int, int] = {}
-        """How many citations were told, by part."""
-        self._words: dict[tuple[TextKind, int], Words] = {}
+        """The number of emitted citations, by part."""
+        self._texts: dict[tuple[TextKind, int], ReceivedText] = {}
 
     @property
-    def spoken(self) -> bool:
-        """Whether anything of it was said."""
-        return bool(self.cited) or any(words.pieces for words in self._words.values())
+    def emitted(self) -> bool:
+        """Whether anything of it was emitted."""
+        return bool(self.cited) or any(text.pieces for text in self._texts.values())
 
-    def words(self, kind: TextKind, part: int | None = 0) -> Words:
-        """The words of a part."""
+    def text(self, kind: TextKind, part: int | None = 0) -> ReceivedText:
         key = (kind, part or 0)
-        if key not in self._words:
-            self._words[key] = Words()
-        return self._words[key]
+        if key not in self._texts:
+            self._texts[key] = ReceivedText()
+        return self._texts[key]
 
 
 class UpstreamItems:
-    """The items of one answer, in the order in which they were heard of."""
+    """The items of one answer, in the order of their first event."""
 
     def __init__(self) -> None:
         self.all: list[UpstreamItem] = []
@@ -87,7 +86,7 @@ class UpstreamItems:
         return item
 
     def announced(self, wire: ItemWire, place: int | None) -> UpstreamItem | None:
-        """The item that begins; None if that was said before."""
+        """The item that begins; None if it has begun already."""
         known = self._named(wire.id, place)
         this = (wire.type, wire.id, place)
         if known is not None and not known.done and (known.kind, known.id, known.place) == this:
@@ -104,7 +103,7 @@ class UpstreamItems:
         return self.add(kind, event.item_id, event.output_index)
 
     def ended(self, wire: ItemWire, place: int | None) -> UpstreamItem | None:
-        """The item that is whole now; None if that was said before."""
+        """The item that is complete now; None if it was complete already."""
         by_id = self._by_id.get(wire.id or "")
         if by_id is not None and by_id.kind == wire.type:
             return None if by_id.done else by_id
@@ -116,8 +115,8 @@ class UpstreamItems:
         return self.add(wire.type, wire.id, place)
 
     def match(self, output: Sequence[ItemWire]) -> list[UpstreamItem]:
-        """For each item of the whole output the one that was heard, or a new one. Those without a known id
-        are the others of their kind, in order: words must not be said twice."""
+        """For each item of the complete output the received one, or a new one. Items without a known id are
+        matched by type, in order, so that no text is emitted twice."""
         left = list(self.all)
         matched: dict[int, UpstreamItem] = {}
         for index, wire in enumerate(output):

@@ -1,4 +1,4 @@
-"""Words of an answer, as chunks: each is said once, and words of two items are kept apart."""
+"""The text of an answer as chunks: emitted once, with a boundary between two items."""
 
 from antiphon.backends.responses.messages import reasoning_state
 from antiphon.backends.responses.stream_items import TextKind, UpstreamItem
@@ -17,15 +17,15 @@ from antiphon.turn.chunks import (
 
 
 class TextWriter:
-    """Says the words of one answer."""
+    """Emits the text of one answer."""
 
     def __init__(self, chunks: list[Chunk], origin: str) -> None:
         self._chunks = chunks
         self._origin = origin
         self._last: UpstreamItem | None = None
-        """The item that spoke last."""
+        """The item of the last chunk."""
 
-    def say(
+    def emit(
         self,
         item: UpstreamItem,
         kind: TextKind,
@@ -34,7 +34,7 @@ class TextWriter:
         logprobs: list[TokenWire] | None = None,
     ) -> None:
         """These words, now."""
-        self._turn_to(item)
+        self._switch_to(item)
         match kind:
             case "text":
                 self._chunks.append(TextDelta(text, tuple(map(_logprob, logprobs or ()))))
@@ -45,25 +45,25 @@ class TextWriter:
             case "summary":
                 self._chunks.append(ReasoningSummaryDelta(text, part))
             case "arguments":
-                raise AssertionError("what is written for a call is said by `Caller`")
+                raise AssertionError("arguments are emitted by `CallWriter`")
 
     def settle(
         self,
         item: UpstreamItem,
         kind: TextKind,
         part: int,
-        whole: str | None,
+        complete: str | None,
         logprobs: list[TokenWire] | None = None,
     ) -> None:
-        """All words of a part: what was not said yet is."""
-        words = item.words(kind, part)
-        unsaid = not words.pieces
-        rest = words.rest(whole)
+        """Emit what is missing of the complete text of a part."""
+        received = item.text(kind, part)
+        first = not received.pieces
+        rest = received.rest(complete)
         if rest:
-            self.say(item, kind, part, rest, logprobs if unsaid else None)
+            self.emit(item, kind, part, rest, logprobs if first else None)
 
     def settle_part(self, item: UpstreamItem, index: int, part: PartWire) -> None:
-        """A whole part of the item's content."""
+        """A complete part of the item's content."""
         if item.kind == "reasoning":
             self.settle(item, "raw", index, part.text)
         elif part.type == "refusal":
@@ -74,42 +74,42 @@ class TextWriter:
                 self.cite(item, index, annotation)
 
     def cite(self, item: UpstreamItem, part: int, annotation: JsonObject) -> None:
-        """A citation for the words so far."""
+        """A citation of the text so far."""
         item.cited[part] = item.cited.get(part, 0) + 1
-        self._turn_to(item)
+        self._switch_to(item)
         self._chunks.append(AnnotationAdded(annotation))
 
-    def end_message(self, item: UpstreamItem, whole: ItemWire) -> None:
-        """A message is whole, even if it has no words."""
-        if not item.spoken:
-            self._turn_to(item)
-        parts = [PartWire(text=whole.content)] if isinstance(whole.content, str) else whole.content
+    def end_message(self, item: UpstreamItem, complete: ItemWire) -> None:
+        """A message is complete; it may be empty."""
+        if not item.emitted:
+            self._switch_to(item)
+        parts = [PartWire(text=complete.content)] if isinstance(complete.content, str) else complete.content
         for index, part in enumerate(parts or ()):
             self.settle_part(item, index, part)
-        if item.spoken:
-            self._end(item, whole)
+        if item.emitted:
+            self._end(item, complete)
 
-    def end_reasoning(self, item: UpstreamItem, whole: ItemWire) -> None:
-        """Reasoning is whole; what is sealed of it counts only now."""
-        for index, part in enumerate(whole.summary or ()):
+    def end_reasoning(self, item: UpstreamItem, complete: ItemWire) -> None:
+        """Reasoning is complete; its sealed form is valid only now."""
+        for index, part in enumerate(complete.summary or ()):
             self.settle(item, "summary", index, part.text)
-        for index, part in enumerate(whole.content if isinstance(whole.content, list) else ()):
+        for index, part in enumerate(complete.content if isinstance(complete.content, list) else ()):
             self.settle_part(item, index, part)
-        if whole.encrypted_content:
-            self._turn_to(item)
-            mark = reasoning_state(self._origin, whole.id, whole.encrypted_content)
-            self._chunks.append(ProviderStateAdded(mark))
-        if item.spoken or whole.encrypted_content:
-            self._end(item, whole)
+        if complete.encrypted_content:
+            self._switch_to(item)
+            state = reasoning_state(self._origin, complete.id, complete.encrypted_content)
+            self._chunks.append(ProviderStateAdded(state))
+        if item.emitted or complete.encrypted_content:
+            self._end(item, complete)
 
-    def _end(self, item: UpstreamItem, whole: ItemWire) -> None:
-        """Whatever follows, even a failure, does not belong to the item any more."""
-        if self._last is item and whole.status != "incomplete":
+    def _end(self, item: UpstreamItem, complete: ItemWire) -> None:
+        """Separate the item from whatever follows, even from a failure."""
+        if self._last is item and complete.status != "incomplete":
             self._chunks.append(ItemBegun())
             self._last = None
 
-    def _turn_to(self, item: UpstreamItem) -> None:
-        """The item speaks. Two of one kind in a row must be told apart."""
+    def _switch_to(self, item: UpstreamItem) -> None:
+        """Begin or continue an item; two of one kind in a row need a boundary."""
         last = self._last
         if last is not item:
             phase = item.wire.phase

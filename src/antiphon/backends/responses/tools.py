@@ -31,7 +31,7 @@ class Names(NamedTuple):
     """Tools that are known by their kind alone."""
 
     def of_call(self, namespace: str | None, name: str) -> str:
-        """A tool that is called by its name; one that was made up keeps it."""
+        """A tool that is called by its name; an unknown one is returned as it is."""
         return self.callable.get((namespace or "", name)) or name
 
     def of_kind(self, kind: ToolKind) -> str:
@@ -73,7 +73,7 @@ def declared_tools(turn: TurnRequest, endpoint: Endpoint, downgrades: Downgrades
 
 
 def tool_choice(turn: TurnRequest, endpoint: Endpoint) -> JsonObject | str | None:
-    """The choice; None where the default says the same."""
+    """The choice; None where it equals the default."""
     chosen = turn.choice
     if chosen in ("auto", "none"):
         return None  # with "none" the model is shown no tools
@@ -82,7 +82,7 @@ def tool_choice(turn: TurnRequest, endpoint: Endpoint) -> JsonObject | str | Non
             return {"type": "function", "name": chosen.name}
         if chosen.kind in ("function", "custom") and chosen.namespace is None:
             return {"type": chosen.kind, "name": chosen.origin}
-    # A tool that must be called is the only one that is shown, so "required" says the same.
+    # A tool that must be called is the only one that is shown, so "required" is equivalent.
     return "required"
 
 

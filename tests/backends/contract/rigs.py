@@ -27,6 +27,7 @@ from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     CallDelta,
     CallStarted,
     Failed,
@@ -278,6 +279,6 @@ _SCRIPTS: dict[Scenario, list[Step]] = {
     "refuses": [BackendRefused("The server is overloaded.", status=503)],
     "fails_at_once": [BackendBroken()],
     "breaks": [[TextDelta("Hel")], [Failed(BackendBroken())]],
-    "silent": [[], [], [TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]],
+    "silent": [HEARTBEAT, HEARTBEAT, [TextDelta("Hel")], [TextDelta("lo")], [_USAGE, Finished("stop")]],
     "endless": [[TextDelta("Hel")]],
 }

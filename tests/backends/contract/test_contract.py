@@ -13,6 +13,7 @@ from antiphon.backends.features import FEATURES, Level
 from antiphon.errors import BackendError
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import (
+    HEARTBEAT,
     CallDelta,
     CallStarted,
     Chunk,
@@ -59,12 +60,16 @@ def turn(rig: Rig, **params: Any) -> TurnRequest:
 
 
 async def run(rig: Rig, **params: Any) -> list[Chunk]:
-    """All chunks of a turn, without heartbeats."""
-    return [chunk async for batch in rig.backend.prepare(turn(rig, **params)).chunks() for chunk in batch]
+    """All chunks of a turn, without heartbeats. No batch is empty."""
+    chunks: list[Chunk] = []
+    async for batch in rig.backend.prepare(turn(rig, **params)).chunks():
+        assert batch
+        chunks += () if is_heartbeat(batch) else batch
+    return chunks
 
 
 def is_heartbeat(batch: Sequence[Chunk]) -> bool:
-    return not batch
+    return batch is HEARTBEAT
 
 
 def text_of(chunks: Sequence[Chunk]) -> str:

@@ -37,7 +37,7 @@ def plan(registry: ToolRegistry = REGISTRY, chain: Chain | None = None, **fields
 
 
 def declared(made: Plan) -> list[str]:
-    return [each["name"] for each in msgspec.json.decode(made.request.tools_json or "[]")]
+    return [tool_name(each) for each in made.tools or ()]
 
 
 def test_without_a_mode_the_default_holds() -> None:
@@ -114,7 +114,7 @@ def test_the_server_s_tool_wins_over_the_client_s_of_the_same_name() -> None:
 
 def test_a_client_s_tool_with_the_name_of_a_tool_of_another_mode_is_left_out() -> None:
     made = plan(mode="code", tools_json='[{"type":"function","function":{"name":"look"}}]')
-    assert "look" not in str(made.request.tools_json)
+    assert "look" not in str(made.tools)
     assert made.warnings == (
         "The client's tool 'look' has the name of a tool of the server: it is left out.",
     )
@@ -122,7 +122,7 @@ def test_a_client_s_tool_with_the_name_of_a_tool_of_another_mode_is_left_out() -
 
 def test_hosted_tools_of_the_client_are_kept() -> None:
     made = plan(mode="code", tools_json='[{"type":"web_search"}]')
-    assert msgspec.json.decode(made.request.tools_json or "")[-1] == {"type": "web_search"}
+    assert list(made.tools or ())[-1] == {"type": "web_search"}
     assert made.client_tools == frozenset()
 
 
@@ -134,7 +134,7 @@ def test_client_tools_that_are_no_array_are_left_out_with_a_warning(text: str) -
 
 
 def test_without_any_tools_none_are_sent() -> None:
-    assert plan(ToolRegistry()).request.tools_json is None
+    assert plan(ToolRegistry()).tools is None
 
 
 def test_the_choice_of_the_client_goes_before_that_of_the_mode() -> None:
@@ -163,39 +163,39 @@ def test_a_client_may_bring_the_tool_of_a_mode() -> None:
 def test_new_tools_are_sent_again_with_those_that_the_client_declared_before() -> None:
     old = [{"type": "function", "name": name} for name in ("look", CHANGE_MODE, "open_page")]
     made = plan(mode="code", chain=Chain([*old, {"type": "web_search"}]))
-    assert [tool_name(tool) for tool in made.resent or ()] == ["build", CHANGE_MODE, "open_page", ""]
+    assert [tool_name(tool) for tool in made.tools or ()] == ["build", CHANGE_MODE, "open_page", ""]
     assert (made.request.tool_choice_name, made.warnings) == ("build", ())
 
 
 def test_a_conversation_that_knows_all_tools_is_not_told_them_again() -> None:
     known = [{**tool, "strict": None} for tool in REGISTRY.schemas(REGISTRY.for_mode(GENERAL))]
-    assert plan(mode="code", chain=Chain(known)).resent is None
-    assert plan(mode="code", chain=Chain(known, "code")).resent is None
-    assert plan(mode="code").resent is None
+    assert plan(mode="code", chain=Chain(known)).tools is None
+    assert plan(mode="code", chain=Chain(known, "code")).tools is None
+    assert plan(mode="code", response_continuation_id="resp_1").tools is None
 
 
 def test_a_tool_that_is_declared_anew_is_sent_again_in_place_of_the_old_one() -> None:
     old = [*REGISTRY.schemas(REGISTRY.for_mode(GENERAL)), {"type": "function", "name": "a"}]
     new: JsonObject = {"type": "function", "name": "a", "description": "Better."}
     made = plan(chain=Chain(old), tools_json=msgspec.json.encode([new]).decode())
-    assert [tool for tool in made.resent or () if tool_name(tool) == "a"] == [new]
+    assert [tool for tool in made.tools or () if tool_name(tool) == "a"] == [new]
 
 
 def test_a_hosted_tool_is_new_once() -> None:
     hosted: JsonObject = {"type": "web_search"}
     known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
     asked = msgspec.json.encode([hosted]).decode()
-    assert hosted in (plan(chain=Chain(known), tools_json=asked).resent or ())
-    assert plan(chain=Chain([*known, hosted]), tools_json=asked).resent is None
+    assert hosted in (plan(chain=Chain(known), tools_json=asked).tools or ())
+    assert plan(chain=Chain([*known, hosted]), tools_json=asked).tools is None
     more = msgspec.json.encode([hosted, {"type": "function", "name": "b"}]).decode()
-    resent = plan(chain=Chain([*known, hosted]), tools_json=more).resent or ()
+    resent = plan(chain=Chain([*known, hosted]), tools_json=more).tools or ()
     assert list(resent).count(hosted) == 1
 
 
 def test_another_mode_is_told_with_its_layers_and_takes_tools_away() -> None:
     known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
     made = plan(mode="code", chain=Chain(known, "general"))
-    assert [tool_name(tool) for tool in made.resent or ()] == ["build", CHANGE_MODE]
+    assert [tool_name(tool) for tool in made.tools or ()] == ["build", CHANGE_MODE]
     assert made.news.startswith("From now on the mode is 'code'.")
     assert "Write tests first." in made.news
     assert "Build often." in made.news

@@ -65,8 +65,8 @@ class Asker:
             stream=request.streaming or None,
         )
         body["input"][-1]["content"] += map(_image, request.image_attachments)
-        if self.plan.resent is not None:
-            body["tools"] = self.plan.resent
+        if self.plan.tools is not None:
+            _declare(body, self.plan.tools)
         if self.plan.news:
             # A message, not `instructions`: those hold for one turn only.
             body["input"].insert(0, {"role": "developer", "content": [_text(self.plan.news)]})
@@ -106,6 +106,14 @@ class Asker:
         if response is None:
             raise ResponsesCallFailed("The stream ended before the response did.", status=502)
         return response
+
+
+def _declare(body: JsonObject, tools: Sequence[object]) -> None:
+    """Add tools as values, where the builder adds those that it decodes from `tools_json`."""
+    choice = body.pop("tool_choice", None)
+    body["tools"] = [tool for tool in tools if isinstance(tool, dict)]
+    if choice is not None:
+        body["tool_choice"] = choice
 
 
 def _text(text: str) -> JsonObject:

@@ -36,7 +36,7 @@ class Plan:
 
     mode: Mode
     request: AgentExecuteRequest
-    """As the builder shall see it: with the mode that holds, all tools, and the tool that must be called."""
+    """The request for the builder: with the resolved mode and tool choice, and without tools."""
     context: ConversationContext
     """With the whole system prompt."""
     usage_block: str
@@ -46,8 +46,9 @@ class Plan:
     """The names of all server tools; a client cannot have a tool of such a name."""
     client_tools: frozenset[str]
     """The names that the client declares."""
-    resent: Sequence[object] | None
-    """All tools, if the conversation that is gone on with has others; else None."""
+    tools: Sequence[object] | None
+    """The tools to declare: all in a first request; in a continuation all if they have changed. None: the
+    request declares no tools."""
     news: str
     """What the model must be told because the conversation was in another mode so far."""
     scope: Scope
@@ -81,7 +82,7 @@ def resolve(
         request=msgspec.structs.replace(
             request,
             mode=_spelled(request.mode, mode),
-            tools_json=msgspec.json.encode(schemas).decode() if schemas else None,
+            tools_json=None,
             tool_choice_name=_choice(request, mode, known, warnings),
         ),
         context=msgspec.structs.replace(context, system=_joined(context.system, *layers)),
@@ -89,7 +90,7 @@ def resolve(
         offered=offered,
         taken=frozenset(tools.names),
         client_tools=client_tools,
-        resent=None if chain is None else _resent(schemas, chain, mode, tools),
+        tools=_declared_tools(request, schemas, chain, mode, tools),
         news=_joined(_turned(mode), *layers, usage_block) if _turns(chain, mode) else "",
         scope=_scope(request, mode),
         warnings=tuple(warnings),
@@ -99,7 +100,7 @@ def resolve(
 def check_choice(request: AgentExecuteRequest, tools: ToolRegistry, modes: Modes) -> None:
     """Refuse a forced tool that nobody offers. Which tools a conversation has that is gone on with is not
     known here; there, everything passes."""
-    if not _chosen(request) or (request.response_continuation_id or "").strip():
+    if not _chosen(request) or _continues(request):
         return
     ignored: list[str] = []
     mode = _mode_of(request, modes, ignored)
@@ -212,15 +213,31 @@ def _missing(tools: ToolRegistry, mode: Mode, client_tools: Container[str]) -> l
     return [f"The mode '{mode.key}' names tools that do not exist: {', '.join(missing)}."] if missing else []
 
 
-def _resent(
+def _continues(request: AgentExecuteRequest) -> bool:
+    return bool((request.response_continuation_id or "").strip())
+
+
+def _declared_tools(
+    request: AgentExecuteRequest,
+    schemas: Sequence[object],
+    chain: Chain | None,
+    mode: Mode,
+    tools: ToolRegistry,
+) -> Sequence[object] | None:
+    if chain is not None:
+        return _changed_tools(schemas, chain, mode, tools)
+    return None if _continues(request) else schemas or None
+
+
+def _changed_tools(
     schemas: Sequence[object], chain: Chain, mode: Mode, tools: ToolRegistry
 ) -> Sequence[object] | None:
-    """Tools are sent once; and again when there are new ones, or when the mode takes some away. A list
-    replaces the one before it, so what the client has declared before is in it again."""
+    """The tools to send with a continuation: all if some are new or the mode removes some, else None. A list
+    replaces the previous one, so it repeats what the client declared earlier."""
     named = frozenset(tool_names(schemas))
-    heard = all(any(_same(tool, old) for old in chain.tools) for tool in schemas)
+    known = all(any(_same(tool, old) for old in chain.tools) for tool in schemas)
     stale = [name for name in tool_names(chain.tools) if name in tools and name not in named]
-    if heard and not (stale and _turns(chain, mode)):
+    if known and not (stale and _turns(chain, mode)):
         return None
     kept = [
         old

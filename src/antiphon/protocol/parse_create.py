@@ -12,7 +12,7 @@ from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.gate import decode_request, refuse_state, stateless
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
 from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import check_text, missing
+from antiphon.protocol.parse import check_text, convert, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
@@ -29,8 +29,11 @@ def parse_create(body: bytes, profile: Profile = OPENAI) -> CreateResponse:
 
 
 def create_from(**params: Any) -> CreateResponse:
-    """The same from Python values, for callers in the same process."""
-    return parse_create(msgspec.json.encode(params))
+    """The same from Python values, for callers in the same process: they are converted, not encoded as JSON.
+
+    The values are copied, so the request does not change with the caller's objects.
+    """
+    return check_create(convert(msgspec.to_builtins(params, str_keys=True), RawCreate, ""))
 
 
 def check_create(

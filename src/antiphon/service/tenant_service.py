@@ -10,7 +10,7 @@ import msgspec
 from antiphon.caller import Caller
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
-from antiphon.protocol.parse_create import create_from, parse_create
+from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
 from antiphon.service.event_log import read_events
@@ -29,10 +29,9 @@ class TenantService:
 
         Who is cancelled cancels the response, unless it is made in the background.
         """
-        body = msgspec.json.encode(params)
-        request = parse_create(body)
+        request = create_from(**params)
         if request.params.background:
-            return await self.services.background.submit(request, body, self.tenant)
+            return await self.services.background.submit(request, msgspec.json.encode(params), self.tenant)
         run = self.services.creator.start(request, Caller.of(self.tenant))
         try:
             return await run.result()

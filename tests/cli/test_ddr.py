@@ -12,11 +12,10 @@ from aiohttp import web
 from antiphon import Antiphon, Route, ScriptedBackend
 from antiphon.backends.scripted import Script, Step
 from antiphon.errors import BackendRefused
-from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient, ResponsesClient
 from antiphon.orchestrator.documents.entry import Draft
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.status import Status
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
 from antiphon.protocol.content import JsonObject
 from antiphon.settings import Settings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
@@ -38,7 +37,7 @@ def test_a_new_document_is_told_by_its_path_alone(run: Run, library: Library) ->
     result = run("ddr", "new", "agn", "Retries", "--owner", "Ada", "--tag", "http", "--tag", "errors")
     assert (result.exit_code, result.stdout) == (0, "docs/ddr/AGN-001 - Retries.md\n")
     assert "AGN-001 is Proposed" in result.stderr
-    document = library.find("AGN-1").understood()
+    document = library.find("AGN-1").parsed()
     assert (document.owner, document.tags) == ("Ada", ("http", "errors"))
     assert "## Risks/Open Questions" in document.body
 
@@ -47,7 +46,7 @@ def test_a_new_document_is_told_by_its_path_alone(run: Run, library: Library) ->
 def test_a_body_comes_from_a_file_or_standard_input(run: Run, library: Library, source: str) -> None:
     Path("body.md").write_text(BODY)
     assert run("ddr", "new", "AGN", "Retries", "--body", source, input=BODY).exit_code == 0
-    assert library.find("AGN-1").understood().body == BODY
+    assert library.find("AGN-1").parsed().body == BODY
 
 
 def test_a_title_with_path_characters_stays_in_the_folder(run: Run, tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_a_damaged_document_can_be_looked_at(run: Run) -> None:
         result = run("ddr", "show", name, *how)
         assert (result.exit_code, result.stdout) == (2, shown)
         assert why in result.stderr
-        assert f"Mend the file docs/ddr/{name} - Bad.md" in result.stderr
+        assert f"Repair the file docs/ddr/{name} - Bad.md" in result.stderr
 
 
 def test_a_change_is_shown_and_asked_about(run: Run, library: Library) -> None:
@@ -125,7 +124,7 @@ def test_a_change_is_shown_and_asked_about(run: Run, library: Library) -> None:
     assert "+**Status:** Accepted" in refused.stdout
     assert library.find("AGN-1") == before
     assert run("ddr", "refine", "AGN-1", "--status", "accepted", input="y\n").exit_code == 0
-    assert library.find("AGN-1").understood().status is Status.ACCEPTED
+    assert library.find("AGN-1").parsed().status is Status.ACCEPTED
 
 
 def test_a_change_need_not_be_asked_about(run: Run, library: Library) -> None:
@@ -137,7 +136,7 @@ def test_a_change_need_not_be_asked_about(run: Run, library: Library) -> None:
     )
     assert result.exit_code == 0
     assert "AGN-001 is changed." in result.stderr
-    document = library.find("AGN-1").understood()
+    document = library.find("AGN-1").parsed()
     assert (document.title, document.domain, document.owner, document.tags, document.body) == (
         *("Never", "HTTP", "Ada", ("c",), BODY),
     )
@@ -170,7 +169,7 @@ def test_a_search_finds_documents_by_what_they_say(run: Run, library: Library) -
         (("new", "AGN", "X", "--body", "-", "--ask", "Y"), "do not go together"),
         (("new", "AGN", "X", "--ask", " "), "--ask is empty"),
         (("show", "AGN-9"), "no document AGN-009"),
-        (("show", "nine"), "no id of a document"),
+        (("show", "nine"), "not the id of a document"),
         (("refine", "AGN-1"), "Nothing to change"),
         (("refine", "AGN-1", "--body", "-"), "needs --yes"),
         (("refine", "AGN-1", "--status", "superseded"), "can become Accepted or Rejected"),
@@ -232,7 +231,7 @@ def test_a_model_writes_a_new_document(run: Run, library: Library, model: Model)
     backend = model(writes(title="Something else", status="Proposed", markdownBody=BODY, domain="HTTP"))
     result = run("ddr", "new", "AGN", "Retries", "--owner", "Ada", "--ask", "Retry twice.", *ASKED)
     assert (result.exit_code, result.stdout) == (0, "docs/ddr/AGN-001 - Retries.md\n")
-    document = library.find("AGN-1").understood()
+    document = library.find("AGN-1").parsed()
     assert (document.title, document.owner, document.domain, document.body) == (
         *("Retries", "Ada", "HTTP", BODY),
     )
@@ -253,7 +252,7 @@ def test_a_model_that_writes_nonsense_is_told_and_tries_again(
         writes(title="Retries", status="Proposed", markdownBody=BODY),
     )
     assert run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED).exit_code == 0
-    assert "begins as Proposed" in heard(backend, 1)
+    assert "starts as Proposed" in heard(backend, 1)
     assert [entry.id for entry in library.list()] == ["AGN-001"]
 
 
@@ -285,7 +284,7 @@ def test_a_model_refines_a_document_and_a_person_decides(run: Run, library: Libr
     assert "[CURRENT_DDR]\\n### AGN-001" in heard(backend)
     model(turn)
     assert run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", *ASKED, input="y\n").exit_code == 0
-    document = library.find("AGN-1").understood()
+    document = library.find("AGN-1").parsed()
     assert (document.body, document.owner) == (BODY, "Ada")
 
 
@@ -301,7 +300,7 @@ def test_what_somebody_changed_while_the_model_wrote_is_not_overwritten(
     model(write)
     result = run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", "--yes", *ASKED)
     assert result.exit_code == 2
-    assert "was changed by somebody else meanwhile" in result.stderr
+    assert "was changed by another process in the meantime" in result.stderr
     assert Path(entry.path).read_text().endswith("A new thought.\n")
 
 
@@ -329,7 +328,7 @@ def test_a_model_of_a_server_can_write(run: Run, library: Library) -> None:
             "ddr", "new", "AGN", "Retries", "--ask", "Twice.", "--base-url", url, "--model", "theirs"
         )
     assert result.exit_code == 0
-    assert library.find("AGN-1").understood().body == BODY
+    assert library.find("AGN-1").parsed().body == BODY
     (body,) = asked
     assert body["model"] == "theirs"
     assert body["tool_choice"] == {"type": "function", "name": "ddr_document"}

@@ -1,6 +1,6 @@
 """The `[ACTIVE FILES]` block."""
 
-from antiphon.orchestrator.active_files import active_files_block, active_path, find_active
+from antiphon.orchestrator.file_tools import active_files_block, active_path, find_active
 from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.orchestrator.builtin_modes import modes_from
+from antiphon.orchestrator.modes import modes_from
 from antiphon.settings import AgentSettings, ModeSettings
 
 

@@ -11,9 +11,8 @@ import pytest
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.backends.scripted import Step
 from antiphon.errors import BackendBroken, BackendRefused, ResponsesCallFailed
-from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient, ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
 from antiphon.protocol.items import Message
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import SealSettings, StoreSettings

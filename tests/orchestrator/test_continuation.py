@@ -143,7 +143,7 @@ async def test_going_on_without_results_answers_open_calls_as_not_executed() -> 
     assert client.bodies[1]["input"][-1]["content"][0]["text"].endswith("[INSTRUCTION]\nNever mind.")
     assert server.ran == []
     assert response.warnings == (
-        "The conversation goes on without the results of open calls (save, open_tab); they were not executed.",
+        "The conversation continues without the results of open calls (save, open_tab); they were not executed.",
     )
 
 

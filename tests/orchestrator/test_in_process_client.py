@@ -6,8 +6,7 @@ import pytest
 
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.errors import ResponsesCallFailed, Unavailable
-from antiphon.orchestrator.client import ResponsesClient
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient, ResponsesClient
 from antiphon.protocol.response import Response
 from antiphon.settings import SealSettings, StoreSettings
 
@@ -34,7 +33,7 @@ async def test_the_default_model_is_looked_up_once() -> None:
 async def test_a_service_that_tells_no_models_asks_for_a_name() -> None:
     backend = ScriptedBackend([[]], models=())
     async with Antiphon(SETTINGS, routes=[Route("*", backend)]) as service:
-        with pytest.raises(ResponsesCallFailed, match="Name the one to ask") as caught:
+        with pytest.raises(ResponsesCallFailed, match="Name the model to use") as caught:
             await InProcessResponsesClient(service).default_model()
     assert caught.value.code == "model_not_found"
 

@@ -265,13 +265,13 @@ def needs_context(context: ToolContext) -> str:
     ("wrong", "why"),
     [
         (visit, "use Tool.from_function"),
-        ("look", "'look' is no tool"),
+        ("look", "'look' is not a tool"),
         (Tool("odd", "", {"type": "string"}, run=lambda: ""), "parameters of the tool 'odd'"),
         (Tool("odd", "", None, run=lambda: ""), "parameters of the tool 'odd'"),  # pyright: ignore[reportArgumentType]
         (tool("odd", type), "signature of 'type' cannot be read"),
         (tool("odd", 5), "cannot be read"),
         (tool("odd", visit), "needs 'city', which the tool's parameters do not have"),
-        (tool("odd", needs_context), "'odd' wants the context"),
+        (tool("odd", needs_context), "'odd' needs the context"),
     ],
 )
 async def test_a_mistake_in_a_tool_is_told_to_the_programmer_at_the_start(wrong: Any, why: str) -> None:

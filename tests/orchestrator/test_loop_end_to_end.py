@@ -14,8 +14,8 @@ from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.backends.local.weights import DEFAULT_MODEL
 from antiphon.backends.scripted import Step
+from antiphon.orchestrator.client import InProcessResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
 from antiphon.orchestrator.loop import run_orchestrator
 from antiphon.orchestrator.provider import Provider
 from antiphon.orchestrator.tool import Tool

@@ -4,9 +4,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.orchestrator.builtin_modes import BUILT_IN
-from antiphon.orchestrator.mode_tool import mode_tool
-from antiphon.orchestrator.modes import Modes
+from antiphon.orchestrator.modes import BUILT_IN, Modes, mode_tool
 from antiphon.orchestrator.tool import ToolResult
 from antiphon.tools.invocation import ToolArgumentsInvalid, invoke
 

@@ -94,7 +94,7 @@ def test_the_text_of_a_pdf_is_told_page_by_page(tmp_path: Path) -> None:
 
 
 def test_a_pdf_without_text_says_so() -> None:
-    with pytest.raises(InvalidRequest, match="holds no text"):
+    with pytest.raises(InvalidRequest, match="contains no text"):
         parts.pdf_text(make_pdf("", " "))
 
 
@@ -112,16 +112,16 @@ def test_a_missing_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("make", "source", "why"),
     [
-        (parts.image, "http://x/a.png", "no https URL"),
-        (parts.image, "a.png", "give a Path"),
-        (parts.image, b"%PDF-1.4", "no image"),
-        (parts.image, b"", "no image"),
-        (parts.image, b"RIFF\x10\x00\x00\x00WAVE", "no image"),
+        (parts.image, "http://x/a.png", "not an https URL"),
+        (parts.image, "a.png", "pass a Path"),
+        (parts.image, b"%PDF-1.4", "Unknown image"),
+        (parts.image, b"", "Unknown image"),
+        (parts.image, b"RIFF\x10\x00\x00\x00WAVE", "Unknown image"),
         (parts.image, Path("/no/such/file"), "cannot be read: No such file"),
-        (parts.pdf, "file:///etc/passwd", "no https URL"),
-        (parts.pdf, PNG, "no PDF"),
+        (parts.pdf, "file:///etc/passwd", "not an https URL"),
+        (parts.pdf, PNG, "not a PDF"),
         (parts.pdf, Path("/"), "cannot be read: Is a directory"),
-        (parts.pdf_text, PNG, "no PDF"),
+        (parts.pdf_text, PNG, "not a PDF"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(make: Any, source: Any, why: str) -> None:
@@ -133,16 +133,16 @@ def test_what_cannot_be_sent_is_refused(make: Any, source: Any, why: str) -> Non
 def test_something_may_stand_in_front_of_a_pdf_but_not_much() -> None:
     content = b"%PDF-1.4"
     assert parts.pdf(b" " * 1019 + content)["type"] == "input_file"
-    with pytest.raises(InvalidRequest, match="no PDF"):
+    with pytest.raises(InvalidRequest, match="not a PDF"):
         parts.pdf(b" " * 1020 + content)
 
 
 def test_the_largest_content_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(parts, "MAX_BYTES", len(PNG))
+    monkeypatch.setattr(parts, "MAX_PART_BYTES", len(PNG))
     path = tmp_path / "picture.png"
     path.write_bytes(PNG)
     assert parts.image(path) == parts.image(PNG)
-    with pytest.raises(InvalidRequest, match="bytes; at most"):
+    with pytest.raises(InvalidRequest, match="bytes; the limit"):
         parts.image(PNG + b"!")
 
 
@@ -151,8 +151,8 @@ def test_what_is_too_large_is_refused_before_it_is_read(
 ) -> None:
     path = tmp_path / "large.png"
     with path.open("wb") as file:
-        file.truncate(parts.MAX_BYTES + 1)
+        file.truncate(parts.MAX_PART_BYTES + 1)
     monkeypatch.setattr(Path, "read_bytes", None)
-    for source in (path, bytes(parts.MAX_BYTES + 1)):
+    for source in (path, bytes(parts.MAX_PART_BYTES + 1)):
         with pytest.raises(InvalidRequest, match="33,554,433 bytes"):
             parts.image(source)

@@ -8,7 +8,7 @@ import pytest
 from antiphon import Antiphon, Settings
 from antiphon.errors import ResponsesCallFailed
 from antiphon.orchestrator import parts
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient
 from antiphon.orchestrator.provider import Provider
 from antiphon.settings import SealSettings, StoreSettings, UpstreamSettings
 from tests.orchestrator.test_parts import content_of, make_pdf

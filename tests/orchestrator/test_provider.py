@@ -112,7 +112,7 @@ async def test_a_further_turn_may_be_a_question_alone() -> None:
 
 async def test_nothing_goes_on_from_responses_that_are_not_kept() -> None:
     asking, client = provider(store=False)
-    with pytest.raises(InvalidRequest, match="needs store=True") as caught:
+    with pytest.raises(InvalidRequest, match="use store=True") as caught:
         await asking.generate_responses_turn("resp_0", None, None, {"call_a": "sun"})
     assert caught.value.param == "previous_response_id"
     assert client.bodies == []
@@ -253,7 +253,7 @@ def cut_off(text: str, reason: str) -> Any:
 @pytest.mark.requirement("SEED-004/structured-whole")
 @pytest.mark.parametrize(
     ("reason", "said"),
-    [("max_output_tokens", "more output tokens"), ("content_filter", r"not whole \(content_filter\)")],
+    [("max_output_tokens", "more output tokens"), ("content_filter", r"incomplete \(content_filter\)")],
 )
 async def test_json_that_was_cut_off_is_an_error_and_text_is_not(reason: str, said: str) -> None:
     asking, _ = provider(cut_off('{"a": 1}', reason))
@@ -272,7 +272,7 @@ async def test_an_answer_that_was_cut_off_before_its_first_word_is_an_error() ->
 @pytest.mark.requirement("SEED-004/structured-whole")
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("Sure! {}", "this came: Sure! {}"), ("", "nothing came"), ('{"a":', 'this came: {"a":')],
+    [("Sure! {}", "not valid JSON: Sure! {}"), ("", "it is empty"), ('{"a":', 'not valid JSON: {"a":')],
 )
 async def test_an_answer_that_is_no_json_is_an_error_where_json_was_demanded(text: str, said: str) -> None:
     asking, _ = provider(response(message(text)))

@@ -12,20 +12,18 @@ from antiphon import Antiphon, Route, ScriptedBackend, load_settings
 from antiphon.backends.scripted import Step
 from antiphon.errors import BackendRefused
 from antiphon.orchestrator import ToolRegistry, execute
-from antiphon.orchestrator.builtin_modes import BUILT_IN
+from antiphon.orchestrator.client import InProcessResponsesClient
 from antiphon.orchestrator.events import TextDelta as AgentText
 from antiphon.orchestrator.file_tools import file_tools
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
-from antiphon.orchestrator.limits import Limits
-from antiphon.orchestrator.mode_tool import CHANGE_MODE, mode_tool
 from antiphon.orchestrator.models import (
     ActiveFile,
     AgentExecuteRequest,
     AgentExecuteResponse,
     FileBundleItem,
     ImageAttachment,
+    Limits,
 )
-from antiphon.orchestrator.modes import Modes
+from antiphon.orchestrator.modes import BUILT_IN, CHANGE_MODE, Modes, mode_tool
 from antiphon.protocol.items import FunctionCallOutput, Message
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.retrieval.base import RagChunk
@@ -166,7 +164,7 @@ async def test_files_are_proposed_to_the_client() -> None:
             FileBundleItem(action="create", path="new.md", contents="Brand new."),
             FileBundleItem(action="delete", path="gone.md"),
         )
-        assert "must not have empty parts" in made.heard(1)[3]
+        assert "must not contain empty parts" in made.heard(1)[3]
 
 
 async def test_the_model_changes_the_mode_for_the_next_request() -> None:

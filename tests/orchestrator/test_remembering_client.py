@@ -16,7 +16,7 @@ from antiphon.orchestrator import (
     ToolRegistry,
     execute,
 )
-from antiphon.orchestrator.remembering_client import RememberingClient
+from antiphon.orchestrator.client import RememberingClient
 from antiphon.protocol.content import JsonObject
 from antiphon.settings import SealSettings, Settings, StoreSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta

@@ -17,7 +17,7 @@ from antiphon.orchestrator.models import (
     ImageAttachment,
 )
 from antiphon.orchestrator.request_parser import (
-    MAX_TITLE,
+    MAX_TITLE_CHARS,
     parse_execute_request,
     parse_run_request,
     tool_results_of,
@@ -166,12 +166,12 @@ def test_what_else_must_hold_is_refused_with_the_names_of_the_client() -> None:
 
 
 def test_a_run_has_a_title_that_the_agent_is_not_told() -> None:
-    run = parse_run_request(msgspec.json.encode({"Instruction": "Go.", "Title": "x" * MAX_TITLE}))
-    assert (run.title, run.request) == ("x" * MAX_TITLE, AgentExecuteRequest(instruction="Go."))
+    run = parse_run_request(msgspec.json.encode({"Instruction": "Go.", "Title": "x" * MAX_TITLE_CHARS}))
+    assert (run.title, run.request) == ("x" * MAX_TITLE_CHARS, AgentExecuteRequest(instruction="Go."))
     assert parse_run_request(b'{"instruction": "Go.", "title": null}').title == ""
 
 
-@pytest.mark.parametrize("title", [5, "x" * (MAX_TITLE + 1)])
+@pytest.mark.parametrize("title", [5, "x" * (MAX_TITLE_CHARS + 1)])
 def test_a_title_that_is_none_is_named_as_the_client_spelled_it(title: object) -> None:
     for name in ("title", "Title"):
         with pytest.raises(InvalidRequest) as caught:

@@ -4,10 +4,8 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.orchestrator.builtin_modes import BUILT_IN
-from antiphon.orchestrator.mode_tool import CHANGE_MODE, mode_tool
 from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, ConversationContext
-from antiphon.orchestrator.modes import Mode, Modes
+from antiphon.orchestrator.modes import BUILT_IN, CHANGE_MODE, Mode, Modes, mode_tool
 from antiphon.orchestrator.resolution import Chain, Plan, check_choice, mode_block, resolve, tool_name
 from antiphon.orchestrator.tool import ServerTool
 from antiphon.protocol.content import JsonObject
@@ -108,16 +106,14 @@ def test_the_server_s_tool_wins_over_the_client_s_of_the_same_name() -> None:
     assert declared(made).count("build") == 1
     assert made.client_tools == frozenset()
     assert made.warnings == (
-        "The client's tool 'build' has the name of a tool of the server: the server's is used.",
+        "The client's tool 'build' has the name of a server tool: the server's is used.",
     )
 
 
 def test_a_client_s_tool_with_the_name_of_a_tool_of_another_mode_is_left_out() -> None:
     made = plan(mode="code", tools_json='[{"type":"function","function":{"name":"look"}}]')
     assert "look" not in str(made.tools)
-    assert made.warnings == (
-        "The client's tool 'look' has the name of a tool of the server: it is left out.",
-    )
+    assert made.warnings == ("The client's tool 'look' has the name of a server tool: it is left out.",)
 
 
 def test_hosted_tools_of_the_client_are_kept() -> None:
@@ -151,7 +147,7 @@ def test_a_choice_that_nobody_offers_is_dropped_with_a_warning() -> None:
     assert made.request.tool_choice_name is None
     assert made.warnings == (
         "The mode 'code' names tools that do not exist: build.",
-        "The mode 'code' wants the tool 'build' to be called, but neither the server nor the client offers it.",
+        "The mode 'code' requires a call of 'build', but neither the server nor the client offers it.",
     )
 
 
@@ -196,11 +192,11 @@ def test_another_mode_is_told_with_its_layers_and_takes_tools_away() -> None:
     known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
     made = plan(mode="code", chain=Chain(known, "general"))
     assert [tool_name(tool) for tool in made.tools or ()] == ["build", CHANGE_MODE]
-    assert made.news.startswith("From now on the mode is 'code'.")
-    assert "Write tests first." in made.news
-    assert "Build often." in made.news
-    assert plan(mode="code", chain=Chain(known, "code")).news == ""
-    assert plan(mode="code").news == ""
+    assert made.mode_change.startswith("From now on the mode is 'code'.")
+    assert "Write tests first." in made.mode_change
+    assert "Build often." in made.mode_change
+    assert plan(mode="code", chain=Chain(known, "code")).mode_change == ""
+    assert plan(mode="code").mode_change == ""
 
 
 def test_the_usage_block_speaks_of_the_tools_of_the_mode() -> None:

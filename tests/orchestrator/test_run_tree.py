@@ -15,7 +15,14 @@ from antiphon.orchestrator.events import (
     TurnStarted,
 )
 from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, LlmUsage
-from antiphon.orchestrator.run_tree import EXCERPT, CallNode, RunTree, TurnNode, response_of, tree_of
+from antiphon.orchestrator.run_tree import (
+    MAX_EXCERPT_CHARS,
+    CallNode,
+    RunTree,
+    TurnNode,
+    response_of,
+    tree_of,
+)
 
 CALLS = (
     AgentToolCall(call_id="c1", name="search", arguments_json='{"q": "ü"}'),
@@ -125,8 +132,8 @@ def test_a_failure_says_why_and_a_cancelled_run_has_no_answer() -> None:
 def test_long_texts_are_cut_and_made_one_line() -> None:
     long = AgentExecuteResponse(kind="ok", text="word\n\n" * 10_000)
     text = tree_of([TurnCompleted(sequence_number=0, turn=1, response=long)]).turns[0].text
-    assert text == f"{('word ' * 40)[: EXCERPT - 1]}…"
+    assert text == f"{('word ' * 40)[: MAX_EXCERPT_CHARS - 1]}…"
     output = ToolCompleted(
         sequence_number=1, turn=1, call_id="c", name="n", outcome="ok", output="x" * 10_000, elapsed_ms=0
     )
-    assert len(tree_of([output]).turns[0].calls[0].output) == EXCERPT
+    assert len(tree_of([output]).turns[0].calls[0].output) == MAX_EXCERPT_CHARS

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct, json
 
 from antiphon.errors import InvalidRequest
-from antiphon.orchestrator.structured_output import text_format
+from antiphon.orchestrator.provider import text_format
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.retrieval.base import RagChunk
-from antiphon.retrieval.chunking import cut
-from antiphon.retrieval.languages import language_of
-from antiphon.retrieval.lines import MAX_CHARACTERS, MAX_LINES, TARGET_CHARACTERS, TARGET_LINES
+from antiphon.retrieval.chunking import cut, language_of
+from antiphon.retrieval.lines import MAX_CHARS, MAX_LINES, TARGET_CHARS, TARGET_LINES
 
 NAMES = ["a.md", "a.py", "a.ts", "a.txt", "a.pdf", "LICENSE"]
 LINES = r"""
@@ -32,7 +31,7 @@ x = (
 	foo
 """
 LINE = st.sampled_from(
-    [*LINES.split("\n"), "  ", "\f", "x" * 300, "y" * (MAX_CHARACTERS + 3), "a\u2028b", "c\x0cd"]
+    [*LINES.split("\n"), "  ", "\f", "x" * 300, "y" * (MAX_CHARS + 3), "a\u2028b", "c\x0cd"]
 )
 ENDING = st.sampled_from(["\n", "\n", "\r\n", "\r"])
 
@@ -93,11 +92,11 @@ def test_a_chunk_is_those_lines_of_the_file_and_within_bounds(case: tuple[str, s
     lines = lines_of(text)
     for chunk in chunks:
         exact = lines[chunk.start_line - 1 : chunk.end_line]
-        assert chunk.text == "\n".join(line[:MAX_CHARACTERS] for line in exact)
+        assert chunk.text == "\n".join(line[:MAX_CHARS] for line in exact)
         assert exact[0].strip()
         assert exact[-1].strip()
         assert len(exact) <= MAX_LINES
-        assert len(chunk.text) <= MAX_CHARACTERS
+        assert len(chunk.text) <= MAX_CHARS
     assert len({chunk.id for chunk in chunks}) == len(chunks)
 
 
@@ -163,7 +162,7 @@ def test_plain_text_is_cut_between_paragraphs() -> None:
     paragraph = "word " * 100 + "\n" + "more\n"
     chunks = cut("a.txt", f"{paragraph}\n" * 20)
     assert all(chunk.text.startswith("word") and chunk.text.endswith("more") for chunk in chunks)
-    assert all(TARGET_CHARACTERS / 2 < len(chunk.text) <= TARGET_CHARACTERS for chunk in chunks)
+    assert all(TARGET_CHARS / 2 < len(chunk.text) <= TARGET_CHARS for chunk in chunks)
 
 
 def test_lines_without_a_gap_are_cut_at_the_target() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from antiphon.errors import SettingsError
 from antiphon.retrieval import files, folders
-from antiphon.retrieval.files import MAX_BYTES, FoundFile
-from antiphon.retrieval.folders import PAUSE, FolderRetriever
+from antiphon.retrieval.files import MAX_TEXT_BYTES, FoundFile
+from antiphon.retrieval.folders import SCAN_INTERVAL_SECONDS, FolderRetriever
 from antiphon.retrieval.scope import Scope
 from tests.retrieval.pdf_file import pdf_file
 
@@ -85,10 +85,10 @@ async def test_what_is_hidden_generated_binary_or_huge_is_left_out(
     ):
         write(docs, path)
     write(docs, "binary.txt", b"A cat." + b" " * 1000 + b"\0")
-    write(docs, "huge.txt", "A cat. " * (MAX_BYTES // 7 + 1))
+    write(docs, "huge.txt", "A cat. " * (MAX_TEXT_BYTES // 7 + 1))
     write(docs, "late-nul.txt", b"A cat." + b" " * 9000 + b"\0")
     assert await found(retriever) == ["docs/late-nul.txt"]
-    assert "docs/huge.txt is left out" in caplog.text
+    assert "docs/huge.txt is skipped" in caplog.text
 
 
 async def test_bytes_that_are_not_utf_8_are_replaced(retriever: FolderRetriever, docs: Path) -> None:
@@ -133,7 +133,7 @@ async def test_changed_new_and_removed_files_are_seen_after_a_pause(
     changed.write_text("A dog, not the other one.")
     removed.unlink()
     write(docs, "new.md")
-    watch.now += PAUSE - 0.1
+    watch.now += SCAN_INTERVAL_SECONDS - 0.1
     assert await found(retriever) == ["docs/changed.md", "docs/removed.md"]
     watch.now += 0.1
     assert await found(retriever) == ["docs/new.md"]
@@ -155,7 +155,7 @@ async def test_a_file_is_read_once_however_many_ask_and_again_only_when_it_chang
     assert hits == [["docs/a.md", "docs/b.md"]] * 20
     assert sorted(read) == ["docs/a.md", "docs/b.md"]
     one.write_text("A cat again.")
-    watch.now += PAUSE
+    watch.now += SCAN_INTERVAL_SECONDS
     await found(retriever)
     assert read[2:] == ["docs/a.md"]
 
@@ -214,7 +214,7 @@ async def test_a_folder_that_goes_away_takes_its_files_with_it(
     assert await found(retriever) == ["docs/a.md"]
     shutil.rmtree(docs)
     for _ in range(3):
-        watch.now += PAUSE
+        watch.now += SCAN_INTERVAL_SECONDS
         assert await found(retriever) == []
     assert caplog.text.count("cannot be read") == 1
 
@@ -226,7 +226,7 @@ async def test_the_words_of_a_pdf_are_found_by_page(
     write(docs, "broken.pdf", b"A cat.")
     [chunk] = await retriever.retrieve("cat", scope=Scope(), limit=5)
     assert (chunk.path, chunk.symbol, chunk.text) == ("docs/a.pdf", "page 2", "Hello cat")
-    assert "docs/broken.pdf is left out" in caplog.text
+    assert "docs/broken.pdf is skipped" in caplog.text
 
 
 async def test_without_the_extra_pdf_files_are_left_out_with_one_line(

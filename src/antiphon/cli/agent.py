@@ -25,7 +25,7 @@ from antiphon.cli.remote_runs import open_remote_runs
 from antiphon.cli.run_view import print_run, print_runs
 from antiphon.cli.terminal import output
 from antiphon.orchestrator.agent import ModeSummary
-from antiphon.orchestrator.run_object import run_object, whole_run
+from antiphon.orchestrator.run_tree import run_json, run_object
 from antiphon.wiring import make_ids
 from antiphon.wiring.agent import make_agent
 
@@ -149,7 +149,7 @@ def show_run(run_id: str, machine: bool, **options: Any) -> None:
     """
     shown = _ask(AgentOptions(**options), lambda door: door.show(run_id))
     if machine:
-        click.echo(msgspec.json.format(whole_run(shown.run, shown.response, shown.tree, "camel"), indent=2))
+        click.echo(msgspec.json.format(run_json(shown.run, shown.response, shown.tree, "camel"), indent=2))
         return
     print_run(shown, make_ids().clock(), output())
 

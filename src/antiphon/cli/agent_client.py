@@ -6,10 +6,8 @@ from contextlib import asynccontextmanager
 
 from antiphon.cli.remote import API_KEY
 from antiphon.embedded import Antiphon
-from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient, RememberingClient, ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
-from antiphon.orchestrator.remembering_client import RememberingClient
 from antiphon.settings import Settings
 
 

@@ -13,7 +13,7 @@ from antiphon.cli.question import make_input
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.request_parser import check_results, check_tools
 from antiphon.protocol.content import JsonObject
-from antiphon.retrieval.languages import language_of
+from antiphon.retrieval.chunking import language_of
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """No model reads more at once, so reading it would be in vain."""

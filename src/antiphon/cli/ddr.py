@@ -193,7 +193,7 @@ def show_document(document_id: str, raw: bool, folder: Path | None, config: Path
     entry = _library(folder, load_settings(config)).find(document_id)
     if raw:
         click.echo(harmless(entry.text) if on_terminal() else entry.text.encode(), nl=False)
-    document = entry.understood()
+    document = entry.parsed()
     if not raw:
         print_document(document)
 

@@ -32,8 +32,8 @@ from antiphon.cli.options import (
 )
 from antiphon.cli.question import read_question
 from antiphon.cli.terminal import errors, on_terminal
-from antiphon.orchestrator.active_files import active_path
 from antiphon.orchestrator.casing import Case
+from antiphon.orchestrator.file_tools import active_path
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, FileBundle
 from antiphon.orchestrator.modes import EDITING_KEY
 from antiphon.orchestrator.request_parser import parse_execute_request

@@ -1,6 +1,6 @@
 """The agent orchestrator: a client of the Responses API that builds requests, maps results and runs tools.
 
-Five parts, each usable alone:
+Five parts, each usable on its own:
 
     build_responses_request   a context and a request become the body of a `/responses` call (AGN-003)
     map_response, map_error   what came back becomes an `AgentExecuteResponse` (AGN-004)
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         build_tool_results_block,
         build_tool_usage_block,
     )
+    from antiphon.orchestrator.client import InProcessResponsesClient
     from antiphon.orchestrator.http_client import HttpResponsesClient
-    from antiphon.orchestrator.in_process_client import InProcessResponsesClient
     from antiphon.orchestrator.loop import run_orchestrator
     from antiphon.orchestrator.models import (
         ActiveFile,
@@ -75,7 +75,7 @@ _HERE = "antiphon.orchestrator"
 _NAMES = {
     f"{_HERE}.blocks": ("build_rag_context_block", "build_tool_results_block", "build_tool_usage_block"),
     f"{_HERE}.http_client": ("HttpResponsesClient",),
-    f"{_HERE}.in_process_client": ("InProcessResponsesClient",),
+    f"{_HERE}.client": ("InProcessResponsesClient",),
     f"{_HERE}.loop": ("run_orchestrator",),
     f"{_HERE}.models": (
         "ActiveFile",

@@ -1,4 +1,4 @@
-"""An agent: all that `execute` needs besides a request, put together once and asked again and again."""
+"""An agent: everything that `execute` needs besides the request and the client, assembled once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,12 @@ from antiphon.errors import AntiphonError
 from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.events import AgentEvent
-from antiphon.orchestrator.limits import Limits
-from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, ConversationContext
+from antiphon.orchestrator.models import (
+    AgentExecuteRequest,
+    AgentExecuteResponse,
+    ConversationContext,
+    Limits,
+)
 from antiphon.orchestrator.modes import Modes
 from antiphon.orchestrator.reasoner import execute
 from antiphon.orchestrator.resolution import check_choice, offered_tools
@@ -36,7 +40,7 @@ class ModeSummary(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """What an agent knows and can do. Whom it asks is said with every request."""
+    """The parts of an agent. The client is given with every request."""
 
     context: ConversationContext
     modes: Modes
@@ -53,7 +57,7 @@ class Agent:
         past: Sequence[AgentEvent] = (),
         tenant: str = "",
     ) -> AgentExecuteResponse:
-        """Do what is asked, or go on with what was begun: see `antiphon.orchestrator.reasoner`."""
+        """Process a request, or resume one: see `antiphon.orchestrator.reasoner`."""
         return await execute(
             request,
             client=client,
@@ -68,11 +72,11 @@ class Agent:
         )
 
     def check(self, request: AgentExecuteRequest, tenant: str = "") -> None:
-        """Refuse with `InvalidRequest` what this agent could not do, before anything is begun."""
+        """Raise `InvalidRequest` for a request that this agent cannot process, before anything is started."""
         check_choice(request, self.tools.for_tenant(tenant), self.modes)
 
     def list_modes(self, tenant: str = "") -> list[ModeSummary]:
-        """The modes that a request may name, and what they offer to a tenant."""
+        """The modes that a request may name, with the tools that they offer to a tenant."""
         tools = self.tools.for_tenant(tenant)
         return [
             ModeSummary(
@@ -86,13 +90,13 @@ class Agent:
         ]
 
     def failed(self, request: AgentExecuteRequest, error: AntiphonError) -> AgentExecuteResponse:
-        """The answer to a request that an error of ours has ended."""
+        """The response to a request that ended with an error of ours."""
         return map_error(error.status, {"error": error.to_wire()}, request, self.context)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedAgent:
-    """An agent for many tenants: it asks the models as the tenant whose request it is."""
+    """An agent for many tenants: it calls the models on behalf of the tenant of the request."""
 
     agent: Agent
     connect: Connect
@@ -104,13 +108,12 @@ class ServedAgent:
         past: Sequence[AgentEvent] = (),
         tell: Emit | None = None,
     ) -> AgentExecuteResponse:
-        """Do what a tenant asks."""
         return await self.agent.execute(request, self.connect(tenant), tell=tell, past=past, tenant=tenant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
-    """What the doors of the agent call: the agent itself, and its runs in the background."""
+    """What the agent's routes use: the agent itself, and its background runs."""
 
     agent: ServedAgent
     runs: AgentRuns

@@ -1,4 +1,4 @@
-"""One turn: the body is built, the model is asked, its answer is mapped."""
+"""One turn: build the body, call the model, map its answer."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -37,7 +37,7 @@ class Asker:
     max_output_tokens: int | None
 
     async def ask(self, outputs: Sequence[AgentToolCall]) -> AgentExecuteResponse:
-        """Ask for the next turn, with the outputs of all calls of the one before. Raises
+        """Request the next turn, with the outputs of all calls of the previous one. Raises
         `ResponsesCallFailed`."""
         state = self.log.state
         turn = state.turn + 1
@@ -53,7 +53,7 @@ class Asker:
         return answer
 
     def _opening(self) -> JsonObject:
-        """What the client asks for. Its tool results are sent as items, so they are not said as text."""
+        """The body of the first turn. Tool results are sent as items, not as text."""
         started = self.log.state.started
         assert started is not None
         request = self.plan.request
@@ -67,13 +67,13 @@ class Asker:
         body["input"][-1]["content"] += map(_image, request.image_attachments)
         if self.plan.tools is not None:
             _declare(body, self.plan.tools)
-        if self.plan.news:
-            # A message, not `instructions`: those hold for one turn only.
-            body["input"].insert(0, {"role": "developer", "content": [_text(self.plan.news)]})
+        if self.plan.mode_change:
+            # A message, because `instructions` apply to one turn only.
+            body["input"].insert(0, {"role": "developer", "content": [_text(self.plan.mode_change)]})
         return body
 
     def _continuation(self) -> JsonObject:
-        """A turn of the loop: nothing but the outputs. The server knows the tools and the rest."""
+        """The body of a later turn: only the outputs. The server has the tools and the history."""
         answer = self.log.state.answer
         assert answer is not None
         request = msgspec.structs.replace(

@@ -1,9 +1,8 @@
-"""The blocks of text that a request carries: retrieved context (AGN-002), guidance for tools (AGN-005) and
-tool results.
+"""The text blocks of a request: retrieved context (AGN-002), guidance for tools (AGN-005), tool results.
 
-What stands in a block comes from documents, tools and models. None of it can end a block early or begin a
-new part of it: a fence is longer than any in its text, markers of ours in a text are broken up, and values
-are indented line by line.
+The contents come from documents, tools and models, and cannot end a block early or start a new part of it: a
+fence is longer than any in its text, our markers inside a text are broken up, and values are indented line by
+line.
 """
 
 import logging
@@ -30,17 +29,17 @@ _RESULT_MEMBERS = {
     for field in msgspec.structs.fields(AgentToolCall)
     for spelling in (fold(field.name), field.name, cased(field.name, "camel"), cased(field.name, "pascal"))
 }
-"""What a tool result tells, by the usual spellings and by what all spellings have in common."""
+"""The members of a tool result, by their usual spellings and by their folded spelling."""
 
 
 def build_rag_context_block(chunks: Iterable[RagChunk]) -> str:
-    """The `[CONTEXT]` block. No chunks, no block."""
+    """The `[CONTEXT]` block; empty without chunks."""
     parts = [_chunk(number, chunk) for number, chunk in enumerate(chunks, 1)]
     return "\n".join(["[CONTEXT]\n", *parts]) if parts else ""
 
 
 def build_tool_usage_block(tools: Iterable[tuple[str, str | None]]) -> str:
-    """Guidance for tools, as (name, text). A tool without guidance is not in it; without any, no block."""
+    """The usage block, from (name, text). Tools without text are left out; empty if none has text."""
     parts = [part for name, text in tools if (part := _usage(name, text))]
     if not parts:
         return ""
@@ -51,7 +50,7 @@ def build_tool_usage_block(tools: Iterable[tuple[str, str | None]]) -> str:
 def build_tool_results_block(tool_results: str | Sequence[AgentToolCall] | None) -> str:
     """The `[TOOL_RESULTS]` block, from a JSON array or from typed results.
 
-    Names of members may be in any case. Whatever is no array of objects gives no block.
+    Member names may be in any case. The block is empty for anything but an array of objects.
     """
     if tool_results is None or isinstance(tool_results, str):
         entries = [_result(element) for element in _objects(tool_results or "")]
@@ -61,7 +60,7 @@ def build_tool_results_block(tool_results: str | Sequence[AgentToolCall] | None)
 
 
 def json_or_none(text: str) -> Any:
-    """The value of a JSON document; None for whatever is none."""
+    """The value of a JSON document; None if it is not valid JSON."""
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -100,7 +99,7 @@ def _objects(text: str) -> list[JsonObject]:
 
 
 def _result(element: JsonObject) -> str:
-    """One entry. If a member is there in several spellings, the first one counts."""
+    """One entry. If a member occurs in several spellings, the first one is used."""
     known: dict[str, str] = {}
     for key, value in element.items():
         name = _RESULT_MEMBERS.get(key) or _RESULT_MEMBERS.get(fold(key))
@@ -133,14 +132,14 @@ def _one_line(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """All lines but the first, indented; a carriage return begins a line as well."""
+    """Indent all lines but the first; a carriage return starts a line too."""
     if "\r" in text:
         text = text.replace("\r", "\r    ")
     return text.replace("\n", "\n    ")
 
 
 def _fence_around(text: str) -> str:
-    """Backticks, more than there are in a row anywhere in the text."""
+    """A fence longer than any run of backticks in the text."""
     if "```" not in text:
         return "```"
     return "`" * (max(map(len, _FENCE.findall(text))) + 1)

@@ -1,7 +1,7 @@
 """The orchestrator's values as JSON: written in camel, Pascal or snake case, read in any case.
 
-Only the names of our own members change. JSON that we merely carry, such as a `rag_scope_filter`, keeps its
-inner names. A null member means the same as an absent one.
+Only the names of our own members change; the names inside passed-through JSON, such as a `rag_scope_filter`,
+stay. A null member means the same as an absent one.
 """
 
 import re
@@ -25,17 +25,17 @@ _SEGMENT = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def to_json(value: Struct, case: Case = "camel") -> bytes:
-    """A value of ours as JSON. A struct that omits its defaults omits them here too."""
+    """Encode a value as JSON. A struct that omits its defaults omits them here too."""
     return msgspec.json.encode(_plain(value, case))
 
 
 def from_json(data: bytes | str, kind: type[T]) -> T:
-    """A value of ours from JSON in any case; `InvalidRequest` names what is wrong as it was spelled."""
+    """Decode a value from JSON in any case. `InvalidRequest` names the member as the sender spelled it."""
     return from_members(decode(_as_bytes(data), JsonObject, "The document"), kind)
 
 
 def event_from_json(data: bytes | str) -> AgentEvent:
-    """An event of an agent's run, by its `type`."""
+    """Decode an event of an agent run, by its `type`."""
     raw = decode(_as_bytes(data), JsonObject, "The event")
     tag = next((member for name, member in raw.items() if fold(name) == "type"), None)
     kind = _EVENTS.get(tag) if isinstance(tag, str) else None
@@ -45,7 +45,7 @@ def event_from_json(data: bytes | str) -> AgentEvent:
 
 
 def from_members(raw: JsonObject, kind: type[T], path: str = "") -> T:
-    """The same as `from_json`, from a decoded object that was found at `path`; it is not changed."""
+    """As `from_json`, from an object found at `path`, which is not modified."""
     members = _canonical(raw, kind, f"{path}." if path else "")
     try:
         return convert(members, kind, "")
@@ -54,12 +54,12 @@ def from_members(raw: JsonObject, kind: type[T], path: str = "") -> T:
 
 
 def fold(name: str) -> str:
-    """What all spellings of a name have in common."""
+    """The folded name, which all spellings share."""
     return name.replace("_", "").lower()
 
 
 def spelled(raw: object, path: str) -> str:
-    """The sender's spelling of a path; for a member that is missing, one that fits its neighbours."""
+    """A path in the sender's spelling; a missing member is spelled like its neighbours."""
     out, case = "", case_of(raw)
     for name, index in _SEGMENT.findall(path):
         if index:
@@ -74,7 +74,7 @@ def spelled(raw: object, path: str) -> str:
 
 
 def respelled(error: InvalidRequest, raw: JsonObject, path: str = "") -> InvalidRequest:
-    """The same error, with its parameter as the sender of `raw` spells it."""
+    """The same error, with its parameter in the spelling of `raw`."""
     if error.param is None:
         return error
     param = ".".join(part for part in (path, spelled(raw, error.param)) if part)
@@ -83,7 +83,7 @@ def respelled(error: InvalidRequest, raw: JsonObject, path: str = "") -> Invalid
 
 
 def case_of(raw: object) -> Case:
-    """The case in which somebody writes, as far as the names of one object show it."""
+    """The case of an object's names, as far as they show it."""
     names = [name for name in cast("JsonObject", raw) if name] if isinstance(raw, dict) else []
     if any(name[0].isupper() for name in names):
         return "pascal"
@@ -92,7 +92,6 @@ def case_of(raw: object) -> Case:
 
 @lru_cache(1024)
 def cased(name: str, case: Case) -> str:
-    """A Python name in that case."""
     if case == "snake":
         return name
     pascal = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
@@ -102,13 +101,13 @@ def cased(name: str, case: Case) -> str:
 class _Member(NamedTuple):
     name: str
     kind: type[Struct] | None
-    """The struct that it holds, or holds a list of; None: anything else, which is left as it is."""
+    """The struct that it holds, or holds a list of; None: anything else, which is not touched."""
 
 
 class _Writing(NamedTuple):
     tag: tuple[str, str] | None
     members: tuple[tuple[str, str, object], ...]
-    """Attribute, name on the wire, and the value that is left out."""
+    """Attribute, name on the wire, and the value that is omitted."""
 
 
 _NEVER = object()
@@ -155,7 +154,7 @@ def _shape(kind: type[Struct]) -> dict[str, _Member]:
 
 
 def _canonical(raw: Mapping[str, Any], kind: type[Struct], path: str) -> JsonObject:
-    """The members that `kind` has, under their Python names, at every depth; others are left out."""
+    """The members of `kind` under their Python names, at every depth; unknown ones are dropped."""
     shape, found, spelling = _shape(kind), cast("JsonObject", {}), dict[str, str]()
     for key, value in raw.items():
         member = shape.get(fold(key))

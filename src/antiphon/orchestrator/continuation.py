@@ -1,7 +1,7 @@
-"""What a request goes on from: the calls of the response before, and what the client has to say to them.
+"""The response that a request continues: its open calls, and the client's results for them.
 
-Nothing is remembered between two requests. Which calls were made is read from the stored response, so no
-result is taken that nobody asked for, or that the server itself must give. Sans-IO.
+No state is held between two requests. The open calls are read from the stored response, so a result is
+rejected if there is no such call, or if the server itself answers it. Sans-IO.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,44 +16,44 @@ from antiphon.orchestrator.request_parser import tool_results_of
 from antiphon.orchestrator.resolution import Chain, Plan, tool_names
 
 MODE_KEY = "agent_mode"
-"""The metadata of a response in which its mode is told: the next request may name another one."""
+"""The metadata key under which a response carries its mode."""
 Owner = Literal["server", "client", "both"]
 """Who answers a call. `both`: the server checks it, then the client gives the result."""
 
 
 class Previous(Struct, frozen=True):
-    """The response that a request goes on from. The empty one: it begins a conversation."""
+    """The response that a request continues; empty: the request starts a conversation."""
 
     calls: tuple[AgentToolCall, ...] = ()
     chain: Chain | None = None
-    """The conversation; None: there is none, or nothing is known of it."""
+    """The conversation; None: there is none, or its tools are unknown."""
 
     @property
     def tools(self) -> frozenset[str] | None:
-        """The names of the tools that the model knows; None: that is not known."""
+        """The names of the conversation's tools; None: unknown."""
         return None if self.chain is None else frozenset(tool_names(self.chain.tools))
 
 
-class _Told(Struct):
+class _ResponseMembers(Struct):
     tools: list[Any] | None = None
     metadata: dict[str, Any] | None = None
 
 
 def previous_of(response: AgentExecuteResponse) -> Previous:
-    """A response as one to go on from: its calls, and what it says about the conversation."""
+    """A response as one to continue: its calls, tools and mode."""
     try:
-        told = msgspec.json.decode(response.raw_response_json or "", type=_Told)
+        found = msgspec.json.decode(response.raw_response_json or "", type=_ResponseMembers)
     except (msgspec.MsgspecError, UnicodeError):
-        told = _Told()
-    if told.tools is None:
+        found = _ResponseMembers()
+    if found.tools is None:
         return Previous(response.tool_calls)
-    mode = (told.metadata or {}).get(MODE_KEY)
-    return Previous(response.tool_calls, Chain(told.tools, mode if isinstance(mode, str) else None))
+    mode = (found.metadata or {}).get(MODE_KEY)
+    return Previous(response.tool_calls, Chain(found.tools, mode if isinstance(mode, str) else None))
 
 
 def owner_of(call: AgentToolCall, plan: Plan, response_tools: frozenset[str] | None) -> Owner:
-    """Whose a call is. One that nobody declared is the server's, who says so to the model; but if it cannot
-    be known what was declared, it must be the client's."""
+    """Who answers a call. An undeclared tool is the server's, which reports it to the model; but if the
+    declared tools are unknown, it is taken for the client's."""
     tool = plan.offered.get(call.name)
     if tool is not None:
         return "server" if tool.final == "server" else "both"
@@ -65,15 +65,15 @@ def owner_of(call: AgentToolCall, plan: Plan, response_tools: frozenset[str] | N
 
 
 def results_for(request: AgentExecuteRequest, previous: Previous, plan: Plan) -> dict[str, AgentToolCall]:
-    """The client's results by call id. Raises `InvalidRequest` for results that answer no call of its own.
+    """The client's results by call id. Raises `InvalidRequest` for a result without a call of the client's.
 
-    Without any results, the calls that are open count as not executed, and there must be an instruction.
+    Without any results, open calls count as not executed, and an instruction is required.
     """
     results = {result.call_id: result for result in tool_results_of(request)}
     if not results:
         if not (request.instruction or "").strip() and not request.image_attachments:
             raise InvalidRequest(
-                "Say what the agent shall do: 'instruction' is missing.", param="instruction"
+                "'instruction' is missing: describe what the agent should do.", param="instruction"
             )
         return {call.call_id: _unanswered(call) for call in previous.calls}
     if unknown := [call_id for call_id in results if call_id not in _ids(previous.calls)]:
@@ -90,7 +90,7 @@ def results_for(request: AgentExecuteRequest, previous: Previous, plan: Plan) ->
 def without_result(
     results: dict[str, AgentToolCall], previous: Previous, plan: Plan
 ) -> Sequence[AgentToolCall]:
-    """The calls that the client should have answered and has not."""
+    """The calls of the client's tools that have no result."""
     return [
         call
         for call in previous.calls
@@ -99,21 +99,23 @@ def without_result(
 
 
 def missing_result(request: AgentExecuteRequest, call: AgentToolCall) -> InvalidRequest:
-    """The refusal of results that are not complete."""
+    """The error for incomplete results."""
     message = f"There is no result for the call '{call.call_id}' of '{call.name}'. Send all results together."
     return _refused(request, message, "missing_tool_result")
 
 
 def abandoned(request: AgentExecuteRequest, previous: Previous) -> list[str]:
-    """A warning, if the request goes on without answering what is open."""
+    """A warning if the request leaves open calls unanswered."""
     if not previous.calls or tool_results_of(request):
         return []
     names = ", ".join(call.name for call in previous.calls)
-    return [f"The conversation goes on without the results of open calls ({names}); they were not executed."]
+    return [
+        f"The conversation continues without the results of open calls ({names}); they were not executed."
+    ]
 
 
 def _check_name(request: AgentExecuteRequest, call: AgentToolCall, result: AgentToolCall | None) -> None:
-    """Who mixes up two calls would tell the model the result of one as that of the other."""
+    """Reject a result whose tool name differs from the call: the client has mixed up two calls."""
     if result is not None and result.name.strip() and result.name != call.name:
         message = (
             f"The result of the call '{call.call_id}' is named '{result.name}', but the call is one of "
@@ -132,7 +134,7 @@ def _ids(calls: Iterable[AgentToolCall]) -> set[str]:
 
 def _where(request: AgentExecuteRequest) -> str:
     if not (request.response_continuation_id or "").strip():
-        return ": say with responseContinuationId which response has made it."
+        return ": pass the id of the response with that call as responseContinuationId."
     return f" in the response '{request.response_continuation_id}'."
 
 

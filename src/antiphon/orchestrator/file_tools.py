@@ -1,25 +1,77 @@
-"""Tools with which a model proposes changes to files (SYS-004). Nothing is written here: the changes are
-collected in the file bundle of the response, and the client applies them.
+"""The files of the client's editor: how the model sees them, and the tools with which it proposes changes.
+
+Nothing is written here (SYS-004): changes are collected in the file bundle of the response, and the client
+applies them.
 """
 
 import re
 import unicodedata
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from antiphon.errors import InvalidRequest, NotFound
-from antiphon.orchestrator.active_files import active_path, find_active
-from antiphon.orchestrator.models import FileBundleItem
+from antiphon.orchestrator.models import ActiveFile, AgentExecuteRequest, FileBundleItem
 from antiphon.orchestrator.modes import EDITING_KEY
 from antiphon.orchestrator.tool import ToolContext, ToolResult
 from antiphon.tools.declaration import Run, ServerTool
 
+_FENCE = re.compile(r"`{3,}")
+
+
+def active_path(file: ActiveFile) -> str:
+    """The path that names a file: relative, with forward slashes."""
+    return (file.relative_path or file.file_name).replace("\\", "/").removeprefix("./")
+
+
+def find_active(request: AgentExecuteRequest, path: str) -> ActiveFile | None:
+    return next((file for file in request.active_files if active_path(file) == path), None)
+
+
+class ActiveFilesBlock(NamedTuple):
+    """The block, and the paths of the files that did not fit."""
+
+    text: str
+    left_out: list[str]
+
+
+def active_files_block(request: AgentExecuteRequest, limit: int) -> ActiveFilesBlock:
+    """The `[ACTIVE FILES]` block, with at most `limit` characters of files, fenced as chunks are."""
+    parts: list[str] = []
+    left_out: list[str] = []
+    room = limit
+    for file in request.active_files:
+        if len(file.contents) > room:
+            left_out.append(active_path(file))
+            continue
+        room -= len(file.contents)
+        parts.append(_part(len(parts) + 1, file))
+    return ActiveFilesBlock("\n".join(["[ACTIVE FILES]\n", *parts]) if parts else "", left_out)
+
+
+def _part(number: int, file: ActiveFile) -> str:
+    fence = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(file.contents))])
+    language = _one_line(file.language).replace("`", "") or "plaintext"
+    lines = [
+        f"=== FILE {number} ===",
+        f"Path: {_one_line(active_path(file))}",
+        f"Language: {language}",
+        f"{fence}{language}",
+        file.contents.removesuffix("\n"),
+        f"{fence}\n",
+    ]
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines()).strip()
+
+
 MAX_PATH = 1_024
 _DRIVE = re.compile(r"[A-Za-z]:")
 _JOINED = re.compile(r"(?<=[^\x00-\x7f])[\u200c\u200d](?=[^\x00-\x7f])")
-"""What joins letters or emoji, or keeps them apart, where there is something to join."""
+"""A joiner or non-joiner between two non-ASCII characters, where scripts and emoji need it."""
 
 Path = Annotated[
     str, Meta(description="Relative to the root, with forward slashes, for example src/main.py.")
@@ -27,7 +79,7 @@ Path = Annotated[
 
 
 def file_tools() -> list[ServerTool]:
-    """Write, edit, delete and read. None of them has side effects: they only propose."""
+    """Write, edit, delete and read. They only propose changes, so none has side effects."""
     return [
         _tool(write_file, _WRITE_USAGE),
         _tool(edit_file, _EDIT_USAGE),
@@ -45,7 +97,7 @@ def write_file(
     contents: Annotated[str, Meta(description="All of the file, from its first line to its last.")],
     context: ToolContext,
 ) -> ToolResult:
-    """Create a file, or replace it as a whole."""
+    """Create a file, or replace all of its contents."""
     path = checked_path(path)
     action = "create" if find_active(context.request, path) is None else "replace"
     return _proposed(FileBundleItem(action=action, path=path, contents=contents), written=len(contents))
@@ -54,15 +106,15 @@ def write_file(
 def edit_file(
     path: Path,
     find: Annotated[str, Meta(description="The text to look for, exactly as it stands in the file.")],
-    replace: Annotated[str, Meta(description="What shall stand there instead.")],
+    replace: Annotated[str, Meta(description="The text to put in its place.")],
     context: ToolContext,
     limit: Annotated[Literal["once", "all"], Meta(description="The first place, or all.")] = "once",
 ) -> ToolResult:
-    """Replace some text in a file that is open, or that was written before."""
+    """Replace text in a file that is open, or that was written earlier."""
     path = checked_path(path)
     before = _contents(path, context)
     if not find:
-        raise InvalidRequest("Say which text shall be replaced: find is empty.", param="find")
+        raise InvalidRequest("find is empty: give the text to replace.", param="find")
     count = min(before.count(find), 1) if limit == "once" else before.count(find)
     if not count:
         return _answer(path, replaced=0, note="The text was not found, and nothing was changed.")
@@ -82,27 +134,27 @@ def read_active_file(path: Path, context: ToolContext) -> str:
 
 
 def checked_path(path: str) -> str:
-    """The path, if it is relative, in POSIX form, and does not leave its root."""
+    """Check that a path is relative, in POSIX form, and stays below its root."""
     if not path.strip() or len(path) > MAX_PATH:
         raise InvalidRequest(f"A path has 1 to {MAX_PATH} characters.", param="path")
     if "\\" in path:
         raise InvalidRequest(f"The path {path!r} must have forward slashes only, no '\\'.", param="path")
-    if _is_disguised(path):
-        raise InvalidRequest(f"The path {path!a} has characters in it that nobody can see.", param="path")
+    if _has_invisible(path):
+        raise InvalidRequest(f"The path {path!a} contains invisible characters.", param="path")
     if path.startswith(("/", "~")) or _DRIVE.match(path):
         raise InvalidRequest(f"The path '{path}' must be relative.", param="path")
     if any(part.strip() in ("", ".", "..") for part in path.split("/")):
-        raise InvalidRequest(f"The path '{path}' must not have empty parts, '.' or '..' in it.", param="path")
+        raise InvalidRequest(f"The path '{path}' must not contain empty parts, '.' or '..'.", param="path")
     return path
 
 
-def _is_disguised(path: str) -> bool:
-    """Whether a path looks different from what it is, or like another one."""
+def _has_invisible(path: str) -> bool:
+    """Whether a path has invisible characters, with which it may look like another one."""
     return any(unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") for char in _JOINED.sub("", path))
 
 
 def _contents(path: str, context: ToolContext) -> str:
-    """The file as it is now: as it was changed, else as it is open in the editor."""
+    """The current contents: as changed in this request, else as open in the editor."""
     changed = context.files.get(path)
     if changed is not None:
         if changed.contents is None:
@@ -115,17 +167,17 @@ def _contents(path: str, context: ToolContext) -> str:
     return file.contents
 
 
-def _proposed(item: FileBundleItem, **told: object) -> ToolResult:
-    return msgspec.structs.replace(_answer(item.path, **told), files=(item,))
+def _proposed(item: FileBundleItem, **members: object) -> ToolResult:
+    return msgspec.structs.replace(_answer(item.path, **members), files=(item,))
 
 
-def _answer(path: str, **told: object) -> ToolResult:
-    return ToolResult(output=msgspec.json.encode({"path": path, **told}).decode())
+def _answer(path: str, **members: object) -> ToolResult:
+    return ToolResult(output=msgspec.json.encode({"path": path, **members}).decode())
 
 
 _WRITE_USAGE = (
-    "Use write_file to propose a new file, or a whole new version of a file. Give all of its contents; never "
-    "shorten them. The user sees the change and decides about it."
+    "Use write_file to propose a new file, or a complete new version of a file. Give all of its contents; "
+    "never shorten them. The user reviews the change and decides."
 )
 _EDIT_USAGE = (
     "Use edit_file for small changes in a file that is open or that you have written before. The text to "

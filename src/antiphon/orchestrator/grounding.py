@@ -1,19 +1,18 @@
-"""What the model is shown besides the instruction: retrieved chunks (AGN-002), then the active files."""
+"""The context shown to the model besides the instruction: retrieved chunks (AGN-002), then active files."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.orchestrator.active_files import active_files_block
 from antiphon.orchestrator.blocks import build_rag_context_block
-from antiphon.orchestrator.limits import Limits
-from antiphon.orchestrator.models import SourceRef
+from antiphon.orchestrator.file_tools import active_files_block
+from antiphon.orchestrator.models import Limits, SourceRef
 from antiphon.orchestrator.resolution import Plan
 from antiphon.retrieval.base import RagChunk, Retriever
 
 
 class Grounding(Struct, frozen=True):
-    """One block for the user message, where its chunks come from, and what is not in it."""
+    """The block for the user message, the sources of its chunks, and warnings about omissions."""
 
     block: str = ""
     sources: tuple[SourceRef, ...] = ()
@@ -21,7 +20,7 @@ class Grounding(Struct, frozen=True):
 
 
 async def ground(plan: Plan, retriever: Retriever | None, limits: Limits) -> Grounding:
-    """Look the instruction up. Results that come without an instruction need no further context."""
+    """Retrieve context for the instruction; a request with results only needs none."""
     query = (plan.request.instruction or "").strip()
     if not query:
         return Grounding()
@@ -38,7 +37,7 @@ async def ground(plan: Plan, retriever: Retriever | None, limits: Limits) -> Gro
 
 
 def _within(chunks: Sequence[RagChunk], limit: int) -> Sequence[RagChunk]:
-    """The best chunks, as many as fit."""
+    """The best chunks that fit together."""
     size = 0
     for index, chunk in enumerate(chunks):
         size += len(chunk.text)

@@ -22,7 +22,7 @@ from antiphon.protocol.events import TERMINAL_TYPES
 from antiphon.protocol.sse import LineTooLong, SseReader
 
 NO_STREAM = "no_stream"
-"""The code of the failure that a server was asked for a stream and sent something else."""
+"""The error code of a server that did not answer a streaming request with a stream."""
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
@@ -39,8 +39,6 @@ class _Refusal(Struct, frozen=True):
 
 
 class _Named(Struct, frozen=True):
-    """A JSON object of which only the id is of interest."""
-
     id: Any = None
 
 
@@ -55,8 +53,8 @@ class _Models(Struct, frozen=True):
 class HttpResponsesClient:
     """The port `ResponsesClient` for the server at `base_url`; `/v1` is added to an address without a path.
 
-    A request is sent again, up to `retries` times, while no answer has begun. `resend_tools` is for servers
-    that do not inherit the tools of the response before.
+    A request is retried up to `retries` times while no answer has begun. `resend_tools` is for servers that
+    do not inherit the tools of the previous response.
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class HttpResponsesClient:
 
     @property
     def name(self) -> str:
-        """The address, as it may be shown."""
+        """The address without credentials."""
         return self._target.name
 
     async def __aenter__(self) -> Self:
@@ -99,19 +97,18 @@ class HttpResponsesClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cut all connections."""
+        """Close all connections."""
         self._client.close()
 
     async def create(self, body: JsonObject) -> bytes:
-        """One response, whole."""
         sent = self._prepare(body, stream=False)
         answer = await self._ask("POST", "responses", sent)
         self._remember(self._decode(answer, _Named).id, sent)
         return answer
 
     async def stream(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
-        """The events of one response. An `error` is not told by itself: the terminal event says it too, and
-        if none comes, it is raised."""
+        """The events of one response, without `error`: the terminal event carries the error too, and if none
+        arrives, the error is raised."""
         sent = self._prepare(body, stream=True)
         end: JsonObject | None = None
         fault: JsonObject = {}
@@ -123,7 +120,7 @@ class HttpResponsesClient:
                 kind = str(event.get("type"))
                 if kind in TERMINAL_TYPES:
                     end = event
-                    break  # outside of the context nobody can leave early any more
+                    break  # yield it after the connection is released
                 if kind == "error":
                     fault = event
                 else:
@@ -136,25 +133,23 @@ class HttpResponsesClient:
         yield end
 
     async def retrieve(self, response_id: str) -> bytes:
-        """A stored response."""
         return await self.get(f"responses/{quote(response_id, safe='')}")
 
     async def get(self, path: str) -> bytes:
-        """Whatever JSON object the server keeps under this path."""
+        """The JSON object at a path of the server."""
         answer = await self._ask("GET", path)
         self._decode(answer, _Named)
         return answer
 
     async def models(self) -> list[str]:
-        """The models that the server lists."""
         return [model.id for model in self._decode(await self._ask("GET", "models"), _Models).data]
 
     async def default_model(self) -> str:
-        """The model that was given, else the first that the server lists."""
+        """The configured model, else the first that the server lists."""
         if self._model is None:
             models = await self.models()
             if not models:
-                message = f"{self.name} lists no models. Name the one to ask."
+                message = f"{self.name} lists no models. Name the model to use."
                 raise ResponsesCallFailed(message, status=404, code="model_not_found")
             self._model = models[0]
         return self._model
@@ -177,7 +172,7 @@ class HttpResponsesClient:
     async def _opened(
         self, method: str, path: str, params: JsonObject | None
     ) -> AsyncGenerator[Exchange, None]:
-        """The answer to a request, from its first byte on. Who leaves by an exception cuts the connection."""
+        """The answer to a request, from its first byte on. An exception closes the connection."""
         body = b"" if params is None else msgspec.json.encode(params)
         deadlines, streamed = self._target.deadlines, params is not None and params.get("stream")
         exchange = Exchange(
@@ -227,25 +222,25 @@ class HttpResponsesClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = excerpt(body, self._target.secrets)
+            sent = excerpt(body, self._target.secrets)
             raise ResponsesCallFailed(
-                f"{self.name} did not answer as a Responses server does: {said}",
+                f"{self.name} did not answer like a Responses server: {sent}",
                 status=502,
-                body=_kept(body, self._target),
+                body=_without_secrets(body, self._target),
                 code=BackendBroken.code,
             ) from None
 
     def _broken_off(self, event: JsonObject) -> ResponsesCallFailed:
-        """No terminal event came. `event` is the `error` that did: nested on the real wire, flat in some
-        documents."""
+        """The error for a stream without a terminal event. `event` is the `error` that was sent instead, if
+        any: nested on the real wire, flat in some documents."""
         error = event.get("error")
-        told = cast("JsonObject", error) if isinstance(error, dict) else event
-        message = redact(str(told.get("message") or ""), self._target.secrets)
-        code = told.get("code")
+        fault = cast("JsonObject", error) if isinstance(error, dict) else event
+        message = redact(str(fault.get("message") or ""), self._target.secrets)
+        code = fault.get("code")
         return ResponsesCallFailed(
-            message or "The server broke off before the answer ended.",
+            message or "The server closed the stream before the response ended.",
             status=502,
-            body=_kept(msgspec.json.encode({"error": told}), self._target) if told else b"",
+            body=_without_secrets(msgspec.json.encode({"error": fault}), self._target) if fault else b"",
             code=BackendBroken.code if code is None else str(code),
         )
 
@@ -256,7 +251,7 @@ def _with_path(base_url: str) -> str:
 
 
 def _refused(target: Target, status: int, headers: Mapping[str, str], body: bytes) -> ResponsesCallFailed:
-    """The server's own words, or what it sent instead of words."""
+    """The server's error message, else an excerpt of its body."""
     try:
         fault = msgspec.json.decode(body, type=_Refusal).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -265,15 +260,15 @@ def _refused(target: Target, status: int, headers: Mapping[str, str], body: byte
     failure = ResponsesCallFailed(
         message or f"{target.name} answered with status {status}: {excerpt(body, target.secrets)}",
         status=status,
-        body=_kept(body, target),
+        body=_without_secrets(body, target),
         code=None if fault.code is None else str(fault.code),
     )
     failure.retry_after = retry_after(headers)
     return failure
 
 
-def _kept(body: bytes, target: Target) -> bytes:
-    """The beginning of a body, as it came, but for our own key."""
+def _without_secrets(body: bytes, target: Target) -> bytes:
+    """The beginning of a body, with our key redacted."""
     for secret in target.secrets:
         body = re.sub(rb"(?<![\w-])%b(?![\w-])" % re.escape(secret.encode()), b"[redacted]", body)
     return body[:MAX_ERROR_BYTES]

@@ -11,17 +11,17 @@ from antiphon.tools.declaration import Tool, ToolCall
 from antiphon.tools.invocation import ToolArgumentsInvalid, cut_output, describe_error, invoke
 
 DECISION = "submit_decision"
-"""The call that ends the loop: its arguments are the decision."""
-TOOL_DEADLINE = 60.0
-MAX_OUTPUT = 100_000
+"""The tool whose call ends the loop; its arguments are the decision."""
+TOOL_DEADLINE_SECONDS = 60.0
+MAX_OUTPUT_CHARS = 100_000
 
 
 class ToolUnknown(Exception):
-    """The model called a tool that it was not given."""
+    """The model called a tool that was not declared."""
 
 
 class TurnProvider(Protocol):
-    """Who makes the turns: `antiphon.orchestrator.provider.Provider`, or anything like it."""
+    """Makes the turns: `antiphon.orchestrator.provider.Provider`, or an equivalent."""
 
     def generate_responses_turn(
         self,
@@ -30,7 +30,7 @@ class TurnProvider(Protocol):
         tools: Sequence[DeclaredTool] | None,
         function_outputs: Mapping[str, str] | None,
     ) -> Awaitable[tuple[str, Sequence[ToolCall], str]]:
-        """One turn: what the model said, the calls that it made, and the id to go on with."""
+        """One turn: the model's text, its calls, and the response id to continue from."""
         ...
 
 
@@ -40,14 +40,14 @@ async def run_orchestrator(
     prompt: Message,
     max_turns: int = 20,
     *,
-    deadline: float | None = TOOL_DEADLINE,
-    max_output: int = MAX_OUTPUT,
+    deadline: float | None = TOOL_DEADLINE_SECONDS,
+    max_output: int = MAX_OUTPUT_CHARS,
 ) -> JsonObject:
     """Let the model call tools until it submits its decision, which is returned.
 
-    A tool that fails, hangs (`deadline` in seconds; None: it may) or says too much (`max_output` characters)
-    does not end the run: the model is told. What the provider raises is raised. A tool that nobody could call
-    is refused at the start.
+    A tool that fails, passes its `deadline` (seconds; None: no deadline) or returns more than `max_output`
+    characters does not end the loop: the model receives an error or the cut output. Errors of the provider
+    are raised. A tool that cannot be called raises `SettingsError` at the start.
     """
     by_name = _by_name(tools)
     previous_response_id: str | None = None
@@ -72,16 +72,16 @@ async def run_orchestrator(
 
 
 def _by_name(tools: Sequence[object]) -> dict[str, Tool]:
-    """The tools that the loop runs. A mistake in one of them is told to the programmer, not to the model."""
+    """The tools that the loop runs. A mistake in one of them is raised at the start, for the programmer."""
     for tool in tools:
         if isinstance(tool, Tool):
             tool.check()
             if tool.run is not None and tool.binding.needs_context:
                 raise SettingsError(
-                    f"The tool '{tool.name}' wants the context of a call; there is none here."
+                    f"The tool '{tool.name}' needs the context of a call; this loop has none."
                 )
         elif not isinstance(tool, dict):
-            raise SettingsError(f"{tool!r} is no tool. For a typed function, use Tool.from_function.")
+            raise SettingsError(f"{tool!r} is not a tool. For a typed function, use Tool.from_function.")
     return {tool.name: tool for tool in tools if isinstance(tool, Tool)}
 
 
@@ -90,7 +90,7 @@ async def _run_tool(tools: Mapping[str, Tool], call: ToolCall, deadline: float |
         if call.name not in tools:
             raise ToolUnknown(f"There is no tool '{call.name}'. Known: {', '.join(tools)}.")
         return (await invoke(tools[call.name], call.arguments, deadline=deadline)).output
-    except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model is told and goes on
+    except Exception as error:  # noqa: BLE001 -- a tool may raise anything; the model receives it
         return describe_error(error)
 
 

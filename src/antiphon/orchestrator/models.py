@@ -1,8 +1,8 @@
-"""The values of the orchestrator: what an agent's client sends, and what it gets back.
+"""The values of the orchestrator: an agent's request and response, and the limits of a request.
 
 In Python their fields are in snake case. On the wire they are read in any case and written in camel or
-Pascal case (`antiphon.orchestrator.casing`). What is part of a request leaves its defaults out; what is part
-of a response is written whole.
+Pascal case (`antiphon.orchestrator.casing`). Parts of a request omit their defaults; parts of a response are
+written completely.
 """
 
 from typing import Literal
@@ -15,14 +15,14 @@ Kind = Literal["ok", "tool-only", "error", "empty"]
 
 
 class EntityHeader(Struct, frozen=True, omit_defaults=True):
-    """A thing of the client's, by id and by what it is called."""
+    """An object of the client: id and name."""
 
     id: str = ""
     text: str = ""
 
 
 class ConversationContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What holds for a whole conversation: the model, and how it is told to behave."""
+    """The settings of a conversation: model, system prompt, temperature."""
 
     model_name: str = ""
     system: str = ""
@@ -43,7 +43,7 @@ class ActiveFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ImageAttachment(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A picture that belongs to the instruction."""
+    """An image that belongs to the instruction."""
 
     id: str = ""
     mime_type: str = ""
@@ -51,13 +51,13 @@ class ImageAttachment(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class AgentToolCall(Struct, frozen=True, kw_only=True):
-    """A call that the model made; with the last four members, also what became of it."""
+    """A call that the model made; the last four members are its result."""
 
     call_id: str
     name: str = ""
-    """Empty: whoever sends the result of a call did not repeat its name."""
+    """Empty: the result of a call was sent without the name."""
     arguments_json: str | None = None
-    """Exactly as the model wrote it, valid JSON or not; None: it wrote nothing."""
+    """Exactly as the model wrote it, valid JSON or not; None: no arguments."""
     is_server_tool: bool = False
     was_executed: bool = False
     result_json: str | None = None
@@ -65,7 +65,7 @@ class AgentToolCall(Struct, frozen=True, kw_only=True):
 
 
 class AgentExecuteRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One thing that an agent shall do, or the tool results with which it shall go on."""
+    """An instruction for the agent, or the tool results with which it continues."""
 
     mode: str | None = None
     instruction: str | None = None
@@ -90,7 +90,7 @@ class AgentExecuteRequest(Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class LlmUsage(Struct, frozen=True):
-    """Tokens. What the model did not report is 0."""
+    """Tokens; 0 if the model did not report them."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -101,7 +101,7 @@ class SourceRef(Struct, frozen=True, kw_only=True):
     """A chunk that the model was shown."""
 
     tag: str = ""
-    """The id of the chunk, as it stands in the `[CONTEXT]` block."""
+    """The id of the chunk, as in the `[CONTEXT]` block."""
     path: str = ""
     file_name: str = ""
     start: int = 0
@@ -112,7 +112,7 @@ class SourceRef(Struct, frozen=True, kw_only=True):
 
 
 class FileBundleItem(Struct, frozen=True, kw_only=True):
-    """What shall become of one file."""
+    """A change of one file."""
 
     action: Literal["create", "replace", "delete"]
     path: str
@@ -120,14 +120,14 @@ class FileBundleItem(Struct, frozen=True, kw_only=True):
 
 
 class FileBundle(Struct, frozen=True, kw_only=True):
-    """Files that the agent wants to change. The client applies them; nothing is written on the server."""
+    """The changes of files that the agent proposes. The client applies them; the server writes nothing."""
 
     root: str = "."
     files: tuple[FileBundleItem, ...] = ()
 
 
 class AgentExecuteResponse(Struct, frozen=True, kw_only=True):
-    """What became of a request."""
+    """The response to a request."""
 
     kind: Kind
     conversation_id: str | None = None
@@ -135,7 +135,7 @@ class AgentExecuteResponse(Struct, frozen=True, kw_only=True):
     agent_context_id: str | None = None
     conversation_context_id: str | None = None
     response_continuation_id: str | None = None
-    """Send it back in the next request to go on from here."""
+    """Send it with the next request to continue from here."""
     mode: str | None = None
     model_id: str | None = None
     text: str | None = None
@@ -148,3 +148,20 @@ class AgentExecuteResponse(Struct, frozen=True, kw_only=True):
     error_message: str | None = None
     raw_response_json: str | None = None
     tool_calls: tuple[AgentToolCall, ...] = ()
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The limits of a request. Sizes are in characters, times in seconds."""
+
+    max_turns: int = 8
+    """Turns; a mode may override it."""
+    max_output_tokens: int | None = None
+    """Tokens of one turn; None: no limit."""
+    tool_deadline: float = 60.0
+    """For tools without a deadline of their own."""
+    max_tool_output: int = 100_000
+    """A longer output is cut."""
+    max_context: int = 60_000
+    """For the chunks of the `[CONTEXT]` block, and again for the `[ACTIVE FILES]` block."""
+    chunks: int = 8
+    """The maximum number of retrieved chunks."""

@@ -1,5 +1,5 @@
-"""The segments of a response's output, in all the shapes in which servers write them: text, tool calls and
-finish reasons, in order. Reasoning and unknown segments are passed over, except for their finish reason.
+"""Reads the segments of a response's output, in all shapes that servers use: text, tool calls and finish
+reasons, in order. Reasoning and unknown segments are skipped, except for their finish reason.
 """
 
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ _decode_string = msgspec.json.Decoder(str).decode
 
 @dataclass(slots=True)
 class Output:
-    """What the segments hold."""
+    """The contents of the segments."""
 
     texts: list[str] = field(default_factory=list[str])
-    """What the model said, refusals included."""
+    """Texts of the model, refusals included."""
     refusals: list[str] = field(default_factory=list[str])
-    """Why it did not do what it was asked."""
+    """The reasons of refusals."""
     calls: list[AgentToolCall] = field(default_factory=list[AgentToolCall])
     finish_reason: str = ""
-    """The last one that was found; empty: none was."""
+    """The last one found; empty: none."""
 
     @property
     def text(self) -> str:
@@ -41,7 +41,7 @@ class Output:
 
 
 def read_output(response: Members) -> Output:
-    """Read `output`. The text in a convenience member `output_text` counts only if there is no other."""
+    """Read `output`. The convenience member `output_text` is used only if there is no other text."""
     output = Output()
     for segment in _segments(response.output):
         kind = _kind(segment)
@@ -55,13 +55,13 @@ def read_output(response: Members) -> Output:
 
 
 def _segments(value: object) -> list[Segment]:
-    """The objects of a list; an object alone is a list of one."""
+    """The objects of a list; a single object is a list of one."""
     elements = cast("list[object]", value) if isinstance(value, list) else [value]
     return [element for element in elements if isinstance(element, Segment)]
 
 
 def _kind(segment: Segment) -> str:
-    """The type, in lower case. What has none but has content is a message."""
+    """The type in lower case. A segment without type but with content is a message."""
     kind = segment.type
     if isinstance(kind, str) and kind:
         return kind.lower()
@@ -96,7 +96,7 @@ def _add_text(text: object, output: Output) -> None:
 
 
 def _add_call(call: Segment, kind: str, output: Output) -> None:
-    """`id` names the item where there is a `call_id`, and the call where there is none."""
+    """`id` identifies the call only if there is no `call_id`."""
     call_id = string(call.call_id) or string(call.id)
     name = string(call.name)
     if call_id or name:
@@ -107,7 +107,7 @@ def _add_call(call: Segment, kind: str, output: Output) -> None:
 
 
 def _as_written(arguments: Raw) -> str | None:
-    """A string is what the model wrote. Arguments that are JSON themselves are kept as they came."""
+    """The arguments as the model wrote them: the value of a string, or the raw JSON of anything else."""
     source = bytes(arguments)
     if source[:1] == b'"':
         return _decode_string(source)

@@ -11,18 +11,17 @@ from antiphon.retrieval.pdf import pdf_text as read_pdf
 Source = str | bytes | Path
 """An `https:` URL, the content itself, or a file."""
 
-MAX_BYTES = 32 * 1024 * 1024
+MAX_PART_BYTES = 32 * 1024 * 1024
 PDF_NAME = "document.pdf"
-"""What a PDF is called that came without a name."""
+"""The file name of a PDF that was passed as bytes."""
 
 
 def text(content: str) -> JsonObject:
-    """Text."""
     return {"type": "input_text", "text": content}
 
 
 def image(source: Source) -> JsonObject:
-    """A picture: PNG, JPEG, GIF or WebP."""
+    """An image: PNG, JPEG, GIF or WebP."""
     if isinstance(source, str):
         return {"type": "input_image", "image_url": _checked_url(source)}
     content = _read(source)
@@ -30,7 +29,7 @@ def image(source: Source) -> JsonObject:
 
 
 def pdf(source: Source) -> JsonObject:
-    """A PDF file, for models that can read one."""
+    """A PDF file, for models that read PDF."""
     if isinstance(source, str):
         return {"type": "input_file", "file_url": _checked_url(source)}
     content = _read_pdf(source)
@@ -46,25 +45,25 @@ def pdf_text(source: bytes | Path) -> JsonObject:
     except ImportError:
         raise SettingsError("pdf_text() needs a PDF reader: pip install 'antiphon[documents]'.") from None
     if read is None:
-        raise _refused("The PDF cannot be read: it is damaged, or needs a password.")
+        raise _refused("The PDF cannot be read: it is damaged or encrypted.")
     pages = [page.strip() for page in read.split(PAGE_BREAK)]
     if not any(pages):
-        raise _refused("The PDF holds no text. If it is scanned, send its pages as images.")
+        raise _refused("The PDF contains no text. If it is scanned, send its pages as images.")
     return text("\n\n".join(f"[PAGE {number}]\n{page}" for number, page in enumerate(pages, start=1)))
 
 
 def _checked_url(source: str) -> str:
     if not source.startswith("https://"):
-        raise _refused(f"'{source[:100]}' is no https URL. For a file on this machine, give a Path.")
+        raise _refused(f"'{source[:100]}' is not an https URL. For a local file, pass a Path.")
     return source
 
 
 def _read(source: bytes | Path) -> bytes:
-    """The content; a file that is too large is not even read."""
+    """The content. The size of a file is checked before it is read."""
     try:
         size = source.stat().st_size if isinstance(source, Path) else len(source)
-        if size > MAX_BYTES:
-            raise _refused(f"The content has {size:,} bytes; at most {MAX_BYTES:,} can be sent.")
+        if size > MAX_PART_BYTES:
+            raise _refused(f"The content has {size:,} bytes; the limit is {MAX_PART_BYTES:,}.")
         return source.read_bytes() if isinstance(source, Path) else source
     except OSError as error:
         raise _refused(f"The file '{source}' cannot be read: {error.strerror}.") from None
@@ -72,8 +71,8 @@ def _read(source: bytes | Path) -> bytes:
 
 def _read_pdf(source: bytes | Path) -> bytes:
     content = _read(source)
-    if b"%PDF-" not in content[:1024]:  # readers allow something in front of it
-        raise _refused("This is no PDF: it does not begin with '%PDF-'.")
+    if b"%PDF-" not in content[:1024]:  # readers allow leading bytes
+        raise _refused("This is not a PDF: it does not begin with '%PDF-'.")
     return content
 
 
@@ -86,7 +85,7 @@ def _image_type(content: bytes) -> str:
         return "image/gif"
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
-    raise _refused("This is no image that models take: use PNG, JPEG, GIF or WebP.")
+    raise _refused("Unknown image format: use PNG, JPEG, GIF or WebP.")
 
 
 def _data_url(media_type: str, content: bytes) -> str:

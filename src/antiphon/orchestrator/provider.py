@@ -1,7 +1,8 @@
-"""`Provider`: a Responses server as an agent loop sees it. One call for an answer, one for a turn."""
+"""`Provider`: a Responses server for an agent loop, with one call for an answer and one for a turn."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -9,23 +10,103 @@ from antiphon.errors import BackendBroken, BackendError, BackendRefused, Invalid
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.output_segments import Output, read_output
 from antiphon.orchestrator.raw_response import incomplete_reason, receive, string
-from antiphon.orchestrator.structured_output import OutputSchema, text_format
 from antiphon.protocol.content import JsonObject
 from antiphon.tools.declaration import Tool, ToolCall
+
+OutputSchema = Mapping[str, Any] | str | type
+"""`{name, schema, strict?, description?}`, flat or under `json_schema` as chat completions have it; a plain
+JSON Schema; either of them as JSON text; or a Python type."""
+
+DEFAULT_NAME = "answer"
+
+
+def text_format(wanted: OutputSchema) -> JsonObject:
+    """The member `format` of `text`. The schema is enforced unless `strict` is false."""
+    if isinstance(wanted, str):
+        wanted = _decoded(wanted)
+    if not isinstance(wanted, Mapping):
+        return _format(getattr(wanted, "__name__", DEFAULT_NAME), _schema_of_type(wanted))
+    if isinstance(nested := wanted.get("json_schema"), Mapping):
+        return _named_format(cast("Mapping[str, Any]", nested))
+    if wanted.keys() & {"schema", "name"}:
+        return _named_format(wanted)
+    return _format(str(wanted.get("title") or DEFAULT_NAME), dict(wanted))
+
+
+def _named_format(wanted: Mapping[str, Any]) -> JsonObject:
+    name, schema = wanted.get("name"), wanted.get("schema")
+    if not isinstance(name, str) or not name.strip():
+        raise _invalid("The schema of the answer needs a 'name'.", "schema.name")
+    if not isinstance(schema, Mapping):
+        raise _invalid("The schema of the answer needs a 'schema': a JSON Schema.", "schema.schema")
+    made = _format(name, dict(cast("Mapping[str, Any]", schema)))
+    return {**made, **{key: wanted[key] for key in ("strict", "description") if key in wanted}}
+
+
+def _format(name: str, schema: JsonObject) -> JsonObject:
+    if not schema:
+        raise _invalid("The schema of the answer is empty.", "schema.schema")
+    allowed = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
+    return {"type": "json_schema", "name": allowed, "schema": schema, "strict": True}
+
+
+def _decoded(text: str) -> Mapping[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _invalid(f"The schema of the answer is not a JSON object: {error}", "schema") from None
+
+
+def _schema_of_type(kind: Any) -> JsonObject:
+    """The schema in strict form: an object with all members required and no others."""
+    try:
+        (root,), definitions = msgspec.json.schema_components([kind])
+    except TypeError as error:
+        raise _invalid(f"There is no JSON Schema of {kind!r}: {error}", "schema") from None
+    if "$ref" in root:
+        name = str(root["$ref"]).rpartition("/")[2]
+        root = definitions[name]
+        if f'"#/$defs/{name}"' not in msgspec.json.encode(definitions).decode():
+            del definitions[name]
+    if root.get("type") != "object" or "properties" not in root:
+        raise _invalid(f"{kind!r} is not an object with members: wrap it in a struct.", "schema")
+    return _closed({**root, "$defs": definitions} if definitions else root)
+
+
+def _closed(schema: Any) -> Any:
+    """Remove defaults and close all objects. Names of members and definitions are not keywords."""
+    if isinstance(schema, list | tuple):
+        return [_closed(one) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    closed: JsonObject = {}
+    for keyword, value in cast("JsonObject", schema).items():
+        if keyword in ("properties", "$defs"):
+            closed[keyword] = {name: _closed(one) for name, one in value.items()}
+        elif keyword != "default":
+            closed[keyword] = _closed(value)
+    if closed.get("type") == "object" and "properties" in closed:
+        closed |= {"required": list(closed["properties"]), "additionalProperties": False}
+    return closed
+
+
+def _invalid(message: str, param: str) -> InvalidRequest:
+    return InvalidRequest(message, param=param)
+
 
 Message = str | Sequence[JsonObject]
 """Text, or content parts: see `antiphon.orchestrator.parts`."""
 DeclaredTool = Tool | JsonObject
-"""A function; or a tool that the model's server runs itself, as its declaration."""
+"""A function, or the declaration of a tool that the model's server runs."""
 
-EXCERPT = 200
-"""Characters of an answer that are quoted in an error."""
+MAX_QUOTED_CHARS = 200
+"""Length of an answer that an error message quotes."""
 
 _CHOICES = frozenset({"auto", "none", "required"})
 
 
 class TurnResult(NamedTuple):
-    """What the model said in a turn, and the id with which the next one goes on."""
+    """The text and calls of a turn, and the id to continue from."""
 
     assistant_text: str
     tool_calls: list[ToolCall]
@@ -33,10 +114,10 @@ class TurnResult(NamedTuple):
 
 
 class Provider:
-    """Asks one model of a Responses server. What is not given is left to the server.
+    """Calls one model of a Responses server. Parameters that are None are left to the server.
 
-    `tool_choice` holds for first turns: `auto`, `none`, `required`, the name of a tool that must be called,
-    or the object that the API takes.
+    `tool_choice` applies to first turns: `auto`, `none`, `required`, the name of a tool that must be called,
+    or the object of the API.
     """
 
     def __init__(
@@ -61,9 +142,9 @@ class Provider:
     async def generate_response(
         self, instructions: str, message: Message, *, schema: OutputSchema | None = None
     ) -> str:
-        """One answer, without tools. With a `schema` it is JSON. A model that refuses is an error."""
+        """One answer, without tools; with a `schema` it is JSON. A refusal raises `BackendRefused`."""
         if not message:
-            raise InvalidRequest("There is nothing to say to the model.", param="message")
+            raise InvalidRequest("The message is empty.", param="message")
         body: JsonObject = {"input": _input(message)}
         if instructions:
             body["instructions"] = instructions
@@ -74,7 +155,7 @@ class Provider:
             raise BackendRefused(f"The model refused: {' '.join(refusals)}", status=422, code="refusal")
         text = answer.output.text.strip()
         if answer.cut_off is not None and (schema is not None or not text):
-            raise BackendBroken(f"The answer is not whole ({answer.cut_off}){_remedy(answer.cut_off)}")
+            raise BackendBroken(f"The answer is incomplete ({answer.cut_off}){_remedy(answer.cut_off)}")
         if schema is not None:
             _check_json(text)
         return text
@@ -86,11 +167,10 @@ class Provider:
         tools: Sequence[DeclaredTool] | None = None,
         function_outputs: Mapping[str, str] | None = None,
     ) -> TurnResult:
-        """One turn of an agent. A model that refuses says so in the text.
+        """One turn of an agent. A refusal is part of the text.
 
-        Without `previous_response_id` it starts with the input and the tools. With it, it goes on with the
-        outputs, by call id, and then the input, if there is any. `tools` may be given again, but are not sent
-        again: the server knows them, like all that was said before.
+        Without `previous_response_id` the turn has the input and the tools. With it, the turn has the outputs
+        by call id, then the input, if any; `tools` are not sent again, because the server has them.
         """
         if previous_response_id:
             body = self._continuation(previous_response_id, user_input, function_outputs or {})
@@ -98,7 +178,7 @@ class Provider:
             body = self._start(user_input, tools or ())
         answer = await self._ask(body)
         if not answer.response_id:
-            raise BackendBroken("The response has no id: nothing can go on from it.")
+            raise BackendBroken("The response has no id, so it cannot be continued.")
         calls = [
             ToolCall(id=call.call_id, name=call.name, arguments=call.arguments_json or "")
             for call in answer.output.calls
@@ -108,7 +188,7 @@ class Provider:
 
     def _start(self, user_input: Message | None, tools: Sequence[DeclaredTool]) -> JsonObject:
         if not user_input:
-            raise InvalidRequest("The first turn needs something to say to the model.", param="user_input")
+            raise InvalidRequest("The first turn needs an input.", param="user_input")
         body: JsonObject = {"input": _input(user_input)}
         if tools:
             body["tools"] = [tool.declaration() if isinstance(tool, Tool) else tool for tool in tools]
@@ -121,7 +201,7 @@ class Provider:
     ) -> JsonObject:
         if not self._settings["store"]:
             raise InvalidRequest(
-                "Nothing can go on from a response that is not kept: this provider needs store=True.",
+                "A response that is not stored cannot be continued: use store=True.",
                 param="previous_response_id",
             )
         body: JsonObject = {"previous_response_id": previous_response_id}
@@ -141,9 +221,9 @@ class Provider:
         )
         if fault is not None:
             raise BackendError(fault.message, code=fault.code)
-        status = string(response.status) or "completed"  # some servers leave it out
+        status = string(response.status) or "completed"  # some servers omit it
         if status not in ("completed", "incomplete"):
-            raise BackendBroken(f"There is no answer: the response is '{status}'.")
+            raise BackendBroken(f"There is no answer: the status of the response is '{status}'.")
         reason = incomplete_reason(response) or "no reason given"
         return _Answer(
             response_id=string(response.id),
@@ -156,23 +236,27 @@ class _Answer(NamedTuple):
     response_id: str
     output: Output
     cut_off: str | None
-    """Why it is not whole."""
+    """Why the answer is incomplete; None: it is complete."""
 
 
 def _input(message: Message) -> str | list[JsonObject]:
     return message if isinstance(message, str) else [_message(message)]
 
 
-def _message(said: Message) -> JsonObject:
-    return {"type": "message", "role": "user", "content": said if isinstance(said, str) else list(said)}
+def _message(content: Message) -> JsonObject:
+    return {
+        "type": "message",
+        "role": "user",
+        "content": content if isinstance(content, str) else list(content),
+    }
 
 
 def _check_json(text: str) -> None:
     try:
         msgspec.json.decode(text)
     except (ValueError, RecursionError):
-        quoted = f"this came: {text[:EXCERPT]}" if text else "nothing came."
-        raise BackendBroken(f"The answer was to be JSON, and {quoted}") from None
+        quoted = f": {text[:MAX_QUOTED_CHARS]}" if text else ", it is empty."
+        raise BackendBroken(f"The answer is not valid JSON{quoted}") from None
 
 
 def _remedy(reason: str) -> str:

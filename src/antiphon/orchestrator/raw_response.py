@@ -1,8 +1,7 @@
-"""A response as its server wrote it: decoded, taken out of the event that carries it, and asked whether it
-failed.
+"""A response as its server wrote it: decoded, taken out of its event, and checked for failure.
 
-Nothing in it can be relied on, so every member may be anything. Only what is read has a place in the structs
-below; the arguments of calls are kept as the JSON that came.
+Nothing in it can be relied on, so every member may be of any type. The structs below have only the members
+that are read; the arguments of calls stay raw JSON.
 """
 
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ RawResponse = str | bytes | bytearray | memoryview | Mapping[str, Any]
 """The JSON of a response, or of the terminal event of a stream; or the object itself."""
 
 INVALID_RESPONSE = "invalid_response"
-"""The error code of what is no response."""
+"""The error code of a body that is not a response."""
 RESPONSE_FAILED = "response_failed"
-"""The error code of a response that failed without giving one."""
+"""The error code of a failed response without a code."""
 
 _TERMINAL = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled"},
@@ -31,7 +30,7 @@ _Scalar = str | int | float | bool | None
 
 
 class Segment(Struct, gc=False):
-    """An item of the output, a part of its content, or what is nested in a call."""
+    """An item of the output, a part of its content, or an object nested in a call."""
 
     type: Any = None
     content: "Segment | list[Segment | list[Any] | _Scalar] | _Scalar" = None
@@ -66,24 +65,24 @@ class Members(Struct, gc=False):
 
 
 class Fault(NamedTuple):
-    """Why there is no answer. What was not said is empty."""
+    """Why there is no answer; empty members are unknown."""
 
     code: str
     message: str
 
 
 class Decoded(NamedTuple):
-    """What came, as text and as members."""
+    """The received body, as text and as members."""
 
     text: str | None
-    """None: the object cannot be written as JSON."""
+    """None: the object cannot be encoded as JSON."""
     members: Members
     complaint: str = ""
     """Why it has no members; empty: it is a JSON object."""
 
 
 class Received(NamedTuple):
-    """A response, and what is wrong with it."""
+    """A response, and its fault, if any."""
 
     text: str | None
     response: Members
@@ -91,27 +90,26 @@ class Received(NamedTuple):
 
 
 def receive(raw: RawResponse) -> Received:
-    """Read a response. It never raises: what is none, has a fault."""
+    """Read a response. Never raises: an invalid response has a fault."""
     text, members, complaint = decode_members(raw)
     response = _unwrapped(members)
     fault = _fault_of(response)
     if fault is None and not isinstance(response.output, list | Segment):
         why = complaint or "it has no 'output'."
-        fault = Fault(INVALID_RESPONSE, f"This is no response of the Responses API: {why}")
+        fault = Fault(INVALID_RESPONSE, f"This is not a response of the Responses API: {why}")
     return Received(text, response, fault)
 
 
 def decode_members(raw: RawResponse) -> Decoded:
-    """Decode whatever came."""
     try:
         text = _text_of(raw)
     except UnicodeDecodeError as error:
         return Decoded(error.object.decode(errors="replace"), Members(), _NOT_JSON)
-    except Exception:  # noqa: BLE001 -- a mapping may raise anything while it is read
-        return Decoded(None, Members(), "it cannot be written as JSON.")
+    except Exception:  # noqa: BLE001 -- reading a mapping may raise anything
+        return Decoded(None, Members(), "it cannot be encoded as JSON.")
     try:
         found = _DECODER.decode(text)
-    except UnicodeEncodeError:  # half a character, which no client could be sent either
+    except UnicodeEncodeError:  # a lone surrogate, which cannot be sent to a client
         return Decoded(text.encode(errors="replace").decode(), Members(), _NOT_JSON)
     except (ValueError, RecursionError):
         return Decoded(text, Members(), _NOT_JSON)
@@ -121,7 +119,7 @@ def decode_members(raw: RawResponse) -> Decoded:
 
 
 def error_object(value: object) -> Fault | None:
-    """OpenAI's error object, or only its text; None if there is neither a code nor a message in it."""
+    """OpenAI's error object, or only its text; None: it has neither a code nor a message."""
     if isinstance(value, str):
         return Fault("", value) if value.strip() else None
     members = cast("JsonObject", value) if isinstance(value, dict) else {}
@@ -129,24 +127,24 @@ def error_object(value: object) -> Fault | None:
 
 
 def bare_error(members: Members) -> Fault | None:
-    """An error without an envelope: the event `error`, or the body of a refusal."""
-    kind = None if members.type == "error" else members.type  # that is what the event is called
+    """An error without an envelope: the event `error`, or the body of an error status."""
+    kind = None if members.type == "error" else members.type  # the type of the event, not of the error
     return _fault(kind, members.code, members.message)
 
 
 def incomplete_reason(response: Members) -> str:
-    """Why an incomplete response is not whole; empty: it does not say."""
+    """The reason of an incomplete response; empty: unknown."""
     details = response.incomplete_details
     return string(cast("JsonObject", details).get("reason")) if isinstance(details, dict) else ""
 
 
 def string(value: object) -> str:
-    """A string as it is; anything else is none."""
+    """The value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def _text_of(raw: RawResponse) -> str:
-    """The JSON as text, without the mark that some put in front of UTF-8."""
+    """The JSON as text, without a byte order mark."""
     if isinstance(raw, str):
         return raw.removeprefix("\ufeff")
     if isinstance(raw, bytes | bytearray | memoryview):
@@ -174,17 +172,17 @@ def _fault_of(response: Members) -> Fault | None:
     if given is None and response.status != "failed":
         return None
     code, message = given or ("", "")
-    return Fault(code or RESPONSE_FAILED, message or "The response failed, and its server did not say why.")
+    return Fault(code or RESPONSE_FAILED, message or "The response failed without an error message.")
 
 
 def _fault(kind: object, code: object, message: object) -> Fault | None:
-    """The code of a fault is the error's type, as the document has it; else its code."""
+    """The code of a fault is the error's type, as AGN-004 has it; else its code."""
     fault = Fault(_label(kind) or _label(code), string(message))
     return fault if any(fault) else None
 
 
 def _label(value: object) -> str:
-    """A code: a string, or a number as some servers have it."""
+    """A code: a string, or a number, which some servers send."""
     return str(value) if type(value) is int else string(value)
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from antiphon.errors import InvalidRequest, ResponsesCallFailed
 from antiphon.orchestrator.asking import Asker
-from antiphon.orchestrator.builtin_modes import BUILT_IN
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import (
     Previous,
@@ -31,14 +30,14 @@ from antiphon.orchestrator.events import (
     AgentStarted,
 )
 from antiphon.orchestrator.grounding import ground
-from antiphon.orchestrator.limits import Limits
 from antiphon.orchestrator.models import (
     AgentExecuteRequest,
     AgentExecuteResponse,
     AgentToolCall,
     ConversationContext,
+    Limits,
 )
-from antiphon.orchestrator.modes import Modes
+from antiphon.orchestrator.modes import BUILT_IN, Modes
 from antiphon.orchestrator.resolution import Plan, resolve
 from antiphon.orchestrator.response_mapper import map_error, map_response
 from antiphon.orchestrator.run_state import Emit, RunLog

@@ -1,7 +1,7 @@
 """AGN-003: from a conversation and a request to the body of `POST /v1/responses`.
 
-The body is spelled as the document spells it: content of type `text`, a tool choice of type `tool`.
-`antiphon.orchestrator.wire` makes it strict for servers that insist on it.
+The body is literal: content of type `text`, a tool choice of type `tool`, as in the document.
+`antiphon.orchestrator.wire` makes it strict for servers that require it.
 """
 
 from typing import cast
@@ -19,7 +19,7 @@ def build_responses_request(
     tool_usage_metadata_block: str | None = None,
     stream: bool | None = None,
 ) -> JsonObject:
-    """The body of one call. A member that has nothing to say is absent; malformed JSON never raises."""
+    """The body of one call. Empty members are absent; malformed JSON never raises."""
     body: JsonObject = {"model": context.model_name}
     if context.temperature is not None:
         body["temperature"] = context.temperature
@@ -43,7 +43,7 @@ def _present(text: str | None) -> bool:
 
 
 def _message(role: str, first: str, *others: str | None) -> JsonObject:
-    """The first item is always there, even if it is empty; the others if they are not blank."""
+    """The first part is always present, even if empty; the others if they are not blank."""
     texts = [first, *(text for text in others if _present(text))]
     return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
 

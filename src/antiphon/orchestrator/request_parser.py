@@ -1,7 +1,7 @@
 """`POST /v1/agent/execute`: from the bytes of the body to a validated `AgentExecuteRequest`.
 
-The builder tolerates malformed JSON in `tools_json` and `tool_results_json`, as AGN-003 wants it. This door
-does not: a client that sends it is told. Every error names the field as the client spelled it.
+The builder tolerates malformed JSON in `tools_json` and `tool_results_json`, as AGN-003 requires. The
+endpoint rejects it. Every error names the field as the client spelled it.
 """
 
 import binascii
@@ -23,15 +23,14 @@ from antiphon.retrieval.scope import parse_scope
 
 _IMAGE_TYPE = re.compile(r"image/[\w.+-]+", re.IGNORECASE | re.ASCII)
 _JSON_MEMBERS = frozenset({"toolsjson", "toolresultsjson"})
-MAX_TITLE = 200
-"""Characters of the title of a run."""
+MAX_TITLE_CHARS = 200
 
 Check = Callable[[AgentExecuteRequest], None]
-"""What must hold besides. It raises `InvalidRequest` with Python's name of the field; clients read theirs."""
+"""A further check. It raises `InvalidRequest` with the Python name of the field, which is then respelled."""
 
 
 class RunRequest(Struct, frozen=True):
-    """What a run is begun with."""
+    """The body of a request to start a run."""
 
     title: str
     request: AgentExecuteRequest
@@ -42,29 +41,29 @@ class _Titled(Struct, frozen=True):
 
 
 def parse_execute_request(body: bytes, check: Check | None = None) -> AgentExecuteRequest:
-    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its field."""
+    """Parse and check a request. Raises `InvalidRequest` that names the field."""
     return _request(_members(body), check)
 
 
 def parse_run_request(body: bytes, check: Check | None = None) -> RunRequest:
-    """The same for a run: a request, and a title of which the agent is not told."""
+    """The same for a run: a request, and a title that the agent does not see."""
     sent = _members(body)
     request, title = _request(sent, check), from_members(sent, _Titled).title
-    if len(title) > MAX_TITLE:
+    if len(title) > MAX_TITLE_CHARS:
         where = spelled(sent, "title")
-        message = f"'{where}' has {len(title)} characters; at most {MAX_TITLE} are taken."
+        message = f"'{where}' has {len(title)} characters; the limit is {MAX_TITLE_CHARS}."
         raise InvalidRequest(message, param=where)
     return RunRequest(title, request)
 
 
 def check_tools(tools: list[object], path: str) -> None:
-    """Refuse what no request could declare. A tool is a function unless it says otherwise."""
+    """Raise `InvalidRequest` for invalid tools. A tool without a type is a function."""
     objects = [as_object(tool, f"{path}[{index}]") for index, tool in enumerate(tools)]
     parse_tools([{"type": "function", **tool} for tool in objects], path)
 
 
 def check_results(results: list[object], path: str) -> None:
-    """Refuse what cannot be results of calls."""
+    """Raise `InvalidRequest` for invalid results."""
     _read_results(results, path)
 
 
@@ -82,14 +81,14 @@ def _request(sent: JsonObject, check: Check | None) -> AgentExecuteRequest:
     for index, image in enumerate(request.image_attachments):
         _check_image(image, f"image_attachments[{index}]", sent)
     if not _results(request, sent) and not (request.instruction or "").strip():
-        raise missing(spelled(sent, "instruction"), "Say what shall be done, or send tool results.")
+        raise missing(spelled(sent, "instruction"), "Send an instruction or tool results.")
     if check is not None:
         _check_further(check, request, sent)
     return request
 
 
 def tool_results_of(request: AgentExecuteRequest) -> tuple[AgentToolCall, ...]:
-    """The tool results of a request, whether they came as JSON text, as a list, or as both."""
+    """The tool results of a request, sent as JSON text, as a list, or as both."""
     return _results(request, msgspec.to_builtins(request))
 
 
@@ -125,7 +124,7 @@ def _check_image(image: ImageAttachment, path: str, sent: JsonObject) -> None:
 
 
 def _results(request: AgentExecuteRequest, sent: JsonObject) -> tuple[AgentToolCall, ...]:
-    """Both spellings as one list. A result that stands in both, and is the same, is one result."""
+    """Both members as one list. Equal results of the same call count once."""
     as_text, as_list = spelled(sent, "tool_results_json"), spelled(sent, "tool_results")
     results = _read_results(_array(request.tool_results_json, as_text), as_text)
     listed = cast("list[object]", sent[as_list]) if request.tool_results else []
@@ -150,15 +149,15 @@ def _read_results(elements: list[object], path: str) -> dict[str, AgentToolCall]
 def _result(raw: JsonObject, path: str) -> AgentToolCall:
     result = from_members(raw, AgentToolCall, path)
     if not result.call_id.strip():
-        raise missing(f"{path}.{spelled(raw, 'call_id')}", "Say which call it is the result of.")
+        raise missing(f"{path}.{spelled(raw, 'call_id')}", "It names the call of the result.")
     if result.result_json is None and result.error_message is None:
-        hint = "Say what the tool returned, or send an error message."
+        hint = "Send the output of the tool, or an error message."
         raise missing(f"{path}.{spelled(raw, 'result_json')}", hint)
     return result
 
 
 def _array(text: str | None, path: str) -> list[object]:
-    """The elements of a JSON array that was sent as text; nothing, if it is blank."""
+    """The elements of a JSON array that was sent as text; none if it is blank."""
     if not text or not text.strip():
         return []
     try:

@@ -1,7 +1,7 @@
-"""Context resolution: which mode, which tools, which prompts a request stands for. Sans-IO.
+"""Context resolution: the mode, the tools and the prompts of a request. Sans-IO.
 
-The system prompt is said in layers: the conversation's own, the mode's instructions, the list of modes
-(AGN-012, AGN-013). Server tools and client tools become one list, in which no name comes twice.
+The system prompt has layers: the conversation's own, the mode's instructions, the list of modes (AGN-012,
+AGN-013). Server tools and client tools become one list without duplicate names.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.blocks import build_tool_usage_block, json_or_none
-from antiphon.orchestrator.mode_tool import CHANGE_MODE
 from antiphon.orchestrator.models import AgentExecuteRequest, ConversationContext
-from antiphon.orchestrator.modes import DEFAULT_KEY, EDITING_KEY, Mode, Modes
+from antiphon.orchestrator.modes import CHANGE_MODE, DEFAULT_KEY, EDITING_KEY, Mode, Modes
 from antiphon.orchestrator.wire import to_strict_tool
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.scope import Scope, parse_scope
@@ -24,7 +23,7 @@ from antiphon.tools.registry import ToolRegistry
 
 
 class Chain(Struct, frozen=True):
-    """The conversation that a request goes on with: the tools that the model has there, and the mode."""
+    """The conversation that a request continues: its tools and its mode."""
 
     tools: Sequence[object]
     mode: str | None = None
@@ -32,27 +31,27 @@ class Chain(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A request with everything that it leaves to the server."""
+    """A request, completed with everything that the server decides."""
 
     mode: Mode
     request: AgentExecuteRequest
     """The request for the builder: with the resolved mode and tool choice, and without tools."""
     context: ConversationContext
-    """With the whole system prompt."""
+    """With the complete system prompt."""
     usage_block: str
     offered: Mapping[str, ServerTool]
     """The server tools of the mode, by name."""
     taken: frozenset[str]
-    """The names of all server tools; a client cannot have a tool of such a name."""
+    """The names of all server tools, which client tools cannot have."""
     client_tools: frozenset[str]
-    """The names that the client declares."""
+    """The names of the tools that the client declares."""
     tools: Sequence[object] | None
     """The tools to declare: all in a first request; in a continuation all if they have changed. None: the
     request declares no tools."""
-    news: str
-    """What the model must be told because the conversation was in another mode so far."""
+    mode_change: str
+    """The message to the model if the conversation was in another mode; else empty."""
     scope: Scope
-    """What may be retrieved."""
+    """The chunks that may be retrieved."""
     warnings: tuple[str, ...]
 
 
@@ -63,9 +62,9 @@ def resolve(
     modes: Modes,
     chain: Chain | None = None,
 ) -> Plan:
-    """Find out what holds for this request. Raises `InvalidRequest` for a scope that is none.
+    """Resolve a request. Raises `InvalidRequest` for an invalid scope.
 
-    `chain` is the conversation that the request goes on with, if that is known.
+    `chain` is the conversation that the request continues, if known.
     """
     warnings: list[str] = []
     mode = _mode_of(request, modes, warnings)
@@ -91,15 +90,15 @@ def resolve(
         taken=frozenset(tools.names),
         client_tools=client_tools,
         tools=_declared_tools(request, schemas, chain, mode, tools),
-        news=_joined(_turned(mode), *layers, usage_block) if _turns(chain, mode) else "",
+        mode_change=_joined(_new_mode(mode), *layers, usage_block) if _changes_mode(chain, mode) else "",
         scope=_scope(request, mode),
         warnings=tuple(warnings),
     )
 
 
 def check_choice(request: AgentExecuteRequest, tools: ToolRegistry, modes: Modes) -> None:
-    """Refuse a forced tool that nobody offers. Which tools a conversation has that is gone on with is not
-    known here; there, everything passes."""
+    """Raise `InvalidRequest` for a forced tool that is not offered. A continuation passes, because the
+    tools of its conversation are not known here."""
     if not _chosen(request) or _continues(request):
         return
     ignored: list[str] = []
@@ -116,7 +115,7 @@ def check_choice(request: AgentExecuteRequest, tools: ToolRegistry, modes: Modes
 
 
 def offered_tools(tools: ToolRegistry, mode: Mode) -> dict[str, ServerTool]:
-    """The tools of the mode; switching modes is always possible (AGN-011)."""
+    """The tools of the mode, and always the one that switches modes (AGN-011)."""
     offered = {tool.name: tool for tool in tools.for_mode(mode)}
     switch = tools.get(CHANGE_MODE)
     if switch is not None:
@@ -125,7 +124,7 @@ def offered_tools(tools: ToolRegistry, mode: Mode) -> dict[str, ServerTool]:
 
 
 def mode_block(mode: Mode, modes: Modes) -> str:
-    """The list of modes as a model is told it that can switch (AGN-013)."""
+    """The list of modes for a model that can switch (AGN-013)."""
     lines = [f"Current Mode: {mode.key}", "", "Available Modes:"]
     lines += [f"- {each.key}: {each.when_to_use.strip()}" for each in modes.all()]
     lines += [
@@ -152,7 +151,7 @@ def tool_names(tools: Iterable[object]) -> Iterator[str]:
 
 
 def _mode_of(request: AgentExecuteRequest, modes: Modes, warnings: list[str]) -> Mode:
-    """The mode that is named; else the default one, or that of changing files if files are brought."""
+    """The requested mode; else the default, or the editing mode if there are active files."""
     named = request.mode is not None and bool(request.mode.strip())
     if not named and request.active_files and modes.default.key == DEFAULT_KEY:
         return modes.find(EDITING_KEY) or modes.default
@@ -172,8 +171,8 @@ def _client_tools(
 ) -> list[object]:
     declared = _read_tools(request.tools_json, warnings)
     for name in [name for name in map(tool_name, declared) if name in tools]:
-        kept = "the server's is used" if name in offered else "it is left out"
-        warnings.append(f"The client's tool '{name}' has the name of a tool of the server: {kept}.")
+        used = "the server's is used" if name in offered else "it is left out"
+        warnings.append(f"The client's tool '{name}' has the name of a server tool: {used}.")
     return [tool for tool in declared if tool_name(tool) not in tools]
 
 
@@ -190,14 +189,14 @@ def _read_tools(tools_json: str | None, warnings: list[str]) -> list[object]:
 def _choice(
     request: AgentExecuteRequest, mode: Mode, known: Container[str], warnings: list[str]
 ) -> str | None:
-    """The client's choice; else the mode's, for an instruction. Results alone must not force a call again."""
+    """The client's choice; else the mode's, if there is an instruction. Results alone force no call."""
     if _chosen(request):
         return request.tool_choice_name
     if mode.tool_choice is None or not (request.instruction or "").strip():
         return None
     if mode.tool_choice not in known:
         warnings.append(
-            f"The mode '{mode.key}' wants the tool '{mode.tool_choice}' to be called, "
+            f"The mode '{mode.key}' requires a call of '{mode.tool_choice}', "
             "but neither the server nor the client offers it."
         )
         return None
@@ -237,43 +236,43 @@ def _changed_tools(
     named = frozenset(tool_names(schemas))
     known = all(any(_same(tool, old) for old in chain.tools) for tool in schemas)
     stale = [name for name in tool_names(chain.tools) if name in tools and name not in named]
-    if known and not (stale and _turns(chain, mode)):
+    if known and not (stale and _changes_mode(chain, mode)):
         return None
-    kept = [
+    earlier = [
         old
         for old in chain.tools
         if tool_name(old) not in named
         and tool_name(old) not in tools
         and not any(_same(tool, old) for tool in schemas)
     ]
-    return [*schemas, *kept]
+    return [*schemas, *earlier]
 
 
 def _same(tool: object, old: object) -> bool:
-    """Whether a tool is one that the server tells; it may tell more of it than it was told."""
+    """Whether a tool equals one of the response, which may have more members."""
     strict = to_strict_tool(tool)
     if not isinstance(strict, dict) or not isinstance(old, dict):
         return strict == old
-    wanted, told = cast("JsonObject", strict), cast("JsonObject", old)
-    return all(told.get(member) == value for member, value in wanted.items())
+    wanted, found = cast("JsonObject", strict), cast("JsonObject", old)
+    return all(found.get(member) == value for member, value in wanted.items())
 
 
-def _turns(chain: Chain | None, mode: Mode) -> bool:
-    """Whether the conversation was in another mode before."""
+def _changes_mode(chain: Chain | None, mode: Mode) -> bool:
+    """Whether the conversation was in another mode."""
     return chain is not None and chain.mode is not None and chain.mode != mode.key
 
 
-def _turned(mode: Mode) -> str:
-    return f"From now on the mode is '{mode.key}'. What was said about another mode no longer holds."
+def _new_mode(mode: Mode) -> str:
+    return f"From now on the mode is '{mode.key}'. Instructions of another mode no longer apply."
 
 
 def _spelled(name: str | None, mode: Mode) -> str:
-    """The mode as the client spells it, if it names it."""
+    """The mode in the client's spelling, if the request names it."""
     return name if name is not None and name.strip().lower() == mode.key else mode.key
 
 
 def _layers(mode: Mode, modes: Modes, offered: Mapping[str, ServerTool]) -> list[str]:
-    """What a mode adds to the system prompt."""
+    """The mode's additions to the system prompt."""
     return [*mode.instructions, mode_block(mode, modes) if CHANGE_MODE in offered else ""]
 
 

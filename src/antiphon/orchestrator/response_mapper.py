@@ -1,6 +1,6 @@
 """AGN-004: from what `/responses` returned to an `AgentExecuteResponse`.
 
-Whatever comes in, an answer comes out: what is no response is mapped to one of kind `error`.
+The mapping never fails: anything but a response is mapped to a response of kind `error`.
 """
 
 from http import HTTPStatus
@@ -28,9 +28,9 @@ from antiphon.orchestrator.raw_response import (
 from antiphon.protocol.content import JsonObject
 
 CALL_FAILED = "call_failed"
-"""The error code of a call that failed before there was a status."""
-EXCERPT = 500
-"""Characters of a body without an error object that are quoted as the error message."""
+"""The error code of a call that failed without a status."""
+MAX_QUOTED_CHARS = 500
+"""Length of a body without an error object that becomes the error message."""
 
 _INCOMPLETE = {"max_output_tokens": "length", "": "length"}
 _MOST_TOKENS = 2**63 - 1
@@ -39,7 +39,7 @@ _MOST_TOKENS = 2**63 - 1
 def map_response(
     raw: RawResponse, request: AgentExecuteRequest, context: ConversationContext
 ) -> AgentExecuteResponse:
-    """Map a response: its JSON, or the object itself; or the terminal event of a stream. It never raises."""
+    """Map a response: its JSON, the object itself, or the terminal event of a stream. Never raises."""
     text, response, fault = receive(raw)
     output = read_output(response)
     kind: Kind = "ok" if output.texts else "tool-only" if output.calls else "empty"
@@ -63,7 +63,7 @@ def map_error(
     request: AgentExecuteRequest,
     context: ConversationContext,
 ) -> AgentExecuteResponse:
-    """Map a call that failed: with the status and the body of the answer, as far as there were any.
+    """Map a call that failed, with the status and the body of the answer, if any.
 
     The error code is the error's type; without one its code; without either the status.
     """
@@ -82,7 +82,7 @@ def map_error(
 
 
 def _ids(request: AgentExecuteRequest, context: ConversationContext, response_id: str) -> JsonObject:
-    """Where the response belongs. A turn that the caller counts keeps its own id."""
+    """The ids of the response. The caller's turn id takes precedence."""
     conversation, agent = request.conversation_context, request.agent_context
     return {
         "conversation_id": request.conversation_id,
@@ -95,7 +95,7 @@ def _ids(request: AgentExecuteRequest, context: ConversationContext, response_id
 
 
 def _derived_reason(response: Members, fault: Fault | None, output: Output) -> str:
-    """Why the model stopped, if no segment says it."""
+    """The finish reason if no segment has one."""
     status = string(response.status)
     if fault is not None:
         return "error"
@@ -104,7 +104,7 @@ def _derived_reason(response: Members, fault: Fault | None, output: Output) -> s
         return _INCOMPLETE.get(reason, reason)
     if status in ("", "completed"):
         return "tool_use" if output.calls else "stop"
-    return status  # it has not ended, or was cancelled
+    return status  # not ended, or cancelled
 
 
 def _usage(value: object) -> LlmUsage:
@@ -123,12 +123,12 @@ def _tokens(members: JsonObject, *names: str) -> int:
 
 def _excerpt(text: str | None) -> str:
     stripped = (text or "").strip()
-    return stripped if len(stripped) <= EXCERPT else f"{stripped[:EXCERPT]}…"
+    return stripped if len(stripped) <= MAX_QUOTED_CHARS else f"{stripped[:MAX_QUOTED_CHARS]}…"
 
 
 def _phrase(status: int | None) -> str:
     if status is None:
-        return "The call failed, and there was no answer."
+        return "The call failed without an answer."
     try:
         return HTTPStatus(status).phrase
     except ValueError:

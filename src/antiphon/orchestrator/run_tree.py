@@ -1,11 +1,13 @@
-"""A run as a tree: its turns, and under each turn the calls that the model made. Events in, a value out."""
+"""A run as clients see it: an entry of a list, and a tree of turns with the calls of each turn."""
 
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from antiphon.orchestrator.casing import Case, to_json
 from antiphon.orchestrator.events import (
     AgentCancelled,
     AgentCompleted,
@@ -20,16 +22,16 @@ from antiphon.orchestrator.events import (
     TurnStarted,
 )
 from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, LlmUsage
+from antiphon.store.agent_runs import AgentRun, RunStatus
 from antiphon.tools.call_record import Outcome
 
-EXCERPT = 200
-"""Characters of a text that are shown."""
+MAX_EXCERPT_CHARS = 200
 
 State = Literal["in_progress", "completed", "failed", "cancelled"]
 
 
 class CallNode(Struct, frozen=True, kw_only=True):
-    """A call of a tool. Without an outcome it was not run here, or has not ended."""
+    """A call of a tool. Without an outcome it has not ended, or the client answers it."""
 
     call_id: str
     name: str
@@ -37,12 +39,12 @@ class CallNode(Struct, frozen=True, kw_only=True):
     started: bool = False
     outcome: Outcome | None = None
     output: str = ""
-    """An excerpt of what the model was told."""
+    """An excerpt of the output."""
     elapsed_ms: int | None = None
 
 
 class TurnNode(Struct, frozen=True, kw_only=True):
-    """One turn of the model. Without a response id it has not been answered."""
+    """One turn of the model. Without a response id it is not answered yet."""
 
     number: int
     text: str = ""
@@ -54,7 +56,7 @@ class TurnNode(Struct, frozen=True, kw_only=True):
 
 
 class RunTree(Struct, frozen=True, kw_only=True):
-    """What a run did, and how it stands."""
+    """The turns of a run, and its state."""
 
     state: State = "in_progress"
     mode: str = ""
@@ -65,7 +67,6 @@ class RunTree(Struct, frozen=True, kw_only=True):
 
 
 def tree_of(events: Sequence[AgentEvent]) -> RunTree:
-    """The tree of a run so far."""
     tree = RunTree()
     for event in events:
         tree = _grow(tree, event)
@@ -73,7 +74,7 @@ def tree_of(events: Sequence[AgentEvent]) -> RunTree:
 
 
 def response_of(events: Sequence[AgentEvent]) -> AgentExecuteResponse | None:
-    """The answer of a run that has ended with one."""
+    """The response of a run that has ended with one."""
     last = events[-1] if events else None
     return last.response if isinstance(last, AgentCompleted | AgentFailed) else None
 
@@ -140,5 +141,37 @@ def _called(turn: TurnNode, event: ToolStarted | ToolCompleted) -> TurnNode:
 
 
 def _excerpt(text: str) -> str:
-    words = " ".join(text[: 4 * EXCERPT].split())
-    return words if len(words) <= EXCERPT else f"{words[: EXCERPT - 1]}…"
+    line = " ".join(text[: 4 * MAX_EXCERPT_CHARS].split())
+    return line if len(line) <= MAX_EXCERPT_CHARS else f"{line[: MAX_EXCERPT_CHARS - 1]}…"
+
+
+class RunObject(Struct, frozen=True, kw_only=True):
+    """A run as an entry of a list."""
+
+    id: str
+    object: str = "agent.run"
+    status: RunStatus
+    title: str
+    created_at: int
+    ended_at: int | None
+    expires_at: int | None
+    attempts: int
+
+
+class _DetailedRun(RunObject, frozen=True, kw_only=True):
+    response: Raw | None
+    tree: RunTree
+
+
+def run_object(run: AgentRun) -> RunObject:
+    return RunObject(**msgspec.structs.asdict(run))
+
+
+def run_json(run: AgentRun, response: AgentExecuteResponse | None, tree: RunTree, case: Case) -> bytes:
+    """A run with its tree, and its response if it has ended, as JSON; `case` applies to the response."""
+    detailed = _DetailedRun(
+        **msgspec.structs.asdict(run),
+        response=None if response is None else Raw(to_json(response, case)),
+        tree=tree,
+    )
+    return msgspec.json.encode(detailed)

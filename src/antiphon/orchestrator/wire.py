@@ -1,6 +1,6 @@
-"""From bodies as the seeds spell them to bodies that every Responses server takes.
+"""Makes literal bodies, as AGN-003 has them, strict, so that every Responses server accepts them.
 
-Nothing is changed in place: what a caller handed in stays as it is, and untouched parts are shared.
+Nothing is modified in place; unchanged parts are shared.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from antiphon.orchestrator.blocks import build_tool_results_block
 from antiphon.orchestrator.models import AgentToolCall
 from antiphon.protocol.content import JsonObject
 
-REMEMBERED = 1_000
-"""Responses whose tools are remembered by a client that sends them again."""
+MAX_REMEMBERED_RESPONSES = 1_000
+"""Responses whose tools a client remembers in order to send them again."""
 
 _NOT_EXECUTED = "This call was not executed."
 
@@ -32,10 +32,10 @@ def to_strict(body: JsonObject) -> JsonObject:
 
 
 def answer_calls(body: JsonObject, outputs: Sequence[AgentToolCall]) -> JsonObject:
-    """The body of a continuation with the results as items: so a server can match them with its calls.
+    """The body of a continuation with the results as items, so that a server can match them with its calls.
 
-    They stand in front of the messages. The `[TOOL_RESULTS]` block that says the same is taken out, and so is
-    a user message in which nothing else was said.
+    The items precede the messages. The equivalent `[TOOL_RESULTS]` block is removed, and so is a user message
+    that is empty without it.
     """
     if not outputs:
         return body
@@ -45,19 +45,19 @@ def answer_calls(body: JsonObject, outputs: Sequence[AgentToolCall]) -> JsonObje
 
 
 class SentTools:
-    """The tools of the last responses, for servers that do not pass them on along a chain."""
+    """The tools of the last responses, for servers that do not inherit them along a chain."""
 
-    def __init__(self, limit: int = REMEMBERED) -> None:
+    def __init__(self, limit: int = MAX_REMEMBERED_RESPONSES) -> None:
         self._limit = limit
         self._by_response: dict[str, object] = {}
 
     def fill_in(self, body: JsonObject) -> JsonObject:
-        """The body with the tools of the response that it continues, if it names none itself."""
+        """The body with the tools of the response that it continues, unless it has tools itself."""
         tools = self._by_response.get(str(body.get("previous_response_id")))
         return body if tools is None or "tools" in body else {**body, "tools": tools}
 
     def remember(self, response_id: str, body: JsonObject) -> None:
-        """The response of this id was made with this body."""
+        """Remember the tools of a response's request."""
         if not body.get("tools"):
             return
         self._by_response[response_id] = body["tools"]
@@ -66,7 +66,7 @@ class SentTools:
 
 
 def _strict_item(item: object) -> object:
-    """A message with the types of its role; a tool's output is said to the model, as the user's words are."""
+    """A message with the content types of its role; a tool's output has those of user input."""
     if not isinstance(item, dict):
         return item
     body = cast("JsonObject", item)
@@ -91,8 +91,8 @@ def _is_text(part: object) -> bool:
 
 
 def to_strict_tool(tool: object) -> object:
-    """A tool as the Responses API spells it: a function unless it says otherwise, and flat where chat
-    completions nest."""
+    """A tool in the form of the Responses API: a function if it has no type, and flat where chat completions
+    nest."""
     if not isinstance(tool, dict):
         return tool
     body: JsonObject = {"type": "function", **cast("JsonObject", tool)}
@@ -115,7 +115,7 @@ def _output_item(call: AgentToolCall) -> JsonObject:
 
 
 def _output(call: AgentToolCall) -> str:
-    """What the model is told. A result of `null` beside an error is no result."""
+    """The output for the model. `null` beside an error counts as no result."""
     result, error = call.result_json or "", (call.error_message or "").strip()
     if error and result.strip() in ("", "null"):
         return _error(error)
@@ -129,18 +129,18 @@ def _error(message: str) -> str:
 
 
 def _without(block: str, item: JsonObject) -> JsonObject | None:
-    """The item without this block; None if it was a user message and no words of the user are left."""
+    """The item without this block; None if it is a user message without any other content."""
     content = item.get("content")
     if item.get("role") != "user" or not isinstance(content, list):
         return item
     parts = cast("list[JsonObject]", content)
     left = [part for part in parts if not block or part.get("text") != block]
-    if not left or (len(left) == 1 and _says_nothing(left[0])):
+    if not left or (len(left) == 1 and _is_empty_instruction(left[0])):
         return None
     return {**item, "content": left}
 
 
-def _says_nothing(part: JsonObject) -> bool:
-    """Whether it is the first item of a user message with an empty instruction."""
+def _is_empty_instruction(part: JsonObject) -> bool:
+    """Whether it is the first part of a user message with an empty instruction."""
     mode, marker, instruction = str(part.get("text", "")).partition("]\n\n[INSTRUCTION]\n")
     return mode.startswith("[MODE: ") and bool(marker) and not instruction.strip()

@@ -1,1 +1,1 @@
-"""Retrieval: files cut into chunks, an index of them, and the best ones for a question."""
+"""Retrieval: files are cut into chunks, the chunks are indexed, and the best ones are found for a query."""

@@ -1,4 +1,4 @@
-"""The port of retrieval, and the one value that comes out of it."""
+"""The port of retrieval, and its result."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,26 +9,24 @@ from antiphon.retrieval.scope import Scope
 
 
 class RagChunk(Struct, frozen=True):
-    """A piece of a file that a model may see. Lines count from 1; the end is included."""
+    """A piece of a file. Lines count from 1; the end is included."""
 
     id: str
     """Stable: the same piece of the same file has the same id in every search."""
     path: str
-    """Relative to the root of what is indexed, with forward slashes."""
+    """Relative to the root of the index, with forward slashes."""
     start_line: int
     end_line: int
     language: str
     text: str
     symbol: str = ""
-    """The heading, class or function that it belongs to, if that is known."""
+    """The heading, class or function that it belongs to, if known."""
     symbol_type: str = ""
     score: float = 0.0
     """The higher the better; comparable within one search only."""
 
 
 class Retriever(Protocol):
-    """Finds chunks."""
-
     async def retrieve(self, query: str, *, scope: Scope, limit: int) -> Sequence[RagChunk]:
-        """The best chunks within the scope, best first. No hits: empty, never an error."""
+        """The best chunks within the scope, best first; empty if nothing matches."""
         ...

@@ -1,4 +1,4 @@
-"""Files cut into chunks, sans-IO. Every line that is not blank stands in exactly one chunk, in order."""
+"""Cuts files into chunks. Every line that is not blank is in exactly one chunk, in order. Sans-IO."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,21 +7,53 @@ from pathlib import PurePosixPath
 
 from antiphon.retrieval import outline
 from antiphon.retrieval.base import RagChunk
-from antiphon.retrieval.languages import PLAIN, language_of
 from antiphon.retrieval.lines import Block, Lines
+
+PLAIN = "plaintext"
+
+_BY_EXTENSION = {
+    ".cs": "csharp",
+    ".css": "scss",
+    ".go": "go",
+    ".htm": "html",
+    ".html": "html",
+    ".java": "java",
+    ".js": "javascript",
+    ".json": "json",
+    ".markdown": "markdown",
+    ".md": "markdown",
+    ".py": "python",
+    ".pyi": "python",
+    ".rs": "rust",
+    ".scss": "scss",
+    ".sh": "shell",
+    ".sql": "sql",
+    ".toml": "toml",
+    ".ts": "typescript",
+    ".tsx": "tsx",
+    ".xml": "xml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+
+
+def language_of(path: str) -> str:
+    """The language of a file, as named after a Markdown fence; `plaintext` if unknown."""
+    return _BY_EXTENSION.get(PurePosixPath(path).suffix.lower(), PLAIN)
+
 
 _OUTLINES: dict[str, Callable[[Lines], list[Block]]] = {
     "markdown": outline.sections,
     "python": outline.definitions,
-    PLAIN: outline.whole,
+    PLAIN: outline.undivided,
 }
 
 
 def cut(path: str, text: str) -> list[RagChunk]:
     """The chunks of a file. Its path is relative, with forward slashes.
 
-    An id is the path and a digest of what the chunk says. So it stays while lines above change, and never
-    means another text.
+    An id is the path and a digest of the chunk's text. So it does not change with lines above the chunk, and
+    never denotes another text.
     """
     language = language_of(path)
     is_paged = PurePosixPath(path).suffix.lower() == ".pdf"
@@ -51,5 +83,5 @@ def cut(path: str, text: str) -> list[RagChunk]:
 
 
 def _digest(symbol: str, content: str) -> str:
-    said = f"{symbol}\n{content}".encode(errors="replace")
-    return blake2b(said, digest_size=5).hexdigest()
+    digested = f"{symbol}\n{content}".encode(errors="replace")
+    return blake2b(digested, digest_size=5).hexdigest()

@@ -1,16 +1,96 @@
-"""Conditions on one metadatum of a chunk, as a filter may state them.
+"""Conditions of a filter on one metadata value of a chunk, and how they are parsed.
 
-A metadatum is absent, null, a value, or an array of values. An array satisfies what one of its values does.
+A metadata value is absent, null, a scalar, or an array of scalars. An array meets a condition if one of its
+elements does.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import cast
 
 from msgspec import Struct
 
-from antiphon.errors import Unsupported
-from antiphon.retrieval.members import Member, Scalar, plain
+from antiphon.errors import InvalidRequest, Unsupported
+
+Scalar = str | int | float | bool
+
+
+class Member(Struct, frozen=True):
+    """A JSON value and its path: `ragScopeFilter.must[0].match`."""
+
+    place: str
+    value: object
+
+    def refused(self, wanted: str) -> InvalidRequest:
+        """The error for a value that is not `wanted`."""
+        return InvalidRequest(f"`{self.place}` must be {wanted}.", param=self.place)
+
+    def members(self, known: Collection[str]) -> dict[str, "Member"]:
+        """The members of an object by their plain names. Null counts as absent."""
+        if not isinstance(self.value, Mapping):
+            raise self.refused(f"an object with members of: {', '.join(known)}")
+        names = {plain(name): name for name in known}
+        found: dict[str, Member] = {}
+        for key, value in cast("Mapping[object, object]", self.value).items():
+            member = Member(f"{self.place}.{key}", value)
+            name = names.get(plain(str(key)))
+            if name is None:
+                raise InvalidRequest(
+                    f"`{member.place}` is unknown. Known here: {', '.join(known)}.", param=member.place
+                )
+            if name in found:
+                raise InvalidRequest(f"`{member.place}` occurs twice.", param=member.place)
+            if value is not None:
+                found[name] = member
+        return found
+
+    def has_one_of(self, names: Iterable[str]) -> bool:
+        """Whether it is an object with one of these members."""
+        if not isinstance(self.value, Mapping):
+            return False
+        found = {plain(str(key)) for key in cast("Mapping[object, object]", self.value)}
+        return not found.isdisjoint(map(plain, names))
+
+    def elements(self) -> list["Member"]:
+        if not isinstance(self.value, list | tuple):
+            raise self.refused("an array")
+        listed = cast("list[object]", self.value)
+        return [Member(f"{self.place}[{index}]", value) for index, value in enumerate(listed)]
+
+    def scalar(self) -> Scalar:
+        if not isinstance(self.value, str | int | float):  # a bool is an int
+            raise self.refused("a string, a number, true or false")
+        return self.value
+
+    def scalars(self) -> tuple[Scalar, ...]:
+        """A non-empty array of scalars."""
+        listed = tuple(element.scalar() for element in self.elements())
+        if not listed:
+            raise self.refused("an array with at least one value")
+        return listed
+
+    def text(self) -> str:
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.refused("a string that is not blank")
+        return self.value
+
+    def number(self) -> float:
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise self.refused("a number")
+        return self.value
+
+    def truth(self) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.refused("true or false")
+        return self.value
+
+
+@lru_cache(maxsize=1024)
+def plain(name: str) -> str:
+    """The folded name: `must_not`, `mustNot` and `MustNot` are equal."""
+    return name.replace("_", "").lower()
+
 
 WORD = re.compile(r"\w+")
 MATCHES = ("value", "any", "except", "text", "phrase")
@@ -20,19 +100,18 @@ TESTS = MEMBERS[1:-1]
 
 Metadata = Mapping[str, object]
 Holds = Callable[[object], bool]
-"""Says whether a metadatum passes. Absent is `ABSENT`."""
+"""Whether a metadata value meets the condition; `ABSENT` if there is none."""
 
 ABSENT = object()
 
 
 class Condition(Struct, frozen=True):
-    """What must hold for the metadatum of this plain name."""
+    """A condition on the metadata value of a plain name."""
 
     key: str
     holds: Holds
 
     def admits(self, metadata: Metadata) -> bool:
-        """Whether it does."""
         return self.holds(metadata.get(self.key, ABSENT))
 
 
@@ -51,19 +130,19 @@ def parse_condition(member: Member) -> list[Condition]:
 
 
 def one_of(values: Iterable[Scalar]) -> Holds:
-    """One of the values is equal to one of these. Case matters; true is not 1."""
+    """One of the values equals one of these. Case-sensitive; true is not 1."""
     wanted = frozenset(map(_exact, values))
     return lambda found: any(_exact(value) in wanted for value in values_of(found))
 
 
 def contains_one_of(texts: Iterable[str]) -> Holds:
-    """One of the values has one of these in it, in any case."""
+    """One of the values contains one of these, in any case."""
     wanted = [text.casefold() for text in texts]
     return lambda found: any(text in str(value).casefold() for value in values_of(found) for text in wanted)
 
 
 def values_of(found: object) -> list[Scalar]:
-    """The values of a metadatum: none, one or several."""
+    """The scalars of a metadata value: none, one or several."""
     listed = cast("Iterable[object]", found) if isinstance(found, list | tuple) else (found,)
     return [value for value in listed if isinstance(value, str | int | float)]
 

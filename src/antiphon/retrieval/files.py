@@ -1,4 +1,4 @@
-"""The files of folders: which are there, which may be read, and their text."""
+"""Finds the files of folders that may be read, and reads their text."""
 
 import logging
 import os
@@ -10,42 +10,41 @@ from msgspec import Struct
 
 from antiphon.retrieval.pdf import can_read_pdf, pdf_text
 
-MAX_BYTES = 2_000_000
+MAX_TEXT_BYTES = 2_000_000
 MAX_PDF_BYTES = 20_000_000
 """A PDF file is much larger than its text."""
-BINARY_PROBE = 8192
-"""Bytes at the beginning in which a file with a NUL shows that it is no text."""
+BINARY_PROBE_BYTES = 8192
+"""A file with a NUL within these first bytes is not text."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
-"""Besides all whose names begin with a dot: `.git`, `.venv`."""
+"""In addition to all whose names begin with a dot, such as `.git`."""
 
 logger = logging.getLogger(__name__)
 
 
 class FoundFile(Struct, frozen=True):
-    """A file that may be read, as it was when it was found."""
+    """A readable file, with its state at the time of the search."""
 
     path: str
     """Relative to the root, with forward slashes."""
     place: Path
     stamp: tuple[int, int]
-    """When it was changed, in nanoseconds, and its size: two versions differ in one of them."""
+    """Modification time in nanoseconds, and size: two versions differ in one of them."""
 
 
 class FileFinder:
-    """Finds the files under some folders of a root. Blocks. What it leaves out for a fault, it logs once."""
+    """Finds the files under some folders of a root. Blocking. Each file that is skipped is logged once."""
 
     def __init__(self, folders: Sequence[Path], root: Path) -> None:
         self._folders = folders
         self._root = root
         self._reads_pdf = can_read_pdf()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def find(self) -> dict[str, FoundFile]:
-        """All files, by their paths."""
         return {file.path: file for folder in self._folders for file in self._walk(folder)}
 
     def _walk(self, top: Path) -> Iterator[FoundFile]:
-        """Real folders first, linked ones after them, each once however many ways lead to it."""
+        """Real folders first, then linked ones, each once even if several paths lead to it."""
         real, linked, seen = deque([top]), deque[Path](), set[Path]()
         while real or linked:
             folder = real.popleft() if real else linked.popleft()
@@ -65,12 +64,11 @@ class FileFinder:
             with os.scandir(folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self._tell(str(folder), f"cannot be read ({error.strerror})")
+            self._log_once(str(folder), f"cannot be read ({error.strerror})")
             return []
 
     def _is_allowed(self, entry: os.DirEntry[str]) -> bool:
-        """A link may lead to what could be found without it too, not out of the folders nor to hidden
-        things."""
+        """A link may only lead to a target within the folders that is not hidden."""
         if not entry.is_symlink():
             return True
         target = Path(entry.path).resolve()
@@ -84,24 +82,24 @@ class FileFinder:
             path.encode()
             status = entry.stat()
         except UnicodeEncodeError:
-            return self._tell(ascii(path), "is left out: its name is not UTF-8")
-        except OSError:  # it is gone already
+            return self._log_once(ascii(path), "is skipped: its name is not UTF-8")
+        except OSError:  # deleted meanwhile
             return None
         is_pdf = place.suffix.lower() == ".pdf"
-        if status.st_size > (MAX_PDF_BYTES if is_pdf else MAX_BYTES):
-            return self._tell(path, f"is left out: its {status.st_size} bytes are too many")
+        if status.st_size > (MAX_PDF_BYTES if is_pdf else MAX_TEXT_BYTES):
+            return self._log_once(path, f"is skipped: {status.st_size} bytes exceed the limit")
         if is_pdf and not self._reads_pdf:
-            return self._tell("*.pdf", "files are left out: install antiphon[documents] to have them read")
+            return self._log_once("*.pdf", "files are skipped: install antiphon[documents] to read them")
         return FoundFile(path, place, (status.st_mtime_ns, status.st_size))
 
-    def _tell(self, what: str, why: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _log_once(self, what: str, why: str) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
             logger.warning("%s %s.", what, why)
 
 
 def read_text(file: FoundFile) -> str | None:
-    """The text of a file; None if it has none or cannot be read. Bytes that are not UTF-8 are replaced."""
+    """The text of a file; None: it is binary or cannot be read. Bytes that are not UTF-8 are replaced."""
     try:
         data = file.place.read_bytes()
     except OSError as error:
@@ -110,9 +108,9 @@ def read_text(file: FoundFile) -> str | None:
     if file.place.suffix.lower() == ".pdf":
         text = pdf_text(data)
         if text is None:
-            logger.warning("%s is left out: it is not a PDF file that can be read.", file.path)
+            logger.warning("%s is skipped: it is not a readable PDF file.", file.path)
         return text
-    return None if b"\0" in data[:BINARY_PROBE] else data.decode("utf-8-sig", "replace")
+    return None if b"\0" in data[:BINARY_PROBE_BYTES] else data.decode("utf-8-sig", "replace")
 
 
 def _is_skipped(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Retrieval from folders: their files are indexed at the first question, and kept up to date from then on."""
+"""Retrieval from folders: files are indexed at the first query, and the index is updated from then on."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from antiphon.retrieval.files import FileFinder, FoundFile, read_text
 from antiphon.retrieval.index import ChunkIndex
 from antiphon.retrieval.scope import Scope
 
-PAUSE = 2.0
-"""Seconds for which a look at the folders is good."""
+SCAN_INTERVAL_SECONDS = 2.0
+"""Minimum time between two scans of the folders."""
 
 
 class FolderRetriever:
-    """Finds chunks in the files of folders. Files are read and searched in one thread of its own.
+    """Finds chunks in the files of folders. One thread of its own reads and searches files.
 
-    A folder is given as such or relative to the root, and lies within it. The index is in memory.
+    A folder is absolute or relative to the root, and lies within it. The index is in memory.
     """
 
     def __init__(
@@ -33,31 +33,31 @@ class FolderRetriever:
         self._monotonic = monotonic
         self._index = ChunkIndex()
         self._indexed: dict[str, FoundFile] = {}
-        self._good_until = -inf
+        self._scan_at = -inf
         self._closing = Event()
-        # One thread: whoever comes while files are read waits for that, and need not read them again.
-        self._lane = ThreadPoolExecutor(1, thread_name_prefix="antiphon-retrieval")
+        # One thread, so that a query during a scan waits for it instead of scanning again.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="antiphon-retrieval")
 
     async def retrieve(self, query: str, *, scope: Scope, limit: int) -> Sequence[RagChunk]:
         """The best chunks within the scope, best first. The first call waits until all files are read."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._lane, self._search, query, scope, limit)
+        return await loop.run_in_executor(self._executor, self._search, query, scope, limit)
 
     async def aclose(self) -> None:
-        """Stop reading, and end the thread."""
+        """Stop reading and end the thread."""
         if not self._closing.is_set():
             self._closing.set()
-            await asyncio.get_running_loop().run_in_executor(self._lane, self._index.close)
-            self._lane.shutdown(wait=False)
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._index.close)
+            self._executor.shutdown(wait=False)
 
     def _search(self, query: str, scope: Scope, limit: int) -> list[RagChunk]:
-        if self._monotonic() >= self._good_until:
-            self._look()
-            self._good_until = self._monotonic() + PAUSE
+        if self._monotonic() >= self._scan_at:
+            self._scan()
+            self._scan_at = self._monotonic() + SCAN_INTERVAL_SECONDS
         return self._index.search(query, scope, limit)
 
-    def _look(self) -> None:
-        """Bring the index to what is in the folders now."""
+    def _scan(self) -> None:
+        """Update the index to the present files."""
         found = self._finder.find()
         self._index.remove(self._indexed.keys() - found.keys())
         changed = [file for path, file in found.items() if self._indexed.get(path) != file]
@@ -75,7 +75,7 @@ class FolderRetriever:
 def _checked(folder: Path, root: Path) -> Path:
     place = (root / folder).resolve()
     if not place.is_dir():
-        raise SettingsError(f"The folder '{folder}' does not exist. Name one that does in `agent.documents`.")
+        raise SettingsError(f"The folder '{folder}' does not exist. Correct `agent.documents`.")
     if not place.is_relative_to(root):
-        raise SettingsError(f"The folder '{folder}' is not within '{root}'. Name one that is.")
+        raise SettingsError(f"The folder '{folder}' is not within '{root}'.")
     return place

@@ -1,7 +1,7 @@
 """An index of chunks on SQLite's full-text search, in memory or in a file.
 
-Ranking is BM25: terms that few chunks have weigh more, and so do hits in a symbol or a path. One thread at a
-time may use an index.
+Ranking is BM25: rare terms weigh more, and so do matches in a symbol or a path. An index may be used by one
+thread at a time.
 """
 
 import sqlite3
@@ -41,7 +41,7 @@ END;
 
 _INSERT = "INSERT INTO chunk VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-# The text is fetched for the winners only: sorting thousands of hits should not move it.
+# The text is fetched for the best rows only, so that sorting thousands of rows does not move it.
 _HITS = """
 SELECT number, -bm25(words, 3, 2, 2, 1, 1, 0.5) AS score,
        id, chunk.path, start_line, end_line, language, chunk.symbol, symbol_type
@@ -53,33 +53,31 @@ _Row = tuple[int, float, str, str, int, int, str, str, str]
 
 
 class ChunkIndex:
-    """Chunks by what they say."""
+    """A full-text index of chunks."""
 
     def __init__(self, database: str = ":memory:") -> None:
-        # Made in one thread and used in another, but never in two at once.
+        # Created in one thread and used in another, but never in two at once.
         self._database = sqlite3.connect(database, check_same_thread=False)
         self._database.executescript(_SCHEMA)
 
     def close(self) -> None:
-        """Let go of the file."""
         self._database.close()
 
     def replace(self, files: Iterable[tuple[str, Sequence[RagChunk]]]) -> None:
-        """Put the chunks of files in the place of what was there for their paths, in one transaction."""
+        """Replace the chunks of files, by path, in one transaction."""
         with self._database:
             for path, chunks in files:
                 self._database.execute("DELETE FROM chunk WHERE path = ?", (_valid(path),))
                 self._database.executemany(_INSERT, map(_columns, chunks))
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Forget files."""
         self.replace((path, ()) for path in paths)
 
     def search(self, query: str, scope: Scope, limit: int) -> list[RagChunk]:
-        """The best chunks within the scope, best first. No query is an error; without words it finds nothing.
+        """The best chunks within the scope, best first. Any query is valid; one without terms finds nothing.
 
-        Of several chunks with the same path and symbol the best one counts. Hits are scored, then filtered,
-        then made distinct, and only then cut to the limit: a narrow scope loses none of its own.
+        Of several chunks with the same path and symbol, only the best is returned. Rows are scored, filtered,
+        made distinct, and only then limited, so a narrow scope still yields `limit` chunks.
         """
         terms = query_terms(query)
         if not terms or limit < 1:
@@ -88,7 +86,7 @@ class ChunkIndex:
         return [_chunk(row, self._text(row[0])) for row in list(best)]
 
     def _admitted(self, terms: Sequence[str], scope: Scope) -> Iterator[_Row]:
-        # Quoted, a term is never an operator. Several words in quotes must stand next to each other.
+        # A quoted term is never an operator; several terms in one pair of quotes would form a phrase.
         match = " OR ".join(f'"{term}"' for term in terms)
         for row in self._database.execute(_HITS, (match,)):
             if scope.admits(_metadata(row)):
@@ -100,7 +98,7 @@ class ChunkIndex:
 
 
 def _distinct(rows: Iterable[_Row]) -> Iterator[_Row]:
-    """The first row per path and symbol. A chunk without a symbol is like no other."""
+    """The first row per path and symbol. Chunks without a symbol are all distinct."""
     seen: set[tuple[str, str]] = set()
     for row in rows:
         identity, path, symbol = row[2], row[3], row[7]
@@ -111,7 +109,7 @@ def _distinct(rows: Iterable[_Row]) -> Iterator[_Row]:
 
 
 def _metadata(row: _Row) -> dict[str, object]:
-    """What a scope may ask about."""
+    """The metadata that a scope can filter by."""
     _, _, identity, path, start_line, end_line, language, symbol, symbol_type = row
     return {
         **_place(path),
@@ -126,7 +124,7 @@ def _metadata(row: _Row) -> dict[str, object]:
 
 @lru_cache(maxsize=4096)
 def _place(path: str) -> dict[str, object]:
-    """The metadata of a path. An extension is known with its dot and without."""
+    """The metadata of a path. An extension matches with and without its dot."""
     place = PurePosixPath(path)
     extension = place.suffix.lower()
     return {
@@ -155,7 +153,7 @@ def _columns(chunk: RagChunk) -> tuple[str | int, ...]:
 
 
 def _valid(text: str) -> str:
-    """SQLite takes no halves of surrogate pairs."""
+    """Replace lone surrogates, which SQLite rejects."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The lines of a text, measured; and blocks of them, joined and split to the size of a chunk."""
+"""The lines of a text, and blocks of lines, merged and split to the size of a chunk."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
@@ -7,16 +7,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 TARGET_LINES = 60
-TARGET_CHARACTERS = 2_500
+TARGET_CHARS = 2_500
 SCRAP_LINES = 10
-SCRAP_CHARACTERS = 400
+SCRAP_CHARS = 400
 MAX_LINES = 120
-MAX_CHARACTERS = 5_000
-"""Also of a single line: what is beyond is neither found nor shown."""
+MAX_CHARS = 5_000
+"""Also for a single line: the rest is neither indexed nor shown."""
 
 
 class Block(Struct, frozen=True):
-    """Lines that belong together. They count from 1; the end is included."""
+    """A range of lines. They count from 1; the end is included."""
 
     start: int
     end: int
@@ -29,26 +29,25 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.all = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        lengths = (min(len(line), MAX_CHARACTERS) + 1 for line in self.all)
+        lengths = (min(len(line), MAX_CHARS) + 1 for line in self.all)
         self._before = list(accumulate(lengths, initial=0))
 
     def __len__(self) -> int:
         return len(self.all)
 
     def is_blank(self, number: int) -> bool:
-        """Whether there is nothing to see on this line."""
         return not self.all[number - 1].strip()
 
     def text(self, block: Block) -> str:
-        """The lines of a block, each within bounds."""
-        return "\n".join(line[:MAX_CHARACTERS] for line in self.all[block.start - 1 : block.end])
+        """The lines of a block, each cut to the limit."""
+        return "\n".join(line[:MAX_CHARS] for line in self.all[block.start - 1 : block.end])
 
     def is_small(self, start: int, end: int) -> bool:
-        """Whether these lines are no more than a chunk should be."""
-        return end - start < TARGET_LINES and self._characters(start, end) <= TARGET_CHARACTERS
+        """Whether these lines fit the target size of a chunk."""
+        return end - start < TARGET_LINES and self._characters(start, end) <= TARGET_CHARS
 
     def trimmed(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """The blocks without blank lines around them; those of nothing else are left out."""
+        """The blocks without surrounding blank lines; blank blocks are dropped."""
         for block in blocks:
             start, end = block.start, block.end
             while start <= end and self.is_blank(start):
@@ -59,11 +58,11 @@ class Lines:
                 yield replace(block, start=start, end=end)
 
     def packed(self, blocks: Iterable[Block]) -> list[Block]:
-        """Neighbours of the same symbol made one, as long as they are small together."""
+        """Merge neighbours of the same symbol while they are small together."""
         return _merged(blocks, lambda one, other: self.is_small(one.start, other.end))
 
     def split(self, block: Block) -> list[Block]:
-        """A block in pieces of the right size: at blank lines, and only if that is not enough within."""
+        """Split a block to the right size: at blank lines, and within a paragraph only if necessary."""
         if self.is_small(block.start, block.end):
             return [block]
         return self.packed(
@@ -71,13 +70,12 @@ class Lines:
         )
 
     def without_scraps(self, blocks: Iterable[Block]) -> list[Block]:
-        """Scraps, such as the sentence before a long table, made one with a neighbour of the same symbol."""
+        """Merge scraps, such as the sentence before a long table, with a neighbour of the same symbol."""
         return _merged(blocks, self._one_is_a_scrap)
 
     def _one_is_a_scrap(self, one: Block, other: Block) -> bool:
         has_scrap = any(
-            block.end - block.start < SCRAP_LINES
-            and self._characters(block.start, block.end) <= SCRAP_CHARACTERS
+            block.end - block.start < SCRAP_LINES and self._characters(block.start, block.end) <= SCRAP_CHARS
             for block in (one, other)
         )
         return has_scrap and self._is_possible(one.start, other.end)
@@ -91,7 +89,7 @@ class Lines:
         yield from self.trimmed([replace(block, start=start)])
 
     def _pieces(self, paragraph: Block) -> Iterator[Block]:
-        """The paragraph, or if it is too long as many of its lines at a time as are small together."""
+        """The paragraph; a long one in groups of lines of the target size."""
         start, end = paragraph.start, paragraph.end
         if not self._is_possible(start, end):
             for number in range(start + 1, end + 1):
@@ -101,7 +99,7 @@ class Lines:
         yield replace(paragraph, start=start)
 
     def _is_possible(self, start: int, end: int) -> bool:
-        return end - start < MAX_LINES and self._characters(start, end) <= MAX_CHARACTERS
+        return end - start < MAX_LINES and self._characters(start, end) <= MAX_CHARS
 
     def _characters(self, start: int, end: int) -> int:
         return self._before[end] - self._before[start - 1] - 1

@@ -1,4 +1,4 @@
-"""Where a text may be cut: sections of Markdown, definitions of Python, top-level blocks, pages."""
+"""Finds where a text may be cut: Markdown sections, Python definitions, top-level blocks, pages."""
 
 import ast
 import re
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from antiphon.retrieval.lines import Block, Lines
 
-MAX_PARSED = 100_000
-"""Characters of Python that are parsed: a parser lets nobody else run. More is cut like any other code."""
-MAX_SYMBOL = 200
+MAX_PARSED_CHARS = 100_000
+"""Longer Python files are cut like any other code, because the parser holds the interpreter lock."""
+MAX_SYMBOL_CHARS = 200
 SEPARATOR = " > "
 PAGE_BREAK = "\f"
-"""A line of its own between the pages of a document."""
+"""A separate line between the pages of a document."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -20,15 +20,15 @@ _CLOSERS = (" ", "\t", "}", ")", "]")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def whole(lines: Lines) -> list[Block]:
-    """Everything in one."""
+def undivided(lines: Lines) -> list[Block]:
+    """The text as one block."""
     return [Block(1, len(lines))]
 
 
 def sections(lines: Lines) -> list[Block]:
-    """One block per heading of Markdown, named by the headings that lead to it.
+    """One block per Markdown heading, named by the headings above it.
 
-    A heading without a word of its own goes with the next one.
+    A heading without text of its own is joined with the next one.
     """
     blocks: list[Block] = []
     trail: list[tuple[int, str]] = []
@@ -44,44 +44,44 @@ def sections(lines: Lines) -> list[Block]:
 def _section(start: int, end: int, trail: Sequence[tuple[int, str]]) -> Block:
     if not trail:
         return Block(start, end)
-    return Block(start, end, SEPARATOR.join(title for _, title in trail)[:MAX_SYMBOL], "section")
+    return Block(start, end, SEPARATOR.join(title for _, title in trail)[:MAX_SYMBOL_CHARS], "section")
 
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Number, level and title of each line that is a heading, and not code in a fence."""
+    """Number, level and title of each heading outside of fenced code."""
     fence = ""
     for number, line in enumerate(lines, 1):
-        mark = _FENCE.match(line)
+        found = _FENCE.match(line)
         if fence:
-            # The fence that ends is as long as the one that began, and stands alone.
-            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            # A closing fence is at least as long as the opening one, and alone on its line.
+            if found and found[1].startswith(fence) and not line[found.end() :].strip():
                 fence = ""
-        elif mark:
-            fence = mark[1]
+        elif found:
+            fence = found[1]
         elif heading := _HEADING.match(line):
             yield number, len(heading[1]), _title(line[heading.end() :].strip())
 
 
 def _title(title: str) -> str:
-    """Without the marks that may close a heading: `## Title ##`."""
+    """Without the closing characters of a heading: `## Title ##`."""
     bare = title.rstrip("#")
     return bare.rstrip() if not bare or bare[-1].isspace() else title
 
 
 def definitions(lines: Lines) -> list[Block]:
-    """One block per top-level definition of Python, per method where a class is long; and what is between."""
+    """One block per top-level Python definition, per method of a long class, and for the code between."""
     source = "\n".join(lines.all)
-    if len(source) > MAX_PARSED:
+    if len(source) > MAX_PARSED_CHARS:
         return top_level(lines)
     try:
         module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: deep nesting
         return top_level(lines)
     return list(_members(lines, module.body, 1, len(lines), Block(1, len(lines))))
 
 
 def _members(lines: Lines, body: Sequence[ast.stmt], start: int, end: int, outer: Block) -> Iterator[Block]:
-    """The lines from start to end, cut where a statement ends. What stands before one belongs to it."""
+    """The lines from start to end, cut after each statement. Lines before a statement belong to it."""
     for node in body:
         last = end if node is body[-1] else (node.end_lineno or node.lineno)
         block = _named(node, start, last, outer)
@@ -102,11 +102,11 @@ def _named(node: ast.stmt, start: int, end: int, outer: Block) -> Block:
     else:
         kind = "method" if outer.symbol_type == "class" else "function"
     name = f"{outer.symbol}.{node.name}" if outer.symbol else node.name
-    return Block(start, end, name[:MAX_SYMBOL], kind)
+    return Block(start, end, name[:MAX_SYMBOL_CHARS], kind)
 
 
 def top_level(lines: Lines) -> list[Block]:
-    """Blocks of code in any language: one begins where, after a blank line, something is not indented."""
+    """Blocks of code in any language: a block starts at an unindented line after a blank one."""
     starts = [
         number
         for number in range(2, len(lines) + 1)
@@ -119,7 +119,6 @@ def top_level(lines: Lines) -> list[Block]:
 
 
 def pages(lines: Lines) -> list[Block]:
-    """One block per page."""
     breaks = [number for number, line in enumerate(lines.all, 1) if line == PAGE_BREAK]
     starts, ends = [1, *(at + 1 for at in breaks)], [*(at - 1 for at in breaks), len(lines)]
     return [

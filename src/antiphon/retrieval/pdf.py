@@ -6,8 +6,8 @@ from typing import Any
 
 from antiphon.retrieval.outline import PAGE_BREAK
 
-_ONE_AT_A_TIME = threading.Lock()
-"""PDFium may be used by one thread of a process at a time. Whoever reads PDF files does it here."""
+_pdfium_lock = threading.Lock()
+"""PDFium may be used by one thread of a process at a time, so all PDF files are read here."""
 
 
 def can_read_pdf() -> bool:
@@ -16,10 +16,10 @@ def can_read_pdf() -> bool:
 
 
 def pdf_text(data: bytes) -> str | None:
-    """The text of all pages, with a page break between them. None: not a PDF that can be read. Blocks."""
+    """The text of all pages, separated by page breaks; None: not a readable PDF. Blocking."""
     import pypdfium2  # noqa: PLC0415 -- optional: the [documents] extra
 
-    with _ONE_AT_A_TIME:
+    with _pdfium_lock:
         try:
             document = pypdfium2.PdfDocument(data)
         except pypdfium2.PdfiumError:

@@ -1,42 +1,41 @@
-"""Which chunks a search may find: a filter over their metadata (`path`, `language`, `symbol`, …).
+"""The scope of a search: a filter over the metadata of chunks (`path`, `language`, `symbol`, …).
 
-Two ways to write one, which may stand in the same object: `must`, `must_not`, `should` and `min_should` with
-conditions, or `conditions` with operators, all of which must hold. Names of members are read in any case.
+Two notations, which may be combined in one object: `must`, `must_not`, `should` and `min_should` with
+conditions, or `conditions` with operators, all of which must hold. Member names are read in any case.
 """
 
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from antiphon.retrieval.conditions import Condition, contains_one_of, one_of, parse_condition
-from antiphon.retrieval.members import Member, plain
+from antiphon.retrieval.conditions import Condition, Member, contains_one_of, one_of, parse_condition, plain
 
 PARTS = ("must", "must_not", "should", "min_should", "conditions")
 OPERATORS = ("==", "!=", "contains", "does_not_contain")
 MAX_DEPTH = 8
-"""How deep filters may stand in filters."""
+"""Levels of nested filters."""
 
 
 class Quorum(Struct, frozen=True):
-    """Rules of which at least so many must hold."""
+    """Rules of which at least `count` must hold."""
 
     count: int
     rules: tuple["Rule", ...]
 
 
 class Scope(Struct, frozen=True):
-    """A filter. The empty one lets everything through."""
+    """A filter; the empty one admits everything."""
 
     must: tuple["Rule", ...] = ()
     must_not: tuple["Rule", ...] = ()
     quorums: tuple[Quorum, ...] = ()
 
     def admits(self, metadata: Mapping[str, object]) -> bool:
-        """Whether a chunk with this metadata is within the scope. What it does not have matches nothing."""
+        """Whether a chunk with this metadata is within the scope. Absent metadata matches nothing."""
         return self == _EVERYTHING or _holds(self, {plain(key): value for key, value in metadata.items()})
 
     def both(self, other: "Scope") -> "Scope":
-        """What this one and the other one let through."""
+        """The intersection of two scopes."""
         if self == _EVERYTHING:
             return other
         return self if other == _EVERYTHING else Scope(must=(self, other))
@@ -47,7 +46,7 @@ _EVERYTHING = Scope()
 
 
 def parse_scope(value: object, param: str = "ragScopeFilter") -> Scope:
-    """The scope that JSON describes; `InvalidRequest` names the place that is wrong. None is no filter."""
+    """Parse a scope from JSON. `InvalidRequest` names the invalid path. None: no filter."""
     return _EVERYTHING if value is None else _scope(Member(param, value), 1)
 
 
@@ -65,7 +64,7 @@ def _holds(rule: Rule, metadata: Mapping[str, object]) -> bool:
 
 def _scope(member: Member, depth: int) -> Scope:
     if depth > MAX_DEPTH:
-        raise member.refused(f"simpler: filters may stand in filters {MAX_DEPTH} deep")
+        raise member.refused(f"simpler: filters may be nested {MAX_DEPTH} levels deep")
     parts = member.members(PARTS)
     must = _rules(parts.get("must"), depth)
     if "conditions" in parts:
@@ -83,7 +82,7 @@ def _rules(member: Member | None, depth: int) -> tuple[Rule, ...]:
 
 
 def _rule(member: Member, depth: int) -> Rule:
-    """A condition, or a whole filter in its place."""
+    """A condition, or a nested filter."""
     if member.has_one_of(PARTS):
         return _scope(member, depth + 1)
     conditions = parse_condition(member)
@@ -96,17 +95,17 @@ def _min_should(member: Member, depth: int) -> Quorum:
         raise member.refused("an object with `min_count` and `conditions`")
     count = parts["min_count"]
     if isinstance(count.value, bool) or not isinstance(count.value, int) or count.value < 1:
-        raise count.refused("a whole number of at least 1")
+        raise count.refused("an integer of at least 1")
     rules = _rules(parts["conditions"], depth)
     if len(rules) < count.value:
         raise parts["conditions"].refused(
-            f"an array of at least {count.value} conditions, as `min_count` says"
+            f"an array of at least {count.value} conditions, because of `min_count`"
         )
     return Quorum(count.value, rules)
 
 
 def _operation(member: Member) -> Rule:
-    """`{key, operator, values}`: the key has, or has not, one of the values."""
+    """`{key, operator, values}`: the key has, or does not have, one of the values."""
     parts = member.members(("key", "operator", "values"))
     if len(parts) != 3:
         raise member.refused("an object with `key`, `operator` and `values`")

@@ -1,4 +1,4 @@
-"""The agent that the settings describe. What is wrong with them is told at the start."""
+"""Builds the agent that the settings describe. Invalid settings raise `SettingsError` at start."""
 
 import os
 from collections.abc import AsyncGenerator, Iterable
@@ -9,17 +9,12 @@ from pathlib import Path
 from antiphon.caller import DEFAULT_TENANT
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
-from antiphon.orchestrator.builtin_modes import modes_from
-from antiphon.orchestrator.client import ResponsesClient
+from antiphon.orchestrator.client import InProcessResponsesClient, RememberingClient, ResponsesClient
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.tools import ddr_tools
 from antiphon.orchestrator.file_tools import file_tools
-from antiphon.orchestrator.in_process_client import InProcessResponsesClient
-from antiphon.orchestrator.limits import Limits
-from antiphon.orchestrator.mode_tool import mode_tool
-from antiphon.orchestrator.models import ConversationContext
-from antiphon.orchestrator.modes import Mode, Modes
-from antiphon.orchestrator.remembering_client import RememberingClient
+from antiphon.orchestrator.models import ConversationContext, Limits
+from antiphon.orchestrator.modes import Mode, Modes, mode_tool, modes_from
 from antiphon.orchestrator.resolution import offered_tools
 from antiphon.retrieval.folders import FolderRetriever
 from antiphon.retrieval.scope import parse_scope
@@ -32,7 +27,7 @@ from antiphon.tools.registry import ToolRegistry, load_tools
 
 @asynccontextmanager
 async def open_agent(settings: AgentSettings) -> AsyncGenerator[Agent, None]:
-    """The agent, for as long as the context lasts: what reads its documents is ended with it."""
+    """The agent; its retriever is closed at the end of the context."""
     agent = make_agent(settings)
     try:
         yield agent
@@ -42,7 +37,6 @@ async def open_agent(settings: AgentSettings) -> AsyncGenerator[Agent, None]:
 
 
 def make_agent(settings: AgentSettings) -> Agent:
-    """The agent: its modes, its tools, its documents, its limits."""
     modes = modes_from(settings)
     return Agent(
         context=ConversationContext(
@@ -63,11 +57,11 @@ def make_agent(settings: AgentSettings) -> Agent:
 
 
 def serve_agent(agent: Agent, services: Services) -> ServedAgent:
-    """The agent on the models of these services, without a port between."""
+    """The agent on the models of these services, in the same process."""
 
     def connect(tenant: str) -> ResponsesClient:
         client = InProcessResponsesClient(TenantService(services, tenant))
-        # Without a store the turns of a request are remembered for as long as it takes.
+        # Without a store, the turns of a request are held in memory until it ends.
         return RememberingClient(client) if services.store.stateless else client
 
     return ServedAgent(agent, connect)
@@ -82,10 +76,12 @@ def _registry(settings: AgentSettings, modes: Modes) -> ToolRegistry:
 
 
 def _tools(settings: AgentSettings, modes: Modes) -> Iterable[ServerTool]:
-    """What every agent can do, and what the settings add. Design documents are the operator's: there is one
-    folder, and no tenant shall read another's."""
+    """The built-in tools and those of the settings. Design documents belong to the operator: there is one
+    folder, which other tenants may not read."""
     yield from file_tools()
-    if settings.modes:  # who has modes wants them to be used; the built-in ones are chosen by the client
+    if (
+        settings.modes
+    ):  # the client chooses among built-in modes; with modes of the operator, the model may switch too
         yield mode_tool(modes)
     for tool in ddr_tools(Library(Path(settings.ddr_folder))):
         yield replace(tool, tenants=frozenset({DEFAULT_TENANT}))
@@ -93,18 +89,17 @@ def _tools(settings: AgentSettings, modes: Modes) -> Iterable[ServerTool]:
 
 
 def _check_tools(mode: Mode, registry: ToolRegistry) -> None:
-    """A mode that names a tool which nobody has, or wants one called that it does not offer, would never
-    work."""
+    """Reject a mode that lists unknown tools, or requires a call of a tool that it does not offer."""
     if unknown := registry.missing(mode):
         raise SettingsError(
-            f"The mode '{mode.key}' names tools that do not exist: {', '.join(unknown)}. "
+            f"The mode '{mode.key}' lists tools that do not exist: {', '.join(unknown)}. "
             f"Known: {', '.join(registry.names)}. Add yours with agent.tools."
         )
     offered = offered_tools(registry, mode)
     if mode.tool_choice is not None and mode.tool_choice not in offered:
         raise SettingsError(
-            f"The mode '{mode.key}' wants the tool '{mode.tool_choice}' to be called, but it does not offer "
-            f"it. Offered: {', '.join(offered) or 'none'}. Name it in agent.modes.{mode.key}.tools, too."
+            f"The mode '{mode.key}' requires a call of '{mode.tool_choice}', but does not offer that tool. "
+            f"Offered: {', '.join(offered) or 'none'}. Add it to agent.modes.{mode.key}.tools."
         )
 
 
@@ -119,6 +114,6 @@ def _retriever(settings: AgentSettings) -> FolderRetriever | None:
     if not settings.documents:
         return None
     folders = [Path(folder).resolve() for folder in settings.documents]
-    # Paths are told as they are seen from here; from further up, if a folder lies elsewhere.
+    # Paths are shown relative to the current folder, or to a common parent if a folder lies elsewhere.
     root = Path(os.path.commonpath([Path.cwd(), *folders]))
     return FolderRetriever(folders, root=root)

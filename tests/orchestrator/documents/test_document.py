@@ -111,8 +111,8 @@ def test_a_header_without_a_rule_ends_where_the_text_begins() -> None:
     [
         ("", "no line '**Status:** …'"),
         ("### AGN-004\nNo header.", "no line '**Status:** …'"),
-        ("### AGN-004\n**Status:** Draft", "'Draft' is no status"),
-        ("### AGN-005\n**Status:** Proposed", "name says AGN-004, but its heading says AGN-005"),
+        ("### AGN-004\n**Status:** Draft", "'Draft' is not a status"),
+        ("### AGN-005\n**Status:** Proposed", "has the id AGN-004, but its heading has AGN-005"),
         ("### AGN-004\n**Status:** Proposed\n**Status:** Accepted", "twice"),
     ],
 )
@@ -125,7 +125,7 @@ def test_what_cannot_be_understood_is_damaged(text: str, complaint: str) -> None
 
 
 def test_a_name_that_is_none_of_a_document_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="not named as"):
+    with pytest.raises(InvalidRequest, match="not of the form"):
         parse(DOCUMENT.render(), "notes.md")
 
 

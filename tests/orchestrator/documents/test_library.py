@@ -45,7 +45,7 @@ def test_a_new_document_is_proposed_and_has_all_sections(library: Library, folde
     entry = library.create("AGN", Draft(title="Retries", owner="Ada", tags=("http",)))
     assert (entry.id, entry.name) == ("AGN-001", "AGN-001 - Retries.md")
     assert entry.text == (folder / entry.name).read_text()
-    document = entry.understood()
+    document = entry.parsed()
     assert (document.title, document.status, document.owner) == ("Retries", Status.PROPOSED, "Ada")
     assert [line[3:] for line in document.body.splitlines() if line] == list(SECTIONS)
     assert os.listdir(folder) == [entry.name]
@@ -64,7 +64,7 @@ def test_numbers_go_on_after_the_highest_and_gaps_are_not_used(library: Library,
 def test_a_title_cannot_leave_the_folder(library: Library, folder: Path, tmp_path: Path) -> None:
     entry = library.create("AGN", Draft(title="../../../escape/../x"))
     assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.md")] == [Path("docs/ddr", entry.name)]
-    assert entry.understood().title == "../../../escape/../x"
+    assert entry.parsed().title == "../../../escape/../x"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_title_cannot_leave_the_folder(library: Library, folder: Path, tmp_pat
         ("AGN", Draft(title=" "), "title"),
         ("AGN", Draft(), "title"),
         ("AGN", Draft(title="X", status=Status.ACCEPTED), "status"),
-        ("AGN", Draft(title="X", body="x" * files.MAX_BYTES), "markdownBody"),
+        ("AGN", Draft(title="X", body="x" * files.MAX_DOCUMENT_BYTES), "markdownBody"),
     ],
 )
 def test_a_refused_document_leaves_nothing_behind(
@@ -174,9 +174,9 @@ def test_the_list_is_by_id_and_says_what_is_damaged(library: Library, folder: Pa
     assert list(notes) == ["AGN-003", "AGN-004", "AGN-005"]
     assert "no line '**Status:** …'" in notes["AGN-003"]
     assert "not UTF-8" in notes["AGN-004"]
-    assert "no file" in notes["AGN-005"]
-    with pytest.raises(InvalidRequest, match="Mend the file"):
-        library.find("AGN-3").understood()
+    assert "not a file" in notes["AGN-005"]
+    with pytest.raises(InvalidRequest, match="Repair the file"):
+        library.find("AGN-3").parsed()
     assert library.find("AGN-3").text == "nothing here"
 
 
@@ -202,7 +202,7 @@ def test_a_file_that_must_not_be_read_does_not_hide_the_others(
 def test_a_number_that_two_files_have_is_noted_and_not_guessed(library: Library, folder: Path) -> None:
     put(folder, "AGN-004 - One.md")
     put(folder, "AGN-0004 - Two.md")
-    assert [entry.note for entry in library.list()] == ["Another file is AGN-004, too."] * 2
+    assert [entry.note for entry in library.list()] == ["Another file has the id AGN-004 too."] * 2
     with pytest.raises(InvalidRequest, match=r"AGN-0004 - Two\.md, AGN-004 - One\.md") as caught:
         library.find("AGN-4")
     assert caught.value.code == "ambiguous_id"
@@ -248,14 +248,14 @@ def test_a_change_is_a_diff_first(library: Library, folder: Path) -> None:
     ]
     entry = library.apply(change)
     assert entry.text == change.text == (folder / entry.name).read_text()
-    assert (entry.understood().status, entry.understood().owner) == (Status.ACCEPTED, "Ada")
+    assert (entry.parsed().status, entry.parsed().owner) == (Status.ACCEPTED, "Ada")
     assert os.listdir(folder) == [entry.name]
 
 
 def test_a_new_title_leaves_the_name_of_the_file(library: Library) -> None:
     library.create("AGN", Draft(title="Retries"))
     entry = library.apply(library.refine("AGN-1", Draft(title="Never retry")))
-    assert (entry.name, entry.understood().title) == ("AGN-001 - Retries.md", "Never retry")
+    assert (entry.name, entry.parsed().title) == ("AGN-001 - Retries.md", "Never retry")
 
 
 def test_a_step_that_the_life_cycle_does_not_have_is_refused(library: Library) -> None:
@@ -277,7 +277,7 @@ def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(library: Libr
     entry = library.create("AGN", Draft(title="Retries"))
     change = library.refine("AGN-1", Draft(title="Mine"))
     (folder / entry.name).write_text("theirs")
-    with pytest.raises(InvalidRequest, match="changed by somebody else") as caught:
+    with pytest.raises(InvalidRequest, match="changed by another process") as caught:
         library.apply(change)
     assert caught.value.code == "document_changed"
     assert (folder / entry.name).read_text() == "theirs"
@@ -318,7 +318,7 @@ def test_a_change_keeps_mode_line_ends_and_unknown_lines(library: Library, folde
 
 def test_a_damaged_document_is_not_changed(library: Library, folder: Path) -> None:
     put(folder, "AGN-001 - Old.md", "notes")
-    with pytest.raises(InvalidRequest, match="Mend the file") as caught:
+    with pytest.raises(InvalidRequest, match="Repair the file") as caught:
         library.refine("AGN-1", Draft(title="New"))
     assert caught.value.code == "damaged_document"
 

@@ -56,7 +56,7 @@ async def test_ddr_creation_makes_a_document(library: Library) -> None:
     response = await run(library, backend, "DDR_CREATION", "Write down that we retry twice.")
     assert (response.kind, response.text, response.warnings) == ("ok", "Done.", ())
     assert forced(backend) == "ddr_document"
-    assert library.find("DDR-1").understood().body == BODY
+    assert library.find("DDR-1").parsed().body == BODY
     (call,) = response.tool_calls
     assert json.loads(call.result_json or "")["path"] == "docs/ddr/DDR-001 - Retries.md"
     assert response.file_bundle is None
@@ -94,5 +94,5 @@ async def test_a_refused_document_is_told_to_the_model(library: Library) -> None
     backend = ScriptedBackend(wrong, right, DONE)
     response = await run(library, backend, "ddr_creation", "Write it down.")
     assert response.kind == "ok"
-    assert "begins as Proposed" in str(backend.turns[1].items)
+    assert "starts as Proposed" in str(backend.turns[1].items)
     assert [entry.id for entry in library.list()] == ["DDR-001"]

@@ -44,5 +44,5 @@ def test_an_unknown_status_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROPOSED])
 def test_a_new_document_is_proposed(status: Status) -> None:
     check_first(Status.PROPOSED)
-    with pytest.raises(InvalidRequest, match="begins as Proposed"):
+    with pytest.raises(InvalidRequest, match="starts as Proposed"):
         check_first(status)

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest, NotFound
-from antiphon.orchestrator.builtin_modes import BUILT_IN
 from antiphon.orchestrator.documents.entry import Draft
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.schemas import (
@@ -21,6 +20,7 @@ from antiphon.orchestrator.documents.schemas import (
     SearchArguments,
 )
 from antiphon.orchestrator.documents.tools import current_ddr_block, ddr_tools
+from antiphon.orchestrator.modes import BUILT_IN
 from antiphon.orchestrator.tool import ToolResult
 from antiphon.protocol.content import JsonObject
 from antiphon.tools.invocation import ToolArgumentsInvalid, invoke
@@ -57,7 +57,7 @@ async def test_a_call_without_an_id_creates_the_document(library: Library) -> No
         "created": True,
         "notes": "Short.",
     }
-    document = library.find("DDR-1").understood()
+    document = library.find("DDR-1").parsed()
     assert (document.title, document.domain, document.tags, document.owner) == (
         *("Retries", "HTTP", ("a", "b"), "Ada"),
     )
@@ -97,9 +97,9 @@ async def test_a_call_that_changes_nothing_proposes_nothing(library: Library) ->
     [
         ({"id": "AGN-002"}, "no document AGN-002"),
         ({"id": "AGN-1", "status": "Superseded"}, "can become Accepted or Rejected"),
-        ({"id": "AGN-x"}, "no id of a document"),
+        ({"id": "AGN-x"}, "not the id of a document"),
         ({"id": "four"}, "three capital letters"),
-        ({"status": "Accepted"}, "begins as Proposed"),
+        ({"status": "Accepted"}, "starts as Proposed"),
         ({"status": "Maybe"}, "Proposed, Accepted, Rejected, Superseded"),
         ({"title": " "}, "needs a title"),
         ({"markdownBody": " \n"}, "markdownBody is empty"),

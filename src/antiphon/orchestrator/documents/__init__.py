@@ -2,8 +2,7 @@
 
 from antiphon.orchestrator.documents.document import SECTIONS, DesignDocument, blank_body, parse
 from antiphon.orchestrator.documents.entry import Change, Draft, Entry
-from antiphon.orchestrator.documents.library import Library
-from antiphon.orchestrator.documents.search import Hit
+from antiphon.orchestrator.documents.library import Hit, Library
 from antiphon.orchestrator.documents.status import Status, read_status
 from antiphon.orchestrator.documents.tools import current_ddr_block, ddr_tools
 

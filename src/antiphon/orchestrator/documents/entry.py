@@ -1,4 +1,4 @@
-"""What the library deals in: files as they are, and what shall become of them."""
+"""The values of the library: a file as it is, a draft, and a change."""
 
 import msgspec
 from msgspec import Struct
@@ -14,23 +14,22 @@ class Entry(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     path: str
-    """Where it is, as seen from the current folder."""
+    """Relative to the current folder, if it is below it."""
     text: str = ""
-    """What is in it."""
     document: DesignDocument | None = None
-    """None if it is damaged."""
+    """None: it is damaged."""
     note: str = ""
     """What is wrong with it."""
 
-    def understood(self) -> DesignDocument:
-        """The document; one that is damaged is refused."""
+    def parsed(self) -> DesignDocument:
+        """The document. Raises `InvalidRequest` if it is damaged."""
         if self.document is None:
-            raise InvalidRequest(f"{self.note} Mend the file {self.path} first.", param="id", code=DAMAGED)
+            raise InvalidRequest(f"{self.note} Repair the file {self.path} first.", param="id", code=DAMAGED)
         return self.document
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """What a document shall say. None: what it says already; in a new one, nothing."""
+    """New values of a document. None: unchanged; in a new document, empty."""
 
     title: str | None = None
     status: Status | None = None
@@ -40,24 +39,24 @@ class Draft(Struct, frozen=True, kw_only=True):
     body: str | None = None
 
     def over(self, document: DesignDocument) -> DesignDocument:
-        """The document with this in it."""
-        return msgspec.structs.replace(document, **self._said())
+        """The document with these values."""
+        return msgspec.structs.replace(document, **self._given())
 
     def or_else(self, other: "Draft") -> "Draft":
-        """This, and the other one where this says nothing."""
-        return msgspec.structs.replace(other, **self._said())
+        """This draft, completed with the values of another one."""
+        return msgspec.structs.replace(other, **self._given())
 
-    def _said(self) -> dict[str, object]:
+    def _given(self) -> dict[str, object]:
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A change that can be looked at before it is made."""
+    """A change that can be reviewed before it is applied."""
 
     entry: Entry
-    """The file as it was when the change was thought out."""
+    """The file on which the change is based."""
     document: DesignDocument
     text: str
-    """What the file will hold."""
+    """The new contents of the file."""
     diff: str
-    """Unified; empty if nothing changes."""
+    """A unified diff; empty: nothing changes."""

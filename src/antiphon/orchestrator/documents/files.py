@@ -1,7 +1,7 @@
-"""How the files of a folder are read and written: never outside, never half, never over somebody's change.
+"""Reads and writes the files of a folder: never outside it, never partially, never over a concurrent change.
 
-Whoever writes a document holds `.AGN-004.new`, a file that only one process can make. It becomes the
-document. After a crash it stays: a new document then gets the next number, and a change says what to delete.
+A writer creates `.AGN-004.new` exclusively, and moves it to the document. If a crash leaves it behind, a new
+document gets the next number, and a change reports which file to delete.
 """
 
 import os
@@ -13,21 +13,20 @@ from typing import BinaryIO
 
 from antiphon.errors import InvalidRequest, NotFound
 
-MAX_BYTES = 2**20
-"""Longer files are not read and not written."""
+MAX_DOCUMENT_BYTES = 2**20
+"""Longer files are neither read nor written."""
 
 
 def read_inside(folder: Path, name: str) -> bytes:
-    """What a file of the folder holds."""
     path = locate(folder, name)
     if not path.is_file():
-        raise NotFound(f"'{name}' is no file.", param="id")
+        raise NotFound(f"'{name}' is not a file.", param="id")
     with path.open("rb") as file:
-        return check_size(file.read(MAX_BYTES + 1), name)
+        return check_size(file.read(MAX_DOCUMENT_BYTES + 1), name)
 
 
 def locate(folder: Path, name: str) -> Path:
-    """Where a file of the folder really is; a link that leaves the folder is not followed."""
+    """The real path of a file of the folder. Raises `InvalidRequest` for a link that leaves the folder."""
     path = Path(os.path.realpath(folder / name))
     if not path.is_relative_to(os.path.realpath(folder)):
         raise InvalidRequest(f"'{name}' is a link that leaves the folder.", param="id")
@@ -35,37 +34,39 @@ def locate(folder: Path, name: str) -> Path:
 
 
 def check_size(data: bytes, name: str) -> bytes:
-    """Refuse what is too long for a document."""
-    if len(data) > MAX_BYTES:
-        raise InvalidRequest(f"'{name}' is longer than {MAX_BYTES // 1024} KiB.", param="markdownBody")
+    """Raise `InvalidRequest` for a document that is too long."""
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise InvalidRequest(
+            f"'{name}' is longer than {MAX_DOCUMENT_BYTES // 1024} KiB.", param="markdownBody"
+        )
     return data
 
 
-def create_file(claim: Path, target: Path, data: bytes, is_free: Callable[[], bool]) -> bool:
-    """Make a file, whole or not at all; False if it, or its claim, is somebody else's."""
+def create_file(lock: Path, target: Path, data: bytes, is_free: Callable[[], bool]) -> bool:
+    """Create a file atomically; False: it exists, or another process is writing it."""
     try:
-        with _claimed(claim, data):
+        with _locked(lock, data):
             if not is_free():
                 raise FileExistsError
-            os.link(claim, target)  # unlike a rename, this never overwrites
-            claim.unlink()
+            os.link(lock, target)  # unlike a rename, this never overwrites
+            lock.unlink()
     except FileExistsError:
         return False
     _sync_folder(target.parent)
     return True
 
 
-def replace_file(claim: Path, target: Path, data: bytes, check: Callable[[], None]) -> None:
-    """Give a file new contents at once, and keep its mode, unless `check` raises."""
+def replace_file(lock: Path, target: Path, data: bytes, check: Callable[[], None]) -> None:
+    """Replace the contents of a file atomically, with its mode, unless `check` raises."""
     try:
-        with _claimed(claim, data) as file:
+        with _locked(lock, data) as file:
             check()
             os.fchmod(file.fileno(), S_IMODE(target.stat().st_mode))
-            claim.replace(target)
+            lock.replace(target)
     except FileExistsError:
         raise InvalidRequest(
-            f"'{target.name}' is being changed by somebody else. Try again; "
-            f"if nobody works on it, a crash left '{claim.name}' behind: delete it.",
+            f"'{target.name}' is being changed by another process. Try again; "
+            f"if there is no such process, a crash left '{lock.name}' behind: delete it.",
             param="id",
             code="document_busy",
         ) from None
@@ -73,21 +74,21 @@ def replace_file(claim: Path, target: Path, data: bytes, check: Callable[[], Non
 
 
 @contextmanager
-def _claimed(claim: Path, data: bytes) -> Generator[BinaryIO, None, None]:
-    """A new file with this data, safe on disk. Who fails removes it; who succeeds has moved it."""
-    with claim.open("xb") as file:
+def _locked(lock: Path, data: bytes) -> Generator[BinaryIO, None, None]:
+    """A new file with this data, synced to disk. It is removed on an exception; else the caller moves it."""
+    with lock.open("xb") as file:
         try:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
             yield file
         except BaseException:
-            claim.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
             raise
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new name is on disk when its folder is."""
+    """Sync a folder, so that a new name in it is durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -8,10 +8,10 @@ from antiphon.errors import InvalidRequest
 LETTERS = "[A-Z]{3}"
 DIGITS = r"\d{3,9}"
 MAX_NUMBER = 999_999_999
-MAX_TITLE = 120
-"""Characters of a title that stand in a file name."""
+MAX_TITLE_CHARS = 120
+"""Length of a title in a file name."""
 MAX_TITLE_BYTES = 200
-"""The same in bytes: file systems take 255 for the whole name."""
+"""The same in bytes: file systems limit a name to 255."""
 
 _LETTERS = re.compile(LETTERS)
 _ID = re.compile(r"([A-Za-z]{3})-(\d{1,9})", re.ASCII)
@@ -23,10 +23,10 @@ _NAMELESS = "Untitled"
 
 
 def check_letters(tla: str) -> str:
-    """Refuse a series that is not named by three capital letters."""
+    """Raise `InvalidRequest` unless a series is three capital letters."""
     if _LETTERS.fullmatch(tla) is None:
         raise InvalidRequest(
-            f"'{tla}' is no series of documents: use three capital letters, as in AGN.", param="id"
+            f"'{tla}' is not a series of documents: use three capital letters, such as AGN.", param="id"
         )
     return tla
 
@@ -35,17 +35,17 @@ def read_id(text: str) -> tuple[str, int]:
     """Series and number; `agn-4` is `AGN-004`."""
     found = _ID.fullmatch(text.strip())
     if found is None or not int(found[2]):
-        raise InvalidRequest(f"'{text}' is no id of a document. An id looks like AGN-004.", param="id")
+        raise InvalidRequest(f"'{text}' is not the id of a document. An id looks like AGN-004.", param="id")
     return found[1].upper(), int(found[2])
 
 
-def say_id(tla: str, number: int) -> str:
-    """The id; at least three digits."""
+def format_id(tla: str, number: int) -> str:
+    """The id, with at least three digits."""
     return f"{tla}-{number:03}"
 
 
 def split_file_name(name: str) -> tuple[str, int, str] | None:
-    """Series, number and title; None if it is not the name of a document."""
+    """Series, number and title; None: not the name of a document."""
     found = _FILE.fullmatch(name)
     if found is None or not int(found[2]):
         return None
@@ -59,16 +59,16 @@ def taken_number(name: str, tla: str) -> int:
 
 
 def make_file_name(tla: str, number: int, title: str) -> str:
-    """The name of the file of a document. It stays in its folder whatever the title is.
+    """The file name of a document. No title can make it leave its folder.
 
-    The id in front also keeps names that a system reserves (`CON`, `NUL`) from being names of files.
+    The leading id also avoids names that a system reserves (`CON`, `NUL`).
     """
-    return f"{say_id(tla, number)} - {_safe(title)}.md"
+    return f"{format_id(tla, number)} - {_safe(title)}.md"
 
 
 def _safe(title: str) -> str:
     visible = "".join(_safe_character(character) for character in unicodedata.normalize("NFC", title))
-    short = _trim(" ".join(visible.split()))[:MAX_TITLE]
+    short = _trim(" ".join(visible.split()))[:MAX_TITLE_CHARS]
     short = short.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
     return _trim(short) or _NAMELESS
 
@@ -82,5 +82,5 @@ def _safe_character(character: str) -> str:
 
 
 def _trim(name: str) -> str:
-    """No hidden files, and no ends that some systems cut off."""
+    """Strip dots and spaces, which hide a file or which some systems remove."""
     return name.lstrip(". ").rstrip(". ")

@@ -1,4 +1,4 @@
-"""The parameters of the document tools, as JSON Schemas and as the values that they are read into."""
+"""The parameters of the document tools: JSON Schemas, and the structs that arguments are converted to."""
 
 from typing import Literal, get_args
 
@@ -14,7 +14,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class DocumentArguments(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What `ddr_document` is called with."""
+    """Arguments of `ddr_document`."""
 
     title: str
     status: str
@@ -26,9 +26,9 @@ class DocumentArguments(Struct, frozen=True, kw_only=True, rename="camel"):
     notes: str = ""
 
     def draft(self) -> Draft:
-        """What a document gets from this call."""
+        """The draft of this call."""
         if not self.markdown_body.strip():
-            raise InvalidRequest("The markdownBody is empty: write the whole text.", param="markdownBody")
+            raise InvalidRequest("The markdownBody is empty: write the complete text.", param="markdownBody")
         return Draft(
             title=self.title,
             status=read_status(self.status),
@@ -40,7 +40,7 @@ class DocumentArguments(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Finding(Struct, frozen=True):
-    """How a document stands to one requirement."""
+    """The state of one requirement."""
 
     requirement: str
     state: State
@@ -48,7 +48,7 @@ class Finding(Struct, frozen=True):
 
 
 class ReviewArguments(Struct, frozen=True):
-    """What `ddr_review` is called with."""
+    """Arguments of `ddr_review`."""
 
     id: str
     verdict: str
@@ -56,21 +56,21 @@ class ReviewArguments(Struct, frozen=True):
 
 
 class Ranked(Struct, frozen=True):
-    """A document, and why it is there."""
+    """A document, and why it matches."""
 
     id: str
     reason: str = ""
 
 
 class SearchArguments(Struct, frozen=True):
-    """What `ddr_search_result` is called with."""
+    """Arguments of `ddr_search_result`."""
 
     query: str
     ranked: tuple[Ranked, ...]
 
 
 class ReadArguments(Struct, frozen=True):
-    """What `ddr_read` is called with."""
+    """Arguments of `ddr_read`."""
 
     id: str
 
@@ -109,7 +109,7 @@ DOCUMENT: JsonObject = _object(
         "domain": _text("The part of the system that it is about."),
         "tags": _list({"type": "string"}, "Words to find it by."),
         "owner": _text("Who answers for it."),
-        "markdownBody": _text("The whole text below the header, in Markdown, without the header."),
+        "markdownBody": _text("The complete text below the header, in Markdown, without the header."),
         "notes": _text("What the reader of the change should know. It does not stand in the document."),
     },
     ("title", "status", "markdownBody"),

@@ -5,8 +5,8 @@
        │ └─────► Rejected ──┐
        └────────────────────┘   taken up again
 
-A document begins as proposed. What was accepted is a decision: it is never rejected later, a newer document
-supersedes it; and that is final.
+A document starts as proposed. An accepted document is a decision: it is never rejected later, only superseded
+by a newer one, and that is final.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from antiphon.errors import InvalidRequest
 
 
 class Status(StrEnum):
-    """What became of the proposal."""
+    """The status of a document."""
 
     PROPOSED = "Proposed"
     ACCEPTED = "Accepted"
@@ -34,25 +34,25 @@ _BY_NAME = {status.lower(): status for status in Status}
 
 
 def read_status(text: str) -> Status:
-    """The status of this name, in any case."""
+    """Parse a status, in any case."""
     found = _BY_NAME.get(text.strip().lower())
     if found is None:
-        raise InvalidRequest(f"'{text}' is no status. Use one of: {', '.join(Status)}.", param="status")
+        raise InvalidRequest(f"'{text}' is not a status. Use one of: {', '.join(Status)}.", param="status")
     return found
 
 
 def check_first(status: Status) -> None:
-    """Refuse a new document that has been decided already."""
+    """Raise `InvalidRequest` unless a new document is proposed."""
     if status is not FIRST:
         raise InvalidRequest(
-            f"A new document cannot be {status}: it begins as {FIRST}, and is decided in a second step.",
+            f"A new document cannot be {status}: it starts as {FIRST}, and is decided in a second step.",
             param="status",
             code="invalid_status_change",
         )
 
 
 def check_change(old: Status, new: Status) -> None:
-    """Refuse a step that the life cycle does not have. To stay is no step."""
+    """Raise `InvalidRequest` for a transition that the life cycle does not have."""
     if new is old or new in NEXT[old]:
         return
     allowed = " or ".join(NEXT[old])

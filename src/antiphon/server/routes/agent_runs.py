@@ -13,8 +13,7 @@ from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.agent_runs import RunRecord
 from antiphon.orchestrator.casing import Case
 from antiphon.orchestrator.request_parser import parse_run_request
-from antiphon.orchestrator.run_object import run_object, whole_run
-from antiphon.orchestrator.run_tree import response_of, tree_of
+from antiphon.orchestrator.run_tree import response_of, run_json, run_object, tree_of
 from antiphon.protocol.profile import DONE
 from antiphon.protocol.sse import COMMENT
 from antiphon.server.agent_stream import asked_case, render
@@ -110,4 +109,4 @@ def _told(run: AgentRun) -> bytes:
 
 
 def _shown(record: RunRecord, case: Case) -> bytes:
-    return whole_run(record.run, response_of(record.events), tree_of(record.events), case)
+    return run_json(record.run, response_of(record.events), tree_of(record.events), case)

@@ -64,7 +64,7 @@ async def main() -> None:
             seen = await follow(runs, run.id)
         async with process(folder) as runs:
             print("the second one:")
-            await runs.engine.submit(ME, run.id)  # a server does this by itself when it starts
+            await runs.resume(ME, run.id)  # a server does this by itself when it starts
             await follow(runs, run.id, seen)
             print((await runs.show(ME, run.id)).run.status)
 

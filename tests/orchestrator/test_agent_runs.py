@@ -9,6 +9,8 @@ from itertools import count
 import pytest
 
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound, StoreUnavailable
+from antiphon.jobs import worker
+from antiphon.jobs.worker import Worker
 from antiphon.orchestrator.agent_runs import AgentRuns, Perform
 from antiphon.orchestrator.events import (
     AgentCompleted,
@@ -22,12 +24,12 @@ from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteRespon
 from antiphon.orchestrator.run_journal import journal_row
 from antiphon.orchestrator.run_state import Emit
 from antiphon.protocol.ids import IdSource
-from antiphon.runs.dispatch import Dispatch
-from antiphon.runs.tasks import TaskEngine
 from antiphon.store import retry, working
 from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunEvent
+from antiphon.store.base import AGENT_RUN_JOB
+from antiphon.store.ports import JobStore
 from antiphon.store.signals import LocalSignals, Signals
-from antiphon.store.sql_stores import SqlAgentRuns
+from antiphon.store.sql_stores import SqlAgentRuns, SqlJobs
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.working import MAX_ATTEMPTS
 
@@ -48,22 +50,28 @@ def store(database: SqliteDatabase) -> AgentRunStore:
     return SqlAgentRuns(database, lambda: 1000.0)
 
 
+@pytest.fixture
+def jobs(database: SqliteDatabase) -> JobStore:
+    return SqlJobs(database)
+
+
 class Replica:
     """Runs on an engine of their own, as in a process of their own."""
 
-    def __init__(self, store: AgentRunStore, signals: Signals, act: Act, owner: str = "here") -> None:
-        dispatch, numbers = Dispatch(), count(1)
-        self.engine = TaskEngine(dispatch, owner=owner, first_pause=0.001)
+    def __init__(
+        self, store: AgentRunStore, jobs: JobStore, signals: Signals, act: Act, owner: str = "here"
+    ) -> None:
+        numbers = count(1)
+        self.jobs = Worker(jobs, signals, owner=owner)
         self.runs = AgentRuns(
             store=store,
-            engine=self.engine,
+            jobs=self.jobs,
             signals=signals,
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
             perform=performing(act),
             lifetime=60.0,
         )
-        dispatch.register("run", self.runs.work)
 
     async def ended(self, run_id: str) -> list[AgentEvent]:
         """Everything that a run tells, once it has ended."""
@@ -86,17 +94,17 @@ MakeReplica = Callable[..., Replica]
 
 
 @pytest.fixture
-async def make(store: AgentRunStore) -> AsyncGenerator[MakeReplica, None]:
+async def make(store: AgentRunStore, jobs: JobStore) -> AsyncGenerator[MakeReplica, None]:
     """Makes replicas on one store; they are closed at the end."""
     signals, made = LocalSignals(), list[Replica]()
 
     def build(act: Act, owner: str = "here", on: AgentRunStore | None = None) -> Replica:
-        made.append(Replica(on or store, signals, act, owner))
+        made.append(Replica(on or store, jobs, signals, act, owner))
         return made[-1]
 
     yield build
     for replica in made:
-        await replica.engine.aclose()
+        await replica.jobs.aclose()
 
 
 def started(number: int) -> AgentStarted:
@@ -163,7 +171,7 @@ class EndsMeanwhile(SqlAgentRuns):
 
     async def run(self, tenant: str, run_id: str) -> AgentRun:
         seen = await super().run(tenant, run_id)
-        claim = await self.claim(tenant, run_id, "somebody")
+        claim = await self.claim(tenant, run_id)
         if claim is not None:
             await self.finish(tenant, run_id, claim.token, "completed", [journal_row(completed(0))])
         return seen
@@ -300,20 +308,19 @@ async def test_whoever_takes_over_goes_on_from_the_log_and_the_first_one_is_stop
     here, there = make(loses, "here"), make(wins, "there")
     run = await here.runs.submit("t", REQUEST)
     await begun.wait()
-    await there.engine.submit("t", run.id)
+    await there.runs.resume("t", run.id)
     events = await there.ended(run.id)
     gate.set()
     async with asyncio.timeout(20):
-        while here.engine.runs("t", run.id):  # noqa: ASYNC110 -- an engine tells nobody when work is over
-            await asyncio.sleep(0.01)
+        await here.jobs.stop(AGENT_RUN_JOB, "t", run.id)
     assert did == ["paid"]
     assert [event.sequence_number for event in events] == [0, 1, 2]
 
 
 async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_over(
-    store: AgentRunStore, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
+    jobs: JobStore, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.orchestrator.agent_runs.LOOK", 0.01)
+    monkeypatch.setattr(worker, "COMPARE_SECONDS", 0.01)
     at_work, stopped = asyncio.Event(), asyncio.Event()
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
@@ -325,19 +332,17 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
 
     run = await make(act).runs.submit("t", REQUEST)
     await at_work.wait()
-    assert await store.claim("t", run.id, "elsewhere") is not None
+    assert await jobs.claim_one("elsewhere", AGENT_RUN_JOB, "t", run.id, 0.0) is not None
     async with asyncio.timeout(20):
         await stopped.wait()
 
 
-async def test_a_run_that_breaks_off_again_and_again_is_given_up(
-    store: AgentRunStore, make: MakeReplica
-) -> None:
+async def test_a_run_that_breaks_off_again_and_again_is_given_up(jobs: JobStore, make: MakeReplica) -> None:
     here = make(at_once)
     run = await make(hangs, "first").runs.submit("t", REQUEST)
     for attempt in range(MAX_ATTEMPTS):
-        await store.claim("t", run.id, f"dying {attempt}")
-    await here.engine.submit("t", run.id)
+        await jobs.claim_one(f"dying {attempt}", AGENT_RUN_JOB, "t", run.id, 0.0)
+    await here.runs.resume("t", run.id)
     [end] = await here.ended(run.id)
     assert isinstance(end, AgentFailed)
     assert end.code == "given_up"
@@ -431,7 +436,7 @@ async def test_a_log_that_the_database_lost_a_part_of_is_gone_on_with_from_what_
 
 async def test_a_run_that_cannot_be_started_is_not_kept(make: MakeReplica) -> None:
     here = make(at_once)
-    await here.engine.aclose()
+    await here.jobs.aclose()
     with pytest.raises(AntiphonError):
         await here.runs.submit("t", REQUEST)
     assert await here.runs.list_runs("t", limit=1) == []

@@ -71,7 +71,7 @@ async def open_door(
     app.mount(services)
     async with memory_client(app) as client:
         yield Door(client, app, services, new_key)
-    await services.background.aclose()
+    await services.background.jobs.aclose()
 
 
 class Log:

@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.jobs.worker import Worker
 from antiphon.protocol.ids import IdSource
-from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.conversations import Conversations
 from antiphon.service.responses.create import Creator, ResponseOptions, response_services
@@ -55,7 +55,8 @@ def make_creator(store: Stores) -> MakeCreator:
 
 def services_of(creator: Creator, background: Background | None = None) -> Services:
     """The services around a creator, with background work in this process."""
-    background = background or Background(creator, lambda self: TaskEngine(self.work, owner="test"))
+    if background is None:
+        background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
     parts = creator.parts
     return Services(
         creator=creator,

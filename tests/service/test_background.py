@@ -18,18 +18,17 @@ from antiphon.errors import (
     StoreUnavailable,
     Unavailable,
 )
+from antiphon.jobs.worker import CANCEL_TOPIC, Worker
 from antiphon.protocol.items import FunctionCall, Message, Reasoning
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.response import Response
 from antiphon.protocol.sse import COMMENT, SseReader
-from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.responses.create import Creator
 from antiphon.service.routing.router import Router
 from antiphon.store import retry
-from antiphon.store.base import Conversation, Events, Page, Unowned
+from antiphon.store.base import RESPONSE_JOB, Conversation, Events, Page
 from antiphon.store.ports import Stores
-from antiphon.store.signals import Subscription
 from antiphon.store.working import MAX_ATTEMPTS
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, ReasoningDelta, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -46,13 +45,13 @@ async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
 
     def one(backend: ScriptedBackend) -> Background:
         creator: Creator = make_creator(backend)
-        owner = f"process {len(made)}"
-        made.append(Background(creator, lambda background: TaskEngine(background.work, owner=owner)))
+        jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(made)}")
+        made.append(Background(creator, jobs))
         return made[-1]
 
     yield one
     for background in made:
-        await background.aclose()
+        await background.jobs.aclose()
 
 
 async def submit(background: Background, **params: Any) -> Response:
@@ -93,16 +92,15 @@ async def leave_behind(make: Make, *steps: Step) -> str:
     response = await submit(first)
     async with asyncio.timeout(10):
         await stalling.said.wait()
-        await first.engine.aclose()
+        await first.jobs.aclose()
     return response.id
 
 
 async def taken_up(make: Make, response_id: str, backend: ScriptedBackend) -> list[dict[str, Any]]:
     second = make(backend)
-    looking = asyncio.create_task(second.look_after())
+    second.jobs.adopt()
     async with asyncio.timeout(10):
         events = await heard(second, response_id)
-    looking.cancel()
     check_order(events)
     return events
 
@@ -264,8 +262,8 @@ async def test_a_response_that_breaks_its_process_again_and_again_is_given_up(
     make: Make, store: Stores
 ) -> None:
     response_id = await leave_behind(make, [TextDelta("x")])
-    for number in range(MAX_ATTEMPTS):
-        await store.background.claim("t", response_id, f"process that died {number}")
+    for number in range(MAX_ATTEMPTS + 1):
+        assert await store.jobs.claim_one(f"process that died {number}", RESPONSE_JOB, "t", response_id, 0.0)
     backend = ScriptedBackend.saying("never asked")
     events = await taken_up(make, response_id, backend)
     assert events[-1]["type"] == "response.failed"
@@ -278,14 +276,14 @@ async def test_who_is_fenced_lets_go_and_writes_nothing_more(make: Make, store: 
     response = await submit(background)
     async with asyncio.timeout(10):
         await stalling.said.wait()
-        claim = await store.background.claim("t", response.id, "somebody else")
-        assert claim is not None
-        store.signals.publish(f"ended:{response.id}")
-        await background.engine.stop("t", response.id)
+        job = await store.jobs.claim_one("somebody else", RESPONSE_JOB, "t", response.id, 0.0)
+        assert job is not None
+        assert await store.background.claim("t", response.id, job) is not None
+        store.signals.publish(CANCEL_TOPIC)
         await stalling.stopped.wait()
     rows, ended = await store.background.events("t", response.id, -1)
     assert not ended
-    again = await store.background.claim("t", response.id, "somebody else")
+    again = await store.background.claim("t", response.id, job)
     assert again is not None
     assert sum(row.count for row in rows) == sum(row.count for row in again.events)
 
@@ -324,10 +322,7 @@ async def test_what_the_engine_refuses_leaves_nothing_behind(
 ) -> None:
     background = make(ScriptedBackend.saying("a"))
 
-    async def refuse(_tenant: str, _response_id: str) -> None:
-        raise Unavailable
-
-    monkeypatch.setattr(background.engine, "submit", refuse)
+    await background.jobs.aclose()
     with pytest.raises(Unavailable):
         await submit(background)
     assert await store.responses.list_responses("t", limit=10) == []
@@ -369,14 +364,14 @@ async def test_a_client_that_leaves_during_the_submission_leaves_no_half_of_it(
     make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     background = make(ScriptedBackend.saying("a"))
-    start, asked, ready = background.engine.submit, asyncio.Event(), asyncio.Event()
+    save, asked, ready = store.background.submit, asyncio.Event(), asyncio.Event()
 
-    async def slow_start(tenant: str, response_id: str) -> None:
+    async def slow_save(*args: Any) -> None:
+        await save(*args)
         asked.set()
         await ready.wait()
-        await start(tenant, response_id)
 
-    monkeypatch.setattr(background.engine, "submit", slow_start)
+    monkeypatch.setattr(store.background, "submit", slow_save)
     submitting = asyncio.create_task(submit(background))
     async with asyncio.timeout(10):
         await asked.wait()
@@ -390,45 +385,23 @@ async def test_a_client_that_leaves_during_the_submission_leaves_no_half_of_it(
 async def test_what_slipped_from_its_own_hands_is_taken_up_again(make: Make, store: Stores) -> None:
     background = make(ScriptedBackend.saying("a"))
     response_id = await leave_behind(make, [TextDelta("x")])
-    await store.background.claim("t", response_id, background.engine.owner)
-    looking = asyncio.create_task(background.look_after())
+    assert await store.jobs.claim_one(background.jobs.owner, RESPONSE_JOB, "t", response_id, 0.0)
+    other = await submit(background)
+    background.jobs.adopt()
+    store.signals.publish(CANCEL_TOPIC)
     async with asyncio.timeout(10):
         events = await heard(background, response_id)
-    looking.cancel()
+        await heard(background, other.id)
     assert events[-1]["response"]["status"] == "completed"
-
-
-async def test_after_an_outage_everybody_has_the_time_to_say_that_it_lives(
-    make: Make, store: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits: list[float] = []
-
-    async def away(lease: float, owner: str = "") -> list[Unowned]:
-        if not waits:
-            raise StoreUnavailable
-        return []
-
-    async def wait(subscription: Subscription, seconds: float) -> bool:
-        waits.append(seconds)
-        if len(waits) == 2:
-            raise asyncio.CancelledError
-        return False
-
-    monkeypatch.setattr(store.jobs, "unowned", away)
-    monkeypatch.setattr(Subscription, "wait", wait)
-    background = make(ScriptedBackend.saying("a"))
-    background.lease = 10.0
-    with pytest.raises(asyncio.CancelledError):
-        await background.look_after()
-    assert waits == [10.0, 2.0]
 
 
 async def test_a_response_whose_model_is_gone_fails(make: Make, make_creator: MakeCreator) -> None:
     response_id = await leave_behind(make, [TextDelta("x")])
     other = make_creator(ScriptedBackend.saying("a"), router=Router([], chance=lambda: 0.5))
-    background = Background(other, lambda made: TaskEngine(made.work, owner="after a change"))
-    await background.work("t", response_id)
+    background = Background(other, Worker(other.store.jobs, other.store.signals, owner="after a change"))
+    await background.jobs.resume(RESPONSE_JOB, "t", response_id)
     events = await heard(background, response_id)
+    await background.jobs.aclose()
     check_order(events)
     assert "does not exist" in events[-1]["response"]["error"]["message"]
 
@@ -443,7 +416,7 @@ async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
     response = await submit(first, input="second", previous_response_id=parent.id)
     async with asyncio.timeout(10):
         await stalling.said.wait()
-        await first.engine.aclose()
+        await first.jobs.aclose()
     await store.responses.delete("t", parent.id)
     backend = ScriptedBackend.saying("two")
     events = await taken_up(make, response.id, backend)
@@ -454,7 +427,7 @@ async def test_a_parent_that_is_deleted_meanwhile_is_still_what_is_gone_on_from(
 async def test_letting_go_in_good_order_is_no_failed_attempt(make: Make, store: Stores) -> None:
     response_id = await leave_behind(make, [TextDelta("x")])
     for number in range(2 * MAX_ATTEMPTS):
-        await store.background.claim("t", response_id, f"deploy {number}")
+        assert await store.jobs.claim_one(f"deploy {number}", RESPONSE_JOB, "t", response_id, 0.0)
         await store.jobs.release(f"deploy {number}")
     events = await taken_up(make, response_id, ScriptedBackend.saying("done"))
     assert events[-1]["response"]["status"] == "completed"

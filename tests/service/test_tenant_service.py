@@ -9,8 +9,8 @@ from msgspec import to_builtins
 
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import InvalidRequest, NotFound
+from antiphon.jobs.worker import Worker
 from antiphon.protocol.events import OutputTextDelta, ResponseCreated
-from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.tenant_service import TenantService
 from antiphon.store.ports import Stores
@@ -45,7 +45,7 @@ def inside(make_creator: MakeCreator) -> Open:
 
     def make(*backends: ScriptedBackend, tenant: str = "ours") -> TenantService:
         creator = make_creator(*backends)
-        background = Background(creator, lambda background: TaskEngine(background.work, owner="test"))
+        background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
         return TenantService(services_of(creator, background), tenant)
 
     return make

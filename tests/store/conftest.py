@@ -19,7 +19,7 @@ from antiphon.store.sql_stores import SqlAgentRuns, sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
 
-TABLES = "chains, responses, items, conversations, events, owners, api_keys, agent_runs, agent_events"
+TABLES = "chains, responses, items, conversations, events, owners, api_keys, agent_runs, agent_events, jobs"
 CountRows = Callable[[str], Awaitable[int]]
 
 

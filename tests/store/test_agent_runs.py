@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, NotFound, Unsupported
 from antiphon.store import upkeep
 from antiphon.store.agent_runs import AgentRun, AgentRunStore, RunClaim, RunEvent
-from antiphon.store.base import Fenced, Unowned
+from antiphon.store.base import AGENT_RUN_JOB, Fenced
 from antiphon.store.none import no_stores
 from antiphon.store.ports import Stores
 from antiphon.store.sql_stores import SqlAgentRuns
 from tests.store.conftest import Clock, CountRows, Opened
-from tests.store.values import events as response_events
-from tests.store.values import queued
 
 REQUEST = '{"instruction":"ü\\u0000"}'.encode()
 
@@ -39,8 +36,8 @@ async def submit(runs: AgentRunStore, name: str = "1", owner: str = "nobody") ->
     await runs.submit("t", run(name), REQUEST, owner)
 
 
-async def claimed(runs: AgentRunStore, owner: str = "o1", name: str = "1") -> RunClaim:
-    claim = await runs.claim("t", f"run_{name}", owner)
+async def claimed(runs: AgentRunStore, name: str = "1") -> RunClaim:
+    claim = await runs.claim("t", f"run_{name}")
     assert claim is not None
     return claim
 
@@ -55,7 +52,7 @@ async def test_a_submitted_run_waits_with_everything_it_needs(agent_runs: AgentR
     await agent_runs.submit("t", waiting, REQUEST, "nobody")
     assert await agent_runs.run("t", "run_1") == waiting
     claim = await claimed(agent_runs)
-    assert claim == RunClaim(token=1, attempt=1, run=replace(waiting, attempts=1), request=REQUEST, events=[])
+    assert claim == RunClaim(token=1, attempt=0, run=waiting, request=REQUEST, events=[])
 
 
 async def test_submitting_again_changes_nothing(agent_runs: AgentRunStore, count_rows: CountRows) -> None:
@@ -85,15 +82,15 @@ async def test_the_end_comes_with_its_last_events(agent_runs: AgentRunStore, clo
     clock.now = 1234.5
     await agent_runs.finish("t", "run_1", token, "completed", events(0, 1))
     ended = await agent_runs.run("t", "run_1")
-    assert (ended.status, ended.ended_at, ended.attempts) == ("completed", 1234, 1)
+    assert (ended.status, ended.ended_at, ended.attempts) == ("completed", 1234, 0)
     assert await agent_runs.events("t", "run_1") == (events(0, 1), True)
-    assert await agent_runs.claim("t", "run_1", "o2") is None
+    assert await agent_runs.claim("t", "run_1") is None
 
 
 async def test_older_claims_are_fenced(agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
-    old = (await claimed(agent_runs, "o1")).token
-    new = (await claimed(agent_runs, "o2")).token
+    old = (await claimed(agent_runs)).token
+    new = (await claimed(agent_runs)).token
     assert new > old
     for token in (old, new + 1):
         with pytest.raises(Fenced):
@@ -113,7 +110,7 @@ async def test_older_claims_are_fenced(agent_runs: AgentRunStore) -> None:
 
 async def test_of_many_claims_only_the_last_one_counts(agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
-    claims = await asyncio.gather(*(agent_runs.claim("t", "run_1", f"o{number}") for number in range(8)))
+    claims = await asyncio.gather(*(agent_runs.claim("t", "run_1") for _ in range(8)))
     tokens = [claim.token for claim in claims if claim is not None]
     assert sorted(tokens) == list(range(1, 9))
     results = await asyncio.gather(
@@ -140,40 +137,6 @@ async def test_a_gap_in_the_log_is_refused(agent_runs: AgentRunStore) -> None:
     with pytest.raises(AntiphonError, match="ends before event 0"):
         await agent_runs.finish("t", "run_1", token, "completed", events(7))
     assert (await agent_runs.run("t", "run_1")).status == "queued"
-
-
-async def test_a_living_owner_keeps_its_work(store: Stores, agent_runs: AgentRunStore) -> None:
-    await submit(agent_runs)
-    await store.jobs.beat("o1")
-    assert await agent_runs.claim("t", "run_1", "o1", 1000.0) is not None
-    assert await agent_runs.claim("t", "run_1", "o2", 1000.0) is None
-    assert await agent_runs.claim("t", "run_1", "o1", 1000.0) is not None
-    assert await agent_runs.claim("t", "run_1", "o2", -1.0) is not None, "o1 was silent for too long"
-    assert await agent_runs.claim("t", "run_1", "o3", 1000.0) is not None, "nobody heard of o2"
-    assert await agent_runs.claim("t", "run_x", "o1") is None
-
-
-async def test_both_kinds_without_a_living_owner_are_named(store: Stores, agent_runs: AgentRunStore) -> None:
-    await submit(agent_runs)
-    await store.background.submit("t", queued("1"), b"{}", response_events(0), "nobody")
-    left = [Unowned("t", "resp_1"), Unowned("t", "run_1")]
-    assert await store.jobs.unowned(1000.0) == left
-    await store.jobs.beat("o1")
-    await claimed(agent_runs, "o1")
-    await store.background.claim("t", "resp_1", "o1")
-    assert await store.jobs.unowned(1000.0) == []
-    assert await store.jobs.unowned(1000.0, "o1") == await store.jobs.unowned(-1.0) == left
-    await store.jobs.release("o1")
-    assert await store.jobs.unowned(1000.0) == left
-    await agent_runs.finish("t", "run_1", (await claimed(agent_runs)).token, "failed", events(0))
-    assert await store.jobs.unowned(1000.0) == left[:1]
-
-
-async def test_letting_go_in_good_order_is_no_attempt(store: Stores, agent_runs: AgentRunStore) -> None:
-    await submit(agent_runs)
-    for _ in range(3):
-        assert (await claimed(agent_runs, "o1")).attempt == 1
-        await store.jobs.release("o1")
 
 
 async def test_runs_are_listed_newest_first(agent_runs: AgentRunStore) -> None:
@@ -211,8 +174,8 @@ async def test_an_expired_run_is_gone_and_swept(
     await submit(agent_runs, "2")
     assert await store.upkeep.sweep() == 0
     clock.now = 1010.0
-    assert await agent_runs.claim("t", "run_1", "o1") is None
-    assert await store.jobs.unowned(1000.0) == [Unowned("t", "run_2")]
+    assert await agent_runs.claim("t", "run_1") is None
+    assert [job.id for job in await store.jobs.held("nobody")] == ["run_1", "run_2"]
     assert [each.id for each in await agent_runs.list_runs("t", limit=10)] == ["run_2"]
     with pytest.raises(NotFound):
         await agent_runs.events("t", "run_1")
@@ -247,7 +210,7 @@ CALLS: dict[str, Callable[[AgentRunStore, str], Awaitable[object]]] = {
     "events": lambda runs, known: runs.events("b", known),
     "delete": lambda runs, known: runs.delete("b", known),
     "list_after": lambda runs, known: runs.list_runs("b", limit=1, after=known),
-    "claim": lambda runs, known: runs.claim("b", known, "o"),
+    "claim": lambda runs, known: runs.claim("b", known),
     "append": lambda runs, known: runs.append("b", known, 1, events(0)),
     "finish": lambda runs, known: runs.finish("b", known, 1, "failed", events(0)),
 }
@@ -273,9 +236,8 @@ async def test_without_a_store_a_run_is_refused_and_none_is_found() -> None:
     with pytest.raises(Unsupported, match="--store sqlite:") as refused:
         await none.submit("t", run(), REQUEST, "o")
     assert (refused.value.status, refused.value.code) == (400, "unsupported_parameter")
-    assert await none.claim("t", "run_1", "o") is None
+    assert await none.claim("t", "run_1") is None
     assert await none.list_runs("t", limit=1) == ()
-    assert not await none.holds("t", "run_1", 1)
     for call in ("run", "events", "delete"):
         with pytest.raises(NotFound, match="run_1"):
             await CALLS[call](none, "run_1")
@@ -284,29 +246,29 @@ async def test_without_a_store_a_run_is_refused_and_none_is_found() -> None:
             await CALLS[call](none, "run_1")
 
 
-async def test_a_claim_holds_until_somebody_takes_the_run_or_it_ends(agent_runs: AgentRunStore) -> None:
+async def test_attempts_are_counted_from_the_last_progress(store: Stores, agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
-    first = (await claimed(agent_runs)).token
-    assert await agent_runs.holds("t", "run_1", first)
-    assert not await agent_runs.holds("other", "run_1", first)
-    second = (await claimed(agent_runs, "o2")).token
-    assert not await agent_runs.holds("t", "run_1", first)
-    await agent_runs.finish("t", "run_1", second, "completed", events(0))
-    assert not await agent_runs.holds("t", "run_1", second)
 
+    async def takes_over(owner: str) -> RunClaim:
+        """The process that held the job is gone."""
+        job = await store.jobs.claim_one(owner, AGENT_RUN_JOB, "t", "run_1", 0.0)
+        assert job is not None
+        claim = await agent_runs.claim("t", "run_1", job)
+        assert claim is not None
+        return claim
 
-async def test_attempts_are_counted_from_the_last_progress(agent_runs: AgentRunStore) -> None:
-    await submit(agent_runs)
-    await claimed(agent_runs)
-    claim = await claimed(agent_runs)
-    assert claim.attempt == 2
+    assert (await takes_over("o1")).attempt == 2, "the submitter is gone"
+    claim = await takes_over("o2")
+    assert claim.attempt == 3
     await agent_runs.append("t", "run_1", claim.token, events(0))
-    assert (await claimed(agent_runs)).attempt == 2
+    assert (await agent_runs.run("t", "run_1")).attempts == 1
+    assert (await takes_over("o3")).attempt == 2
 
 
-async def test_calling_a_run_off_is_no_attempt_at_it(agent_runs: AgentRunStore) -> None:
-    await submit(agent_runs)
-    await claimed(agent_runs)
-    claim = await claimed(agent_runs, "o2")
+async def test_cancelling_a_run_is_no_attempt_at_it(store: Stores, agent_runs: AgentRunStore) -> None:
+    await submit(agent_runs, owner="o1")
+    [job] = await store.jobs.held("o1")
+    await agent_runs.claim("t", "run_1", job)
+    claim = await claimed(agent_runs)
     await agent_runs.finish("t", "run_1", claim.token, "cancelled", events(0))
     assert (await agent_runs.run("t", "run_1")).attempts == 1

@@ -94,7 +94,7 @@ async def test_a_database_of_the_first_version_keeps_what_it_holds(
     store = sql_stores(database, LocalSignals(), lambda: 1000.0)
     assert await store.responses.response("t", "resp_1") == response("resp_1", "1!")
     assert await store.responses.continuation("t", "resp_1") == Continuation([answers("1!")])
-    assert await store.jobs.unowned(0) == []
+    assert await store.jobs.look(["response", "agent_run"]) == (False, None)
     await database.aclose()
 
 

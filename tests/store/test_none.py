@@ -36,8 +36,8 @@ async def test_whoever_asks_for_state_is_told_to_send_the_history(nothing: Store
 async def test_nothing_is_made_in_the_background(nothing: Stores) -> None:
     with pytest.raises(Unsupported, match="background"):
         await nothing.background.submit("t", queued("1"), b"{}", events(0), "nobody")
-    assert await nothing.background.claim("t", "resp_1", "o") is None
-    assert await nothing.jobs.unowned(1.0) == ()
+    assert await nothing.background.claim("t", "resp_1") is None
+    assert await nothing.jobs.held("o") == ()
     for call in (
         nothing.background.append("t", "resp_1", 1, events(0)),
         nothing.background.finish("t", 1, ended("1"), events(0)),

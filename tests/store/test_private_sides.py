@@ -64,7 +64,7 @@ async def test_a_response_in_the_background_has_them_from_the_beginning(store: S
     waiting = replace(queued("1"), private={"msg_1?": PRIVATE}, sealed_tools="sealed")
     await store.background.submit("t", waiting, b"{}", events(0), "owner")
     assert without(await store.responses.input_items("t", "resp_1", WHOLE))
-    claim = await store.background.claim("t", "resp_1", "owner")
+    claim = await store.background.claim("t", "resp_1")
     assert claim is not None
     assert (claim.private, claim.sealed_tools) == ({"msg_1?": PRIVATE}, "sealed")
 

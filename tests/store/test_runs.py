@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound
 from antiphon.protocol.items import OpaqueItem
-from antiphon.store.base import Claim, Conversation, Events, Fenced, Unowned
+from antiphon.store.base import Claim, Conversation, Events, Fenced
 from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import WHOLE, encoded, ended, events, history, queued, says, texts, turn
@@ -19,8 +19,8 @@ async def submit(store: Stores, name: str = "1", parent: str | None = None) -> N
     await store.background.submit("t", queued(name, parent), REQUEST, events(0, 2), "nobody")
 
 
-async def claimed(store: Stores, owner: str = "o1", name: str = "1") -> Claim:
-    claim = await store.background.claim("t", f"resp_{name}", owner)
+async def claimed(store: Stores, name: str = "1") -> Claim:
+    claim = await store.background.claim("t", f"resp_{name}")
     assert claim is not None
     return claim
 
@@ -36,7 +36,7 @@ async def test_a_submitted_response_waits_with_everything_it_needs(store: Stores
     await store.background.submit("t", waiting, REQUEST, events(0, 2), "nobody")
     assert encoded(await store.responses.response("t", "resp_1")) == encoded(waiting.response)
     claim = await claimed(store)
-    assert (claim.token, claim.attempt, claim.request, claim.expires_at) == (1, 1, REQUEST, 5000)
+    assert (claim.token, claim.attempt, claim.request, claim.expires_at) == (1, 0, REQUEST, 5000)
     assert claim.response == waiting.response
     assert claim.input == waiting.input
     assert list(claim.events) == [events(0, 2)]
@@ -89,14 +89,14 @@ async def test_the_end_comes_with_its_last_events(store: Stores, count_rows: Cou
     assert await history(store, "1") == ["0?", "0!", "1?", "1!"]
     assert await store.background.events("t", "resp_1", 1) == ([events(2, 2)], True)
     assert await count_rows("chains") == 1
-    assert await store.background.claim("t", "resp_1", "o2") is None
+    assert await store.background.claim("t", "resp_1") is None
     assert (await store.responses.item("t", "msg_1?")).item == says("1?")
 
 
 async def test_older_claims_are_fenced(store: Stores) -> None:
     await submit(store)
-    old = (await claimed(store, "o1")).token
-    new = (await claimed(store, "o2")).token
+    old = (await claimed(store)).token
+    new = (await claimed(store)).token
     assert new > old
     for token in (old, new + 1):
         with pytest.raises(Fenced):
@@ -115,9 +115,7 @@ async def test_older_claims_are_fenced(store: Stores) -> None:
 
 async def test_of_many_claims_only_the_last_one_counts(store: Stores) -> None:
     await submit(store)
-    claims = await asyncio.gather(
-        *(store.background.claim("t", "resp_1", f"o{number}") for number in range(8))
-    )
+    claims = await asyncio.gather(*(store.background.claim("t", "resp_1") for _ in range(8)))
     tokens = [claim.token for claim in claims if claim is not None]
     assert sorted(tokens) == list(range(1, 9))
     results = await asyncio.gather(
@@ -144,33 +142,6 @@ async def test_a_gap_in_the_log_is_refused(store: Stores) -> None:
     with pytest.raises(AntiphonError, match="ends before event 2"):
         await store.background.finish("t", token, ended("1"), events(7))
     assert (await store.responses.response("t", "resp_1")).status == "queued"
-
-
-async def test_a_living_owner_keeps_its_work(store: Stores) -> None:
-    await submit(store)
-    await store.jobs.beat("o1")
-    assert await store.background.claim("t", "resp_1", "o1", 1000.0) is not None
-    assert await store.background.claim("t", "resp_1", "o2", 1000.0) is None
-    assert await store.background.claim("t", "resp_1", "o1", 1000.0) is not None
-    assert await store.background.claim("t", "resp_1", "o2", -1.0) is not None, "o1 was silent for too long"
-    assert await store.background.claim("t", "resp_1", "o3", 1000.0) is not None, "nobody heard of o2"
-    assert await store.background.claim("t", "resp_x", "o1") is None
-
-
-async def test_responses_without_a_living_owner_are_named(store: Stores) -> None:
-    await submit(store)
-    left = [Unowned("t", "resp_1")]
-    assert await store.jobs.unowned(1000.0) == left
-    await store.jobs.beat("o1")
-    await claimed(store, "o1")
-    assert await store.jobs.unowned(1000.0) == []
-    assert await store.jobs.unowned(-1.0) == left
-    await store.jobs.release("o1")
-    assert await store.jobs.unowned(1000.0) == left
-    await claimed(store, "never heard of")
-    assert await store.jobs.unowned(1000.0) == left
-    await store.background.finish("t", (await claimed(store)).token, ended("1"), events(2))
-    assert await store.jobs.unowned(1000.0) == []
 
 
 async def test_a_run_can_end_although_its_parent_was_deleted(store: Stores, count_rows: CountRows) -> None:
@@ -235,8 +206,7 @@ async def test_a_deleted_run_is_gone(store: Stores, count_rows: CountRows) -> No
 async def test_an_expired_run_is_gone(store: Stores, clock: Clock) -> None:
     await store.background.submit("t", replace(queued("1"), expires_at=1010), REQUEST, events(0), "nobody")
     clock.now = 1010.0
-    assert await store.background.claim("t", "resp_1", "o1") is None
-    assert await store.jobs.unowned(1000.0) == []
+    assert await store.background.claim("t", "resp_1") is None
     with pytest.raises(NotFound):
         await store.background.events("t", "resp_1", -1)
 
@@ -251,11 +221,3 @@ async def test_ending_without_further_events_is_possible(store: Stores) -> None:
     token = (await claimed(store)).token
     await store.background.finish("t", token, ended("1"), Events(2, 0, b""))
     assert await numbers(store) == [(0, 2)]
-
-
-async def test_a_submitted_response_is_left_to_a_submitter_that_lives(store: Stores) -> None:
-    await store.jobs.beat("o1")
-    await store.background.submit("t", queued("1"), REQUEST, events(0, 2), "o1")
-    assert await store.jobs.unowned(60) == []
-    assert await store.background.claim("t", "resp_1", "o2", 60) is None
-    assert await store.background.claim("t", "resp_1", "o1", 60) is not None

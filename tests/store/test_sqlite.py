@@ -95,7 +95,9 @@ def test_no_statement_goes_through_all_rows_of_a_tenant(plans: dict[str, str]) -
     # of a store with a limit
     bounded = {"count_finished", "oldest_finished", "count_ended_agent_runs", "oldest_ended_agent_runs"}
     for name in plans.keys() - small - bounded:
-        steps = re.sub("SCAN (CONSTANT ROW|s|segments)$", "", plans[name], flags=re.MULTILINE)
+        steps = re.sub("SCAN (CONSTANT ROW|s|segments|due|busy)$", "", plans[name], flags=re.MULTILINE)
+        # Held jobs are few: those under way.
+        steps = re.sub("SCAN jobs USING COVERING INDEX jobs_held|SCAN jobs USING INDEX jobs_held", "", steps)
         assert "SCAN" not in steps, name
         assert "BLOOM" not in steps, f"{name}: a filter is made by reading the whole table"
         if name not in ("newest_responses", "newest_agent_runs"):

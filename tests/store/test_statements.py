@@ -32,23 +32,17 @@ def test_no_statement_has_a_comment_or_a_second_one_in_it() -> None:
 
 
 def test_every_statement_is_about_one_tenant_or_says_that_it_is_not() -> None:
-    """Keys, owners, migrations and upkeep are the operator's; everything else must name the tenant."""
+    """Keys, owners, migrations and upkeep are the operator's, and jobs are claimed for all tenants; everything
+    else must name the tenant."""
     global_statements = {
-        *(
-            "beat",
-            "disown_responses",
-            "delete_owner",
-            "unowned_responses",
-            "add_key",
-            "all_keys",
-            "revoke_key",
-        ),
-        *("disown_agent_runs", "unowned_agent_runs"),
+        *("add_key", "all_keys", "revoke_key"),
+        *("beat", "delete_owner", "claim_jobs", "claim_tenant_job", "look_for_jobs", "held_jobs"),
+        *("lapsed_jobs", "free_lapsed_jobs", "release_jobs"),
         *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),
         *("expired_agent_runs", "count_ended_agent_runs", "oldest_ended_agent_runs"),
         *("create_migrations_table", "applied_migrations", "record_migration"),
     }
     for name, text in load_statements("postgres").items():
-        inserted = text.startswith("INSERT") and "(tenant," in text.replace("(\n    tenant", "(tenant")
-        named = inserted or re.search(r"\btenant = \$1\b", text) is not None
+        inserted = text.startswith("INSERT") and re.search(r"\((kind, |\n    )?tenant,", text) is not None
+        named = inserted or re.search(r"\btenant = \$\d\b", text) is not None
         assert named is not (name in global_statements), name

@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
     "submit_after": lambda store, known: store.background.submit(
         "b", queued("new", known), b"{}", events(0), "nobody"
     ),
-    "claim": lambda store, known: store.background.claim("b", f"resp_run{known}", "o"),
+    "claim": lambda store, known: store.background.claim("b", f"resp_run{known}"),
     "append": lambda store, known: store.background.append("b", f"resp_run{known}", 1, events(1)),
     "finish": lambda store, known: store.background.finish("b", 1, ended(f"run{known}"), events(1)),
     "events": lambda store, known: store.background.events("b", f"resp_run{known}", -1),
@@ -53,7 +53,7 @@ async def foreign(store: Stores) -> Stores:
     )
     await store.conversations.enter("a", "conv_known", "resp_new", 1000.0)
     await store.background.submit("a", queued("runknown"), b"{}", events(0), "nobody")
-    await store.background.claim("a", "resp_runknown", "o")
+    await store.background.claim("a", "resp_runknown")
     return store
 
 

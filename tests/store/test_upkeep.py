@@ -65,7 +65,7 @@ async def test_event_logs_are_erased_some_time_after_the_end(
     hasty = sql_stores(opened.database, LocalSignals(), clock, log_lifetime=-1.0)
     for name in ("1", "2"):
         await patient.background.submit("t", queued(name), b"{}", events(0), "nobody")
-    claim = await patient.background.claim("t", "resp_1", "o")
+    claim = await patient.background.claim("t", "resp_1")
     assert claim is not None
     await patient.background.finish("t", claim.token, ended("1"), events(1))
     assert await patient.upkeep.sweep() == 0

@@ -1,6 +1,5 @@
 """Where the runs of an agent are: in a store, or at a server (`antiphon.cli.remote_runs`)."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
@@ -12,9 +11,8 @@ from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.orchestrator.events import AgentEvent
 from antiphon.orchestrator.models import AgentExecuteResponse
 from antiphon.orchestrator.run_tree import RunTree, response_of, tree_of
-from antiphon.service.background import Background
 from antiphon.settings import Settings
-from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun
+from antiphon.store.agent_runs import AgentRun
 from antiphon.wiring.application import open_agents
 
 
@@ -67,10 +65,7 @@ class LocalDoor:
 
     async def resume(self, run_id: str) -> AgentRun:
         """Go on with a run that was left unfinished; one that has ended stays as it is."""
-        run = (await self._runs.show(self._tenant, run_id)).run
-        if run.status in UNFINISHED_RUN:
-            await self._runs.engine.submit(self._tenant, run_id)
-        return run
+        return await self._runs.resume(self._tenant, run_id)
 
     async def list_runs(self, limit: int) -> Sequence[AgentRun]:
         """The newest runs."""
@@ -100,18 +95,6 @@ class LocalDoor:
 @asynccontextmanager
 async def open_local(settings: Settings, tenant: str) -> AsyncGenerator[LocalDoor, None]:
     """The runs in the store of the settings."""
-    async with open_agents(settings) as served, _alive(served.services.background):
+    async with open_agents(settings) as served:
         assert served.agents is not None, "that is what was opened"
         yield LocalDoor(served.agents.runs, tenant)
-
-
-@asynccontextmanager
-async def _alive(background: Background) -> AsyncGenerator[None, None]:
-    """Where a store is shared, say that this process lives, so that others leave its runs alone."""
-    living = asyncio.create_task(background.live()) if background.lease else None
-    try:
-        yield
-    finally:
-        if living is not None:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)

@@ -21,17 +21,18 @@ from antiphon.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from antiphon.jobs.kinds import Kind
+from antiphon.jobs.worker import Worker
 from antiphon.orchestrator.events import AgentCancelled, AgentEvent
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
 from antiphon.orchestrator.run_journal import Journal, journal_row, read_journal
 from antiphon.orchestrator.run_state import Emit
 from antiphon.protocol.ids import Clock, IdSource
-from antiphon.runs.base import Engine
 from antiphon.store import retry
 from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, AgentRunStore, RunClaim, RunEvent
-from antiphon.store.base import LOG_GAP, Fenced
+from antiphon.store.base import AGENT_RUN_JOB, LOG_GAP, Fenced, Job
 from antiphon.store.signals import Signals
-from antiphon.store.working import LOOK, MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
+from antiphon.store.working import MAX_ATTEMPTS, HandOver, as_stored
 
 logger = logging.getLogger(__name__)
 
@@ -56,16 +57,17 @@ class AgentRuns:
     """Has agents work in the background."""
 
     store: AgentRunStore
-    engine: Engine
+    jobs: Worker
     signals: Signals
     ids: IdSource
     clock: Clock
     perform: Perform
-    lease: float = 0.0
-    """Seconds of silence after which the work of another process is taken over. 0: there is no other one."""
     lifetime: float | None = None
     """Seconds for which a run is kept; None: until it is deleted."""
     _handing_over: HandOver = field(init=False, default_factory=HandOver)
+
+    def __post_init__(self) -> None:
+        self.jobs.register(Kind(name=AGENT_RUN_JOB, work=self.work))
 
     async def submit(self, tenant: str, request: AgentExecuteRequest, title: str = "") -> AgentRun:
         """A queued run. It tells whole turns: text as it comes is not stored, so it is not asked for."""
@@ -83,23 +85,30 @@ class AgentRuns:
 
     async def _hand_over(self, tenant: str, run: AgentRun, body: bytes) -> None:
         try:
-            await self.store.submit(tenant, run, body, self.engine.owner)
-            await self.engine.submit(tenant, run.id)
+            await self.jobs.submit(
+                AGENT_RUN_JOB, tenant, run.id, lambda owner: self.store.submit(tenant, run, body, owner)
+            )
         except AntiphonError:
             # The client is told that there is no such run, so there must be none.
             with suppress(AntiphonError):
                 await self.store.delete(tenant, run.id)
             raise
 
-    async def work(self, tenant: str, run_id: str) -> None:
-        """Do a submitted run, or go on with it. Returns when it has ended or is somebody else's."""
-        claim = await self.store.claim(tenant, run_id, self.engine.owner, self.lease)
-        if claim is None:
-            return
+    async def resume(self, tenant: str, run_id: str) -> AgentRun:
+        """Continue a run here that was left unfinished; one that has ended stays as it is."""
+        run = await self.store.run(tenant, run_id)
+        if run.status in UNFINISHED_RUN:
+            await self.jobs.resume(AGENT_RUN_JOB, tenant, run_id)
+        return run
+
+    async def work(self, job: Job) -> None:
+        """Do a submitted run, or continue it. Returns when it has ended or another owner has it."""
         try:
-            await until_one_ends(self._do(tenant, claim), self._watch(tenant, claim))
+            claim = await self.store.claim(job.tenant, job.id, job)
+            if claim is not None:
+                await self._do(job.tenant, claim)
         except Fenced:
-            logger.info("run %s was taken over or has ended", run_id)
+            logger.info("agent run %s was taken over or has ended", job.id)
 
     async def _do(self, tenant: str, claim: RunClaim) -> None:
         """One attempt. A database that is away is waited for, however long; that is no attempt."""
@@ -146,30 +155,18 @@ class AgentRuns:
         except StoreUnavailable:
             return claim.events
 
-    async def _watch(self, tenant: str, claim: RunClaim) -> None:
-        """Return when somebody has ended the run from outside, or has taken it over."""
-        with self.signals.subscribe(f"ended:{claim.run.id}") as ended:
-            while True:
-                await ended.wait(LOOK)
-                try:
-                    if not await self.store.holds(tenant, claim.run.id, claim.token):
-                        return
-                except StoreUnavailable:
-                    continue
-
     async def cancel(self, tenant: str, run_id: str) -> AgentRun:
         """Call off a run, wherever it is being worked on. One that has ended stays as it is."""
         run = await self.store.run(tenant, run_id)
         while run.status in UNFINISHED_RUN:
-            claim = await self.store.claim(tenant, run_id, self.engine.owner)
+            claim = await self.store.claim(tenant, run_id)
             if claim is not None:
                 end = journal_row(AgentCancelled(sequence_number=len(claim.events)))
                 with suppress(Fenced):
                     await self.store.finish(tenant, run_id, claim.token, "cancelled", [end])
             run = await self.store.run(tenant, run_id)
-        self.signals.publish(f"ended:{run_id}")
         self.signals.publish(f"events:{run_id}")
-        await self.engine.stop(tenant, run_id)
+        await self.jobs.stop(AGENT_RUN_JOB, tenant, run_id)
         return run
 
     async def follow(

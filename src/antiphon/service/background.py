@@ -1,12 +1,11 @@
-"""Responses in the background: submit, work, follow, cancel, and take over what a dead process left.
+"""Responses in the background: submit, work, follow, cancel.
 
-The row of the response is the truth. Whoever works on it has claimed it, and whoever claims it later wins:
-writes of the earlier one are refused. Finished items are the checkpoints: the next attempt goes on from them.
+The row of the response is the truth. Its job is claimed by one process, and the newest claim wins: writes of
+an earlier one are refused. Finished items are the checkpoints: the next attempt continues from them.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
@@ -17,21 +16,21 @@ from antiphon.errors import (
     AntiphonError,
     BackendBroken,
     InvalidRequest,
-    NotFound,
     StoreFull,
     StoreUnavailable,
 )
+from antiphon.jobs.kinds import Kind
+from antiphon.jobs.worker import Worker
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.protocol.sse import COMMENT
-from antiphon.runs.base import Engine
 from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun
-from antiphon.store.base import UNFINISHED, Claim, Events, Fenced, StoredResponse
-from antiphon.store.working import LOOK, MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
+from antiphon.store.base import RESPONSE_JOB, UNFINISHED, Claim, Events, Fenced, Job, StoredResponse
+from antiphon.store.working import MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
 
@@ -43,15 +42,11 @@ class Background:
     """Makes responses in the background."""
 
     creator: Creator
-    make_engine: Callable[["Background"], Engine]
-    lease: float = 0.0
-    """Seconds of silence after which the work of another process is taken over. 0: there is no other one,
-    so whatever has another owner was left behind by a process that is gone."""
-    engine: Engine = field(init=False)
+    jobs: Worker
     _handing_over: HandOver = field(init=False, default_factory=HandOver)
 
     def __post_init__(self) -> None:
-        self.engine = self.make_engine(self)
+        self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
     async def submit(self, request: CreateResponse, body: bytes, tenant: str) -> Response:
         """A queued response. Whatever can be refused at once is refused here."""
@@ -74,9 +69,14 @@ class Background:
     async def _hand_over(
         self, run: ResponseRun, tenant: str, stored: StoredResponse, body: bytes, events: Events
     ) -> None:
+        store = self.creator.store.background
         try:
-            await self.creator.store.background.submit(tenant, stored, body, events, self.engine.owner)
-            await self.engine.submit(tenant, run.id)
+            await self.jobs.submit(
+                RESPONSE_JOB,
+                tenant,
+                run.id,
+                lambda owner: store.submit(tenant, stored, body, events, owner),
+            )
         except AntiphonError:
             await self._take_back(run, tenant)
             raise
@@ -87,10 +87,13 @@ class Background:
             await run.release()
             await self.creator.store.responses.delete(tenant, run.id)
 
-    async def work(self, tenant: str, response_id: str) -> None:
-        """Make a submitted response, or go on with it. Returns when it has ended or is somebody else's."""
-        stores = self.creator.store
-        claim = await stores.background.claim(tenant, response_id, self.engine.owner, self.lease)
+    async def work(self, job: Job) -> None:
+        """Make a submitted response, or continue it. Returns when it has ended or another owner has it."""
+        stores, tenant, response_id = self.creator.store, job.tenant, job.id
+        try:
+            claim = await stores.background.claim(tenant, response_id, job)
+        except Fenced:
+            return
         if claim is None:
             return
         log = EventLog(stores.background, stores.signals, tenant, response_id, claim.token)
@@ -103,7 +106,7 @@ class Background:
                 await self._end(claim, tenant, error)
             return
         try:
-            await until_one_ends(_make(run, log), log.write(), self._watch(tenant, response_id))
+            await until_one_ends(_make(run, log), log.write())
         except Fenced:
             logger.info("response %s was taken over or has ended", response_id)
         finally:
@@ -117,21 +120,6 @@ class Background:
         earlier = EarlierAttempt(claim.response, read_log(claim.events))
         return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
-    async def _watch(self, tenant: str, response_id: str) -> None:
-        """Return when somebody has ended the response from outside."""
-        store = self.creator.store
-        with store.signals.subscribe(f"ended:{response_id}") as ended:
-            while True:
-                await ended.wait(LOOK)
-                try:
-                    response = await store.responses.response(tenant, response_id)
-                except NotFound:
-                    return
-                except StoreUnavailable:
-                    continue
-                if response.status not in UNFINISHED:
-                    return
-
     async def cancel(self, tenant: str, response_id: str) -> Response:
         """Call off a response, wherever it is being made. One that has ended stays as it is."""
         store = self.creator.store
@@ -140,14 +128,13 @@ class Background:
             message = "Only a response that was created with 'background': true can be cancelled."
             raise InvalidRequest(message, code="not_cancellable")
         while response.status in UNFINISHED:
-            claim = await store.background.claim(tenant, response_id, self.engine.owner)
+            claim = await store.background.claim(tenant, response_id)
             if claim is not None:
                 with suppress(Fenced):
                     await self._end(claim, tenant)
             response = await store.responses.response(tenant, response_id)
-        store.signals.publish(f"ended:{response_id}")
         store.signals.publish(f"events:{response_id}")
-        await self.engine.stop(tenant, response_id)
+        await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
         return response
 
     async def _end(self, claim: Claim, tenant: str, error: AntiphonError | None = None) -> None:
@@ -194,39 +181,6 @@ class Background:
         if not rows:
             message = f"'starting_after' is {after}, but there is no event with that number."
             raise InvalidRequest(message, param="starting_after", code="invalid_value")
-
-    async def look_after(self) -> None:
-        """Take up what others have left behind, and what slipped from our own hands, until cancelled."""
-        with self.creator.store.signals.subscribe("runs") as left_behind:
-            while True:
-                try:
-                    # The engine does nothing about what is under way here.
-                    for left in await self.creator.store.jobs.unowned(self.lease, self.engine.owner):
-                        await self.engine.submit(left.tenant, left.id)
-                    pause = self.lease / 5
-                except AntiphonError as error:
-                    logger.warning("cannot look for unfinished responses: %s", error.message)
-                    # Nobody could say that it lives: when the database is back, all get the time to do so.
-                    pause = self.lease
-                await left_behind.wait(pause or LOOK)
-
-    async def live(self) -> None:
-        """Say that this process lives, until cancelled, so that others leave its work alone."""
-        while True:
-            try:
-                await self.creator.store.jobs.beat(self.engine.owner)
-            except AntiphonError as error:
-                logger.warning("cannot say that this process lives: %s", error.message)
-            await asyncio.sleep(self.lease / 5)
-
-    async def aclose(self) -> None:
-        """Stop working; what is unfinished is nobody's now."""
-        await self.engine.aclose()
-        try:
-            await self.creator.store.jobs.release(self.engine.owner)
-            self.creator.store.signals.publish("runs")
-        except AntiphonError as error:
-            logger.warning("unfinished responses are taken over after %g s: %s", self.lease, error.message)
 
 
 async def _make(run: ResponseRun, log: EventLog) -> None:

@@ -1,25 +1,27 @@
-"""Upkeep of the store: what has expired is erased, a little at a time."""
+"""Upkeep of the stores: a periodic job erases what has expired, a little at a time."""
 
 import asyncio
-import logging
 
-from antiphon.errors import AntiphonError
+from antiphon.jobs.kinds import Kind
+from antiphon.jobs.worker import Worker
+from antiphon.store.base import Job, NewJob
 from antiphon.store.ports import UpkeepStore
 
-logger = logging.getLogger(__name__)
-
-INTERVAL = 60.0
-"""Seconds between two sweeps. Nobody waits for them: what has expired is not found anyway."""
-PAUSE = 0.05
+UPKEEP_JOB = "upkeep"
+SWEEP_SECONDS = 60.0
+"""Seconds between two sweeps. No request waits for them: what has expired is not found anyway."""
+PAUSE_SECONDS = 0.05
 """Seconds between two parts of one sweep, so that requests come first."""
 
 
-async def keep_tidy(store: UpkeepStore) -> None:
-    """Sweep now and then, until cancelled."""
-    while True:
-        try:
-            erased = await store.sweep()
-        except AntiphonError as error:
-            logger.warning("what has expired cannot be erased now: %s", error.message)
-            erased = 0
-        await asyncio.sleep(PAUSE if erased else INTERVAL)
+async def start_upkeep(jobs: Worker, store: UpkeepStore) -> None:
+    """Sweep from now on, in one of the processes each time."""
+
+    async def sweep(_job: Job) -> None:
+        while await store.sweep():  # noqa: ASYNC110 -- it is the sweep that is repeated
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    jobs.register(Kind(name=UPKEEP_JOB, work=sweep, concurrency=1, priority=1))
+    await jobs.schedule(
+        NewJob(kind=UPKEEP_JOB, tenant="", id="sweep", delay=SWEEP_SECONDS, period=SWEEP_SECONDS)
+    )

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from antiphon.store.base import Job
+
 RunStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
 UNFINISHED_RUN = frozenset({"queued", "in_progress"})
 
@@ -45,14 +47,12 @@ class RunClaim(Struct, frozen=True, kw_only=True):
 class AgentRunStore(Protocol):
     """Keeps agent runs. Unknown, foreign, deleted, expired: the same `NotFound`. Refusals as in `Store`."""
 
-    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str) -> None:
-        """Keep a queued run, durably. It is the submitter's, who will see to it."""
+    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str | None = None) -> None:
+        """Save a queued run and its job, which `owner` has claimed already."""
         ...
 
-    async def claim(
-        self, tenant: str, run_id: str, owner: str, lease: float | None = None
-    ) -> RunClaim | None:
-        """Take an unfinished run, as `Store.claim` takes a response; None if it has ended or is another's."""
+    async def claim(self, tenant: str, run_id: str, job: Job | None = None) -> RunClaim | None:
+        """Claim an unfinished run, as `BackgroundStore.claim` claims a response; None if it has ended."""
         ...
 
     async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
@@ -63,10 +63,6 @@ class AgentRunStore(Protocol):
         self, tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent]
     ) -> None:
         """The last events and the final status, at once. Raises `Fenced`."""
-        ...
-
-    async def holds(self, tenant: str, run_id: str, token: int) -> bool:
-        """Whether the run is unfinished and this token is the newest: whether its holder may go on."""
         ...
 
     async def run(self, tenant: str, run_id: str) -> AgentRun:

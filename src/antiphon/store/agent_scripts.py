@@ -3,20 +3,25 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError, NotFound
+from antiphon.store import jobs
 from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, RunClaim, RunEvent, RunStatus
-from antiphon.store.base import LOG_GAP, Fenced
+from antiphon.store.base import AGENT_RUN_JOB, LOG_GAP, Fenced, Job, NewJob
 from antiphon.store.database import Row, Script, Statement
 
 
-def submit(tenant: str, run: AgentRun, request: bytes, owner: str) -> Script[None]:
-    """Keep a queued run. Doing it again is harmless."""
-    row = (tenant, run.id, run.status, run.title, request.decode(), run.created_at, run.expires_at, owner)
+def submit(tenant: str, run: AgentRun, request: bytes, owner: str | None) -> Script[None]:
+    """Save a queued run and its job. Repeating it is harmless."""
+    row = (tenant, run.id, run.status, run.title, request.decode(), run.created_at, run.expires_at)
     yield Statement("add_agent_run", row)
+    yield from jobs.add(NewJob(kind=AGENT_RUN_JOB, tenant=tenant, id=run.id), owner)
 
 
-def claim(tenant: str, run_id: str, owner: str, lease: float | None, now: int) -> Script[RunClaim | None]:
-    """Take an unfinished run."""
-    rows = yield Statement("claim_agent_run", (tenant, run_id, owner, now, lease))
+def claim(tenant: str, run_id: str, job: Job | None, now: int) -> Script[RunClaim | None]:
+    """Claim an unfinished run: for a claimed job, or, without one, to end it from outside."""
+    if job is not None:
+        yield from jobs.fence(job)
+    attempt = None if job is None else job.broken_off + 1
+    rows = yield Statement("claim_agent_run", (tenant, run_id, now, attempt))
     if not rows:
         return None
     token, request, *members = rows[0]
@@ -29,6 +34,7 @@ def append(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> 
     """Add to the log. Doing it again is harmless: the answer to the first attempt may have got lost."""
     first, end = _range(events)
     if (yield Statement("progress_agent_run", (tenant, run_id, token, first, end))):
+        yield from jobs.progress(AGENT_RUN_JOB, tenant, run_id)
         yield from _log(tenant, run_id, events)
         return
     stored = yield from _place(tenant, run_id, token)
@@ -41,6 +47,7 @@ def finish(
 ) -> Script[None]:
     """The last events and the final status."""
     first, end = _range(events)
+    yield from jobs.remove(AGENT_RUN_JOB, [(tenant, run_id)])
     if not (yield Statement("finish_agent_run", (tenant, run_id, token, first, end, status, now))):
         stored = yield from _place(tenant, run_id, token)
         raise _gap(run_id, stored, first)
@@ -50,11 +57,6 @@ def finish(
 def _range(events: Sequence[RunEvent]) -> tuple[int, int]:
     """The number of the first event, and that of the one that will follow."""
     return events[0].number, events[-1].number + 1
-
-
-def holds(tenant: str, run_id: str, token: int) -> Script[bool]:
-    """Whether this is the newest token of an unfinished run."""
-    return bool((yield Statement("place_in_agent_run", (tenant, run_id, token))))
 
 
 def _place(tenant: str, run_id: str, token: int) -> Script[int]:
@@ -109,6 +111,7 @@ def delete(tenant: str, run_id: str, now: int) -> Script[None]:
 def forget(runs: Sequence[Row]) -> Script[None]:
     """Erase runs, given by tenant and id, with their logs."""
     keys = [(tenant, run_id) for tenant, run_id in runs]
+    yield from jobs.remove(AGENT_RUN_JOB, keys)
     if keys:
         yield Statement("delete_agent_run", keys, many=True)
         yield Statement("delete_agent_events", keys, many=True)

@@ -16,6 +16,10 @@ LOG_GAP = "event_log_gap"
 """The code of the error when events to be logged do not follow on those that are there: the database has
 forgotten some, as one may that took over from another."""
 UNFINISHED = frozenset({"queued", "in_progress"})
+RESPONSE_JOB = "response"
+"""The kind of the job of an unfinished response."""
+AGENT_RUN_JOB = "agent_run"
+"""The kind of the job of an unfinished agent run."""
 
 PrivateSides = Mapping[str, str]
 """The private sides of items by item id: what the model sees and the client does not. Each is a JSON object
@@ -110,12 +114,46 @@ class Claim(Struct, frozen=True, kw_only=True):
     events: Sequence[Events]
 
 
-class Unowned(Struct, frozen=True):
-    """Something unfinished that nobody works on: a response, or the run of an agent (its id begins with
-    `run_`)."""
+class NewJob(Struct, frozen=True, kw_only=True):
+    """A job to add. It is due after `delay` seconds; with a `period` it is due again so many seconds after
+    each time that it was done."""
 
+    kind: str
     tenant: str
     id: str
+    delay: float = 0.0
+    period: float | None = None
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A claimed job: `owner` may work on it until another owner claims it with a higher token.
+
+    `failures` counts attempts that raised an error; `broken_off` those whose process was gone before the end.
+    """
+
+    kind: str
+    tenant: str
+    id: str
+    owner: str
+    token: int = 1
+    failures: int = 0
+    broken_off: int = 0
+
+
+class JobLimit(Struct, frozen=True):
+    """How many jobs of a kind can be taken now, and how many of one tenant may be worked on everywhere."""
+
+    kind: str
+    free: int
+    per_tenant: int | None = None
+
+
+class Settled(Struct, frozen=True):
+    """What became of a claimed job. One that failed is due again after `delay` seconds."""
+
+    job: Job
+    outcome: Literal["finished", "failed", "released"]
+    delay: float = 0.0
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type
-from antiphon.store.base import PrivateSides
+from antiphon.store import jobs
+from antiphon.store.base import RESPONSE_JOB, PrivateSides
 from antiphon.store.database import Row, Script, Statement
 
 
@@ -70,11 +71,12 @@ def put(
 def forget_responses(responses: Iterable[tuple[str, str, str | None]]) -> Script[int]:
     """Delete responses, given by tenant, id and chain, and what nobody needs after that; how many it were."""
     responses = list(responses)
+    keys = [(tenant, response_id) for tenant, response_id, _ in responses]
+    yield from jobs.remove(RESPONSE_JOB, keys)
     touched = sorted({(tenant, chain) for tenant, _, chain in responses if chain is not None})
     # Locked before anything is deleted, and always in the same order: nobody branches off meanwhile.
     for key in touched:
         yield Statement("lock_chain", key)
-    keys = [(tenant, response_id) for tenant, response_id, _ in responses]
     yield Statement("delete_response", keys, many=True)
     yield Statement("delete_events", keys, many=True)
     for tenant, chain in touched:

@@ -26,15 +26,19 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "save": None,
     "leave": None,
     "claim": None,
+    "claim_one": None,
+    "add": None,
     "beat": None,
     "release": None,
+    "settle": None,
     "aclose": None,
-    "holds": False,
+    "look": (False, None),
+    "free_lapsed": 0,
+    "held": (),
     "sweep": 0,
     "list_responses": (),
     "list_runs": (),
     "list_keys": (),
-    "unowned": (),
 }
 _NEED_A_CLAIM = frozenset({"append", "finish"})
 

@@ -20,11 +20,14 @@ from antiphon.store.base import (
     Conversation,
     Events,
     ItemPage,
+    Job,
+    JobLimit,
+    NewJob,
     Page,
     PrivateSides,
+    Settled,
     StoredItem,
     StoredResponse,
-    Unowned,
 )
 from antiphon.store.signals import Signals
 
@@ -139,16 +142,14 @@ class BackgroundStore(Protocol):
     """Unfinished responses of the background, and their event logs."""
 
     async def submit(
-        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str | None = None
     ) -> None:
-        """Save a queued response with its first events. `owner` will work on it."""
+        """Save a queued response with its first events and its job, which `owner` has claimed already."""
         ...
 
-    async def claim(
-        self, tenant: str, response_id: str, owner: str, lease: float | None = None
-    ) -> Claim | None:
-        """Claim an unfinished response. None if it has ended or is gone, or, with a `lease`, if another owner
-        has it and has sent a sign of life within so many seconds; without, it is taken from any owner."""
+    async def claim(self, tenant: str, response_id: str, job: Job | None = None) -> Claim | None:
+        """Claim an unfinished response; None if it has ended or is gone. Raises `Fenced` if `job` was
+        claimed by another owner since; without a job it is taken from any owner."""
         ...
 
     async def base(self, tenant: str, response_id: str) -> Continuation:
@@ -175,19 +176,42 @@ class BackgroundStore(Protocol):
 
 
 class JobStore(Protocol):
-    """Owners of unfinished work, and work without one."""
+    """Jobs: who works on what, until when, and what comes next."""
+
+    async def add(self, job: NewJob) -> None:
+        """Add a job, or nothing if it is there."""
+        ...
+
+    async def claim(self, owner: str, limits: Sequence[JobLimit]) -> Sequence[Job]:
+        """Claim due jobs of these kinds, in this order, the longest due first."""
+        ...
+
+    async def claim_one(self, owner: str, kind: str, tenant: str, job_id: str, lease: float) -> Job | None:
+        """Claim one job, due or not; None if it is gone or another owner works on it."""
+        ...
+
+    async def look(self, kinds: Sequence[str]) -> tuple[bool, float | None]:
+        """Whether a job is due, and the seconds until the next one will be; None if there is none."""
+        ...
+
+    async def free_lapsed(self, owner: str, lease: float) -> int:
+        """Take their jobs from other owners without a sign of life for `lease` seconds; return how many."""
+        ...
+
+    async def held(self, owner: str) -> Sequence[Job]:
+        """The jobs of an owner."""
+        ...
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        """Record what became of claimed jobs; what another owner has claimed since stays as it is."""
+        ...
 
     async def beat(self, owner: str) -> None:
         """Record a sign of life of this owner."""
         ...
 
     async def release(self, owner: str) -> None:
-        """Release everything that this owner works on."""
-        ...
-
-    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
-        """Unfinished work without an owner, of an owner that has been silent for `lease` seconds, or of
-        `owner` itself."""
+        """Release everything that this owner holds."""
         ...
 
 

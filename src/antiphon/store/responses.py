@@ -39,7 +39,7 @@ def save(tenant: str, stored: StoredResponse) -> Script[None]:
     row = (
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(stored.parent, stored.conversation, response.status, response_to_text(response)),
-        *(None, None, response.created_at, stored.expires_at, None, None, stored.sealed_tools),
+        *(None, None, response.created_at, stored.expires_at, None, stored.sealed_tools),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.store import chains, conversations, responses
+from antiphon.store import chains, conversations, jobs, responses
 from antiphon.store.base import (
     LOG_GAP,
+    RESPONSE_JOB,
     UNFINISHED,
     Claim,
     Continuation,
     Events,
     Fenced,
+    Job,
+    NewJob,
     StoredResponse,
-    Unowned,
     response_not_found,
 )
 from antiphon.store.bodies import (
@@ -27,18 +29,21 @@ from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
 
 
-def submit(tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str) -> Script[None]:
-    """Keep a queued response. It stands where it goes on from, so that this stays."""
+def submit(
+    tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str | None
+) -> Script[None]:
+    """Save a queued response and its job. It pins its parent position, so that the history stays."""
     response = stored.response
     at = yield from _stand(tenant, stored)
     chain, pos = at if at is not None else (None, None)
     row = (
         *(tenant, response.id, chain, pos, pos, pos, stored.parent, stored.conversation, response.status),
         *(response_to_text(response), input_to_text(stored.input, stored.private), request.decode()),
-        *(response.created_at, stored.expires_at, events.first + events.count, owner, stored.sealed_tools),
+        *(response.created_at, stored.expires_at, events.first + events.count, stored.sealed_tools),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
+    yield from jobs.add(NewJob(kind=RESPONSE_JOB, tenant=tenant, id=response.id), owner)
     yield from _log(tenant, response.id, events)
 
 
@@ -52,9 +57,12 @@ def _stand(tenant: str, stored: StoredResponse) -> Script[Position | None]:
     return (yield from responses.end_of(tenant, stored.parent))
 
 
-def claim(tenant: str, response_id: str, owner: str, lease: float | None, now: int) -> Script[Claim | None]:
-    """Take an unfinished response."""
-    rows = yield Statement("claim_response", (tenant, response_id, owner, now, lease))
+def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Claim | None]:
+    """Claim an unfinished response: for a claimed job, or, without one, to end it from outside."""
+    if job is not None:
+        yield from jobs.fence(job)
+    attempt = None if job is None else job.broken_off + 1
+    rows = yield Statement("claim_response", (tenant, response_id, now, attempt))
     if not rows:
         return None
     token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]
@@ -98,6 +106,7 @@ def append(tenant: str, response_id: str, token: int, events: Events) -> Script[
 def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> Script[None]:
     """The last events and the final response."""
     response, items = stored.response, responses.own_items(stored)
+    yield from jobs.remove(RESPONSE_JOB, [(tenant, response.id)])
     chain, pos, next_event = yield from _fence(tenant, response.id, token)
     if next_event != events.first:
         raise _gap(response.id, next_event, events)
@@ -146,22 +155,3 @@ def events(tenant: str, response_id: str, after: int, now: int) -> Script[tuple[
         raise response_not_found(response_id)
     rows = yield Statement("events_after", (tenant, response_id, after))
     return _events(rows), found[0][3] not in UNFINISHED
-
-
-def beat(owner: str) -> Script[None]:
-    """Say that an owner lives."""
-    yield Statement("beat", (owner,))
-
-
-def release(owner: str) -> Script[None]:
-    """An owner ends: its responses and its agents' runs are nobody's."""
-    yield Statement("disown_responses", (owner,))
-    yield Statement("disown_agent_runs", (owner,))
-    yield Statement("delete_owner", (owner,))
-
-
-def unowned(lease: float, owner: str, now: int) -> Script[list[Unowned]]:
-    """Unfinished responses, then agents' runs, that nobody but `owner` works on; each kind oldest first."""
-    responses = yield Statement("unowned_responses", (lease, now, owner))
-    agent_runs = yield Statement("unowned_agent_runs", (lease, now, owner))
-    return [Unowned(tenant, name) for tenant, name in (*responses, *agent_runs)]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
-from antiphon.store import agent_scripts, conversations, keys, responses, runs, upkeep
+from antiphon.store import agent_scripts, conversations, jobs, keys, responses, runs, upkeep
 from antiphon.store.agent_runs import AgentRun, RunClaim, RunEvent, RunStatus
 from antiphon.store.base import (
     NONE_PRIVATE,
@@ -16,11 +16,14 @@ from antiphon.store.base import (
     Conversation,
     Events,
     ItemPage,
+    Job,
+    JobLimit,
+    NewJob,
     Page,
     PrivateSides,
+    Settled,
     StoredItem,
     StoredResponse,
-    Unowned,
 )
 from antiphon.store.chains import AlreadyStored
 from antiphon.store.database import Database
@@ -49,7 +52,7 @@ def sql_stores(
         conversations=SqlConversations(database, clock),
         background=SqlBackground(database, clock, trim),
         agent_runs=SqlAgentRuns(database, clock, limit=limit),
-        jobs=SqlJobs(database, clock),
+        jobs=SqlJobs(database),
         keys=SqlKeys(database),
         upkeep=SqlUpkeep(database, clock, log_lifetime),
         signals=signals,
@@ -200,17 +203,15 @@ class SqlBackground(_SqlPort):
         self._trim = trim
 
     async def submit(
-        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str
+        self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str | None = None
     ) -> None:
         """Save a queued response. Submitting it again changes nothing."""
         with suppress(AlreadyStored):
             await self._db.write(runs.submit(tenant, stored, request, events, owner))
 
-    async def claim(
-        self, tenant: str, response_id: str, owner: str, lease: float | None = None
-    ) -> Claim | None:
+    async def claim(self, tenant: str, response_id: str, job: Job | None = None) -> Claim | None:
         """Claim an unfinished response."""
-        return await self._db.write(runs.claim(tenant, response_id, owner, lease, self._now()))
+        return await self._db.write(runs.claim(tenant, response_id, job, self._now()))
 
     async def base(self, tenant: str, response_id: str) -> Continuation:
         """The history that an unfinished response continues."""
@@ -237,15 +238,13 @@ class SqlAgentRuns(_SqlPort):
         super().__init__(database, clock)
         self._limit = limit
 
-    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str) -> None:
+    async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str | None = None) -> None:
         """Save a queued run. Submitting it again changes nothing."""
         await self._db.write(agent_scripts.submit(tenant, run, request, owner))
 
-    async def claim(
-        self, tenant: str, run_id: str, owner: str, lease: float | None = None
-    ) -> RunClaim | None:
+    async def claim(self, tenant: str, run_id: str, job: Job | None = None) -> RunClaim | None:
         """Claim an unfinished run."""
-        return await self._db.write(agent_scripts.claim(tenant, run_id, owner, lease, self._now()))
+        return await self._db.write(agent_scripts.claim(tenant, run_id, job, self._now()))
 
     async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
         """Append to the log, durably."""
@@ -258,10 +257,6 @@ class SqlAgentRuns(_SqlPort):
         await self._db.write(agent_scripts.finish(tenant, run_id, token, status, events, now=self._now()))
         if self._limit is not None:
             await self._db.write(upkeep.trim_agent_runs(self._limit), durable=False)
-
-    async def holds(self, tenant: str, run_id: str, token: int) -> bool:
-        """Whether this is the newest token of an unfinished run."""
-        return await self._db.read(agent_scripts.holds(tenant, run_id, token))
 
     async def run(self, tenant: str, run_id: str) -> AgentRun:
         """One run."""
@@ -280,20 +275,49 @@ class SqlAgentRuns(_SqlPort):
         await self._db.write(agent_scripts.delete(tenant, run_id, self._now()))
 
 
-class SqlJobs(_SqlPort):
-    """See `JobStore`."""
+class SqlJobs:
+    """See `JobStore`. Only new jobs have to survive a power failure: their rows are the truth."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def add(self, job: NewJob) -> None:
+        """Add a job, or nothing if it is there."""
+        await self._db.write(jobs.add(job))
+
+    async def claim(self, owner: str, limits: Sequence[JobLimit]) -> Sequence[Job]:
+        """Claim due jobs."""
+        return await self._db.write(jobs.claim(owner, limits), durable=False)
+
+    async def claim_one(self, owner: str, kind: str, tenant: str, job_id: str, lease: float) -> Job | None:
+        """Claim one job."""
+        return await self._db.write(jobs.claim_one(owner, kind, tenant, job_id, lease), durable=False)
+
+    async def look(self, kinds: Sequence[str]) -> tuple[bool, float | None]:
+        """Whether a job is due, and the seconds until the next one will be."""
+        return await self._db.read(jobs.look(kinds))
+
+    async def free_lapsed(self, owner: str, lease: float) -> int:
+        """Take their jobs from lapsed owners. It writes only if there are any."""
+        if not await self._db.read(jobs.lapsed(owner, lease)):
+            return 0
+        return await self._db.write(jobs.free_lapsed(owner, lease), durable=False)
+
+    async def held(self, owner: str) -> Sequence[Job]:
+        """The jobs of an owner."""
+        return await self._db.read(jobs.held(owner))
+
+    async def settle(self, settled: Sequence[Settled]) -> None:
+        """Record what became of claimed jobs."""
+        await self._db.write(jobs.settle(settled), durable=False)
 
     async def beat(self, owner: str) -> None:
         """Record a sign of life."""
-        await self._db.write(runs.beat(owner), durable=False)
+        await self._db.write(jobs.beat(owner), durable=False)
 
     async def release(self, owner: str) -> None:
-        """Release everything that this owner works on."""
-        await self._db.write(runs.release(owner), durable=False)
-
-    async def unowned(self, lease: float, owner: str = "") -> Sequence[Unowned]:
-        """Unfinished work that no other living owner has."""
-        return await self._db.read(runs.unowned(lease, owner, self._now()))
+        """Release everything that this owner holds."""
+        await self._db.write(jobs.release(owner), durable=False)
 
 
 class SqlKeys:

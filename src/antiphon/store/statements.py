@@ -1,7 +1,8 @@
 """The statements of ``sql/queries.sql`` in the dialect of a database.
 
-They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` is the
-database's own clock in seconds since the epoch. For SQLite the few differences are written out here.
+They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` and
+``{instant}`` are the database's own clock in seconds since the epoch; `{instant}` is the same throughout a
+statement, so that an index can be searched for it. For SQLite the few differences are written out here.
 """
 
 import re
@@ -16,6 +17,12 @@ _NOW: Mapping[Dialect, str] = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgres": "extract(epoch from clock_timestamp())::float8",
 }
+_INSTANT: Mapping[Dialect, str] = {
+    "sqlite": _NOW["sqlite"],
+    "postgres": "extract(epoch from statement_timestamp())::float8",
+}
+_ROW_LOCKS = " FOR UPDATE SKIP LOCKED"
+"""SQLite needs no row locks: one transaction writes at a time."""
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
@@ -32,5 +39,5 @@ def load_statements(dialect: Dialect) -> Mapping[str, str]:
 def _translate(body: str, dialect: Dialect) -> str:
     text = _COMMENT.sub("", body).strip().removesuffix(";")
     if dialect == "sqlite":
-        text = re.sub(r"::\w+", "", re.sub(r"\$(\d+)", r"?\1", text))
-    return text.replace("{now}", _NOW[dialect])
+        text = re.sub(r"::\w+", "", re.sub(r"\$(\d+)", r"?\1", text)).replace(_ROW_LOCKS, "")
+    return text.replace("{now}", _NOW[dialect]).replace("{instant}", _INSTANT[dialect])

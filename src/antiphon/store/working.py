@@ -16,8 +16,6 @@ POLL = 0.5
 """Seconds after which a follower looks by itself: signals may get lost."""
 HEARTBEAT = 10.0
 """Seconds of silence after which a follower is told that somebody is still at work."""
-LOOK = 5.0
-"""Seconds after which a worker looks by itself whether its claim still holds."""
 
 
 class HandOver:

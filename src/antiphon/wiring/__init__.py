@@ -1,6 +1,6 @@
 """The composition root: settings in, concrete objects out. Nothing else names a concrete class."""
 
-from antiphon.wiring.alone import lock_path
+from antiphon.jobs.process_lock import lock_path
 from antiphon.wiring.application import build_app, open_agents, open_services
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path

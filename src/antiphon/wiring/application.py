@@ -8,16 +8,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import NamedTuple
 
 from antiphon.errors import SettingsError
+from antiphon.jobs.process_lock import ProcessLock, lock_path
+from antiphon.jobs.worker import Worker
 from antiphon.orchestrator.agent import AgentServices
-from antiphon.orchestrator.agent_runs import ID_PREFIX, AgentRuns
+from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.protocol.profile import OPENAI
-from antiphon.runs.base import Engine, Work
-from antiphon.runs.dbos_engine import DbosEngine
-from antiphon.runs.dispatch import Dispatch
-from antiphon.runs.tasks import TaskEngine
 from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
@@ -28,11 +25,11 @@ from antiphon.service.responses.finish import Retention
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
-from antiphon.service.upkeep import keep_tidy
+from antiphon.service.upkeep import start_upkeep
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
+from antiphon.store.ports import Stores
 from antiphon.turn.sealing import Sealer
 from antiphon.wiring.agent import open_agent, serve_agent
-from antiphon.wiring.alone import SoleEngine, lock_path
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
@@ -46,20 +43,13 @@ PAUSE = 5.0
 """Seconds before upkeep that broke is begun again."""
 
 
-class Opened(NamedTuple):
-    """The services, and what their agents need besides."""
-
-    services: Services
-    dispatch: Dispatch
-
-
 @asynccontextmanager
 async def open_services(
     settings: Settings, routes: Sequence[Route] | None = None
 ) -> AsyncGenerator[Services, None]:
     """The services, for as long as the context lasts. `routes` replaces the configured ones."""
-    async with _open(settings, routes) as opened:
-        yield opened.services
+    async with _open(settings, routes) as services:
+        yield services
 
 
 @asynccontextmanager
@@ -67,28 +57,25 @@ async def open_agents(
     settings: Settings, routes: Sequence[Route] | None = None, live: LiveRoutes | None = None
 ) -> AsyncGenerator[Served, None]:
     """The services and the agent on top of them, for as long as the context lasts."""
-    async with open_agent(settings.agent) as agent, _open(settings, routes, live) as opened:
-        services = opened.services
+    async with open_agent(settings.agent) as agent, _open(settings, routes, live) as services:
         creator, background = services.creator, services.background
         served = serve_agent(agent, services)
         runs = AgentRuns(
             store=services.store.agent_runs,
-            engine=background.engine,
+            jobs=background.jobs,
             signals=services.store.signals,
             ids=creator.ids,
             clock=creator.clock,
             perform=served.perform,
-            lease=background.lease,
             lifetime=creator.retention.lifetime_seconds,
         )
-        opened.dispatch.register(ID_PREFIX, runs.work)
         yield Served(services, AgentServices(agent=served, runs=runs))
 
 
 @asynccontextmanager
 async def _open(
     settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None = None
-) -> AsyncGenerator[Opened, None]:
+) -> AsyncGenerator[Services, None]:
     async with AsyncExitStack() as stack:
         live = live or LiveRoutes(settings)
         if routes is None:
@@ -106,13 +93,10 @@ async def _open(
             sealer=sealer,
             options=_response_options(settings),
         )
-        shared = settings.store.url.startswith(POSTGRES)
-        lease = settings.background.lease if shared else 0.0
-        dispatch = Dispatch()
-        background = Background(creator, lambda _: _make_engine(settings, dispatch), lease)
-        dispatch.register("resp", background.work)
-        stack.push_async_callback(background.aclose)
-        services = Services(
+        worker = _make_worker(settings, stores)
+        background = Background(creator, worker)
+        stack.push_async_callback(worker.aclose)
+        yield Services(
             creator=creator,
             compactor=compactor,
             tokens=tokens,
@@ -124,7 +108,6 @@ async def _open(
             conversations=Conversations(stores.conversations, creator.ids, creator.clock),
             ignored_tools=frozenset(settings.tools.ignore),
         )
-        yield Opened(services, dispatch)
 
 
 def _response_options(settings: Settings) -> ResponseOptions:
@@ -151,18 +134,13 @@ def _make_router(settings: Settings, routes: Sequence[Route]) -> Router:
     )
 
 
-def _make_engine(settings: Settings, work: Work) -> Engine:
-    """Where work in the background is remembered: with the store, if that lasts."""
-    owner, url = make_owner(), settings.store.url
-    if url.startswith(POSTGRES):
-        from antiphon.store.postgres_client import Address  # noqa: PLC0415 -- optional: the [postgres] extra
-
-        return DbosEngine(Address.parse(url).url, work, owner=owner)
-    if settings.lasting:
-        path = store_path(settings)
-        engine = DbosEngine(str(path.with_name(f"{path.name}.runs")), work, owner=owner)
-        return SoleEngine(engine, lock_path(path))
-    return TaskEngine(work, owner=owner)
+def _make_worker(settings: Settings, stores: Stores) -> Worker:
+    """The worker of this process. On PostgreSQL several processes work; on an SQLite file one does."""
+    owner = make_owner()
+    if settings.store.url.startswith(POSTGRES):
+        return Worker(stores.jobs, stores.signals, owner=owner, lease=settings.background.lease)
+    lock = ProcessLock(lock_path(store_path(settings))) if settings.lasting else None
+    return Worker(stores.jobs, stores.signals, owner=owner, lock=lock)
 
 
 @asynccontextmanager
@@ -177,19 +155,10 @@ async def _serve(
             raise SettingsError(no_keys(settings.server.host))
         if settings.lasting:
             _run(stack, partial(keys.watch, services.store.keys, services.store.signals))
-            _run(stack, partial(_look_after, services.background))
-        if services.background.lease:
-            _run(stack, services.background.live)
-        _run(stack, partial(keep_tidy, services.store.upkeep))
+        if not services.store.stateless:
+            await start_upkeep(services.background.jobs, services.store.upkeep)
+            services.background.jobs.adopt()
         yield served
-
-
-async def _look_after(background: Background) -> None:
-    """Take up what was left behind; on an SQLite file, once no other process works there."""
-    engine = background.engine
-    if isinstance(engine, SoleEngine):
-        await engine.acquired()
-    await background.look_after()
 
 
 def _run(stack: AsyncExitStack, work: Callable[[], Awaitable[None]]) -> None:

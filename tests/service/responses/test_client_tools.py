@@ -11,11 +11,11 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
+from antiphon.jobs.worker import Worker
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from, parse_create
 from antiphon.protocol.response import Response
 from antiphon.protocol.sse import SseReader
-from antiphon.runs.tasks import TaskEngine
 from antiphon.service.background import Background
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.session import ConnectionMemory, Session
@@ -209,14 +209,14 @@ async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
     made: list[Background] = []
 
     def one(backend: ScriptedBackend) -> Background:
-        owner = f"process {len(made)}"
         creator = make_creator(backend)
-        made.append(Background(creator, lambda background: TaskEngine(background.work, owner=owner)))
+        jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(made)}")
+        made.append(Background(creator, jobs))
         return made[-1]
 
     yield one
     for background in made:
-        await background.aclose()
+        await background.jobs.aclose()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -235,14 +235,13 @@ async def test_a_half_call_is_ended_by_whoever_takes_it_up(kind: str, make: Make
     response = await first.submit(parse_create(body), body, "t")
     async with asyncio.timeout(10):
         await begun.wait()
-        await first.engine.aclose()
+        await first.jobs.aclose()
         second = make(script(kind))
-        looking = asyncio.create_task(second.look_after())
+        second.jobs.adopt()
         reader, events = SseReader(), list[JsonObject]()
         async with aclosing(second.follow("t", response.id, -1)) as pieces:
             async for piece in pieces:
                 events += [msgspec.json.decode(data) for data in reader.feed(piece)]
-    looking.cancel()
     check_order(events)
     last = events[-1]["response"]
     assert (last["status"], last["output"][-1]["type"]) == ("completed", kind)

@@ -97,8 +97,8 @@ DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 RETURNING pos;
 -- name: add_response
 INSERT INTO responses (
     tenant, id, chain, start_pos, output_pos, end_pos, parent, conversation, status, body,
-    input, request, created_at, expires_at, next_event, owner, sealed_tools
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+    input, request, created_at, expires_at, next_event, sealed_tools
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: end_of_response
@@ -171,12 +171,9 @@ ORDER BY end_pos DESC, created_at DESC LIMIT 1;
 -- Runs
 
 -- name: claim_response
-UPDATE responses SET owner = $3, token = token + 1, attempts = attempts + 1
+UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts)
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
-    AND (expires_at IS NULL OR expires_at > $4)
-    AND ($5::float8 IS NULL OR owner IS NULL OR owner = $3 OR NOT EXISTS (
-        SELECT 1 FROM owners WHERE owners.id = responses.owner AND owners.beat_at >= {now} - $5::float8
-    ))
+    AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools;
 
 -- name: progress_response
@@ -193,7 +190,7 @@ RETURNING chain, end_pos, next_event;
 -- name: finish_response
 UPDATE responses SET
     chain = $3, start_pos = $4, output_pos = $5, end_pos = $6, status = $7, body = $8, expires_at = $9,
-    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, owner = NULL, ended_at = {now}
+    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, ended_at = {now}
 WHERE tenant = $1 AND id = $2;
 
 -- name: add_events
@@ -210,36 +207,111 @@ ORDER BY first;
 -- name: delete_events
 DELETE FROM events WHERE tenant = $1 AND response = $2;
 
--- name: beat
-INSERT INTO owners (id, beat_at) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at;
+-- Jobs
 
--- name: disown_responses
--- Who lets go in good order has not broken anything: that was no attempt that failed.
-UPDATE responses SET owner = NULL, attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END
-WHERE owner = $1 AND status IN ('queued', 'in_progress');
+-- name: add_job
+INSERT INTO jobs (kind, tenant, id, run_at, period, owner, token)
+VALUES ($1, $2, $3, {instant} + $4::float8, $5, $6, $7) ON CONFLICT DO NOTHING;
+
+-- name: claim_jobs
+-- The CTE is materialised: without that PostgreSQL may lock rows again and again.
+WITH due AS MATERIALIZED (
+    SELECT kind, tenant, id FROM jobs
+    WHERE kind = $2 AND owner IS NULL AND run_at <= {instant}
+    ORDER BY run_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs SET owner = $1, token = jobs.token + 1 FROM due
+WHERE jobs.kind = due.kind AND jobs.tenant = due.tenant AND jobs.id = due.id
+RETURNING jobs.kind, jobs.tenant, jobs.id, jobs.token, jobs.failures, jobs.broken_off;
+
+-- name: claim_tenant_job
+-- One job of a tenant that has fewer than $3 under way, in all processes.
+WITH busy AS MATERIALIZED (
+    SELECT tenant FROM jobs WHERE owner IS NOT NULL AND kind = $2 GROUP BY tenant HAVING count(*) >= $3::bigint
+), due AS MATERIALIZED (
+    SELECT kind, tenant, id FROM jobs
+    WHERE kind = $2 AND owner IS NULL AND run_at <= {instant} AND tenant NOT IN (SELECT tenant FROM busy)
+    ORDER BY run_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs SET owner = $1, token = jobs.token + 1 FROM due
+WHERE jobs.kind = due.kind AND jobs.tenant = due.tenant AND jobs.id = due.id
+RETURNING jobs.kind, jobs.tenant, jobs.id, jobs.token, jobs.failures, jobs.broken_off;
+
+-- name: claim_job
+UPDATE jobs SET owner = $1, token = token + 1,
+    broken_off = broken_off + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
+WHERE kind = $2 AND tenant = $3 AND id = $4 AND (owner IS NULL OR (owner <> $1 AND NOT EXISTS (
+    SELECT 1 FROM owners WHERE owners.id = jobs.owner AND owners.beat_at >= {instant} - $5::float8
+)))
+RETURNING kind, tenant, id, token, failures, broken_off;
+
+-- name: look_for_jobs
+SELECT
+    (SELECT 1 FROM jobs WHERE kind = $1 AND owner IS NULL AND run_at <= {instant} LIMIT 1),
+    (SELECT min(run_at) FROM jobs WHERE kind = $1 AND owner IS NULL AND run_at > {instant}) - {instant};
+
+-- name: lapsed_jobs
+SELECT 1 FROM jobs
+WHERE owner IS NOT NULL AND owner <> $1 AND NOT EXISTS (
+    SELECT 1 FROM owners WHERE owners.id = jobs.owner AND owners.beat_at >= {instant} - $2::float8
+) LIMIT 1;
+
+-- name: free_lapsed_jobs
+UPDATE jobs SET owner = NULL, run_at = {instant}, broken_off = broken_off + 1
+WHERE owner IS NOT NULL AND owner <> $1 AND NOT EXISTS (
+    SELECT 1 FROM owners WHERE owners.id = jobs.owner AND owners.beat_at >= {instant} - $2::float8
+) RETURNING id;
+
+-- name: held_jobs
+SELECT kind, tenant, id, token, failures, broken_off FROM jobs WHERE owner = $1;
+
+-- name: fence_job
+-- Changes nothing: checks who may work, and keeps it so until the end of the transaction.
+UPDATE jobs SET token = token WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner = $4 AND token = $5
+RETURNING id;
+
+-- name: finish_job
+DELETE FROM jobs
+WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner = $4 AND token = $5 AND period IS NULL;
+
+-- name: reschedule_job
+UPDATE jobs SET owner = NULL, run_at = {instant} + period, failures = 0, broken_off = 0
+WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner = $4 AND token = $5;
+
+-- name: retry_job
+UPDATE jobs SET owner = NULL, run_at = {instant} + $6::float8, failures = failures + 1
+WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner = $4 AND token = $5;
+
+-- name: release_job
+UPDATE jobs SET owner = NULL, run_at = {instant}
+WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner = $4 AND token = $5;
+
+-- name: release_jobs
+UPDATE jobs SET owner = NULL, run_at = {instant} WHERE owner = $1;
+
+-- name: reset_job
+UPDATE jobs SET broken_off = 0 WHERE kind = $1 AND tenant = $2 AND id = $3 AND broken_off > 0;
+
+-- name: delete_job
+DELETE FROM jobs WHERE kind = $1 AND tenant = $2 AND id = $3;
+
+-- name: beat
+INSERT INTO owners (id, beat_at) VALUES ($1, {instant})
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at;
 
 -- name: delete_owner
 DELETE FROM owners WHERE id = $1;
 
--- name: unowned_responses
-SELECT r.tenant, r.id FROM responses r LEFT JOIN owners o ON o.id = r.owner
-WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expires_at > $2)
-    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8 OR r.owner = $3)
-ORDER BY r.created_at, r.id;
-
 -- Runs of agents
 
 -- name: add_agent_run
-INSERT INTO agent_runs (tenant, id, status, title, request, created_at, expires_at, owner)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING;
+INSERT INTO agent_runs (tenant, id, status, title, request, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING;
 
 -- name: claim_agent_run
-UPDATE agent_runs SET owner = $3, token = token + 1, attempts = attempts + 1
+UPDATE agent_runs SET token = token + 1, attempts = coalesce($4, attempts)
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
-    AND (expires_at IS NULL OR expires_at > $4)
-    AND ($5::float8 IS NULL OR owner IS NULL OR owner = $3 OR NOT EXISTS (
-        SELECT 1 FROM owners WHERE owners.id = agent_runs.owner AND owners.beat_at >= {now} - $5::float8
-    ))
+    AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, request, id, status, title, created_at, ended_at, attempts, expires_at;
 
 -- name: progress_agent_run
@@ -249,9 +321,7 @@ WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN (
 RETURNING id;
 
 -- name: finish_agent_run
--- Calling a run off takes a claim, too, but is no attempt at it.
-UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7, owner = NULL,
-    attempts = CASE WHEN $6 = 'cancelled' THEN attempts - 1 ELSE attempts END
+UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7
 WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
 RETURNING id;
 
@@ -281,16 +351,6 @@ SELECT number, data FROM agent_events WHERE tenant = $1 AND run = $2 AND number 
 
 -- name: delete_agent_events
 DELETE FROM agent_events WHERE tenant = $1 AND run = $2;
-
--- name: disown_agent_runs
-UPDATE agent_runs SET owner = NULL, attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END
-WHERE owner = $1 AND status IN ('queued', 'in_progress');
-
--- name: unowned_agent_runs
-SELECT r.tenant, r.id FROM agent_runs r LEFT JOIN owners o ON o.id = r.owner
-WHERE r.status IN ('queued', 'in_progress') AND (r.expires_at IS NULL OR r.expires_at > $2)
-    AND (o.id IS NULL OR o.beat_at < {now} - $1::float8 OR r.owner = $3)
-ORDER BY r.created_at, r.id;
 
 -- Keys
 

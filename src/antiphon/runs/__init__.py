@@ -1,1 +1,0 @@
-"""Runs: responses that are made in the background, by a durable engine."""

@@ -36,3 +36,5 @@ class Caller(Struct, frozen=True):
 
 OPERATOR = Caller(DEFAULT_TENANT)
 """Whoever presents a key of the settings; everybody, as long as there is no key at all."""
+ANONYMOUS = Caller("", frozenset())
+"""Nobody: the caller of a request whose key was not checked."""

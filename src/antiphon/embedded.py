@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from antiphon.caller import DEFAULT_TENANT
+from antiphon.caller import OPERATOR
 from antiphon.errors import SettingsError
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
@@ -40,7 +40,7 @@ class Antiphon:
 
     async def __aenter__(self) -> Self:
         services = await self._stack.enter_async_context(open_services(self._settings, self._routes))
-        self._inside = TenantService(services, DEFAULT_TENANT)
+        self._inside = TenantService(services, OPERATOR)
         return self
 
     async def __aexit__(

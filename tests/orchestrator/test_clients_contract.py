@@ -10,6 +10,7 @@ import pytest
 
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.backends.scripted import Step
+from antiphon.caller import Caller
 from antiphon.errors import BackendBroken, BackendRefused, ResponsesCallFailed
 from antiphon.orchestrator.client import InProcessResponsesClient, ResponsesClient
 from antiphon.orchestrator.http_client import HttpResponsesClient
@@ -40,7 +41,7 @@ async def over_antiphon(backend: ScriptedBackend) -> AsyncGenerator[ResponsesCli
 @asynccontextmanager
 async def over_a_tenant(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient, None]:
     async with open_services(SETTINGS, [Route("m", backend)]) as services:
-        yield InProcessResponsesClient(TenantService(services, "theirs"))
+        yield InProcessResponsesClient(TenantService(services, Caller.of("theirs")))
 
 
 @asynccontextmanager

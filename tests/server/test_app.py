@@ -8,9 +8,10 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import BackendRefused
-from antiphon.server.app import ROUTES, App
+from antiphon.server.app import App
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
+from antiphon.server.routes.table import ROUTES
 from antiphon.server.types import Message, Scope
 from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -364,4 +365,4 @@ async def test_a_socket_is_let_in_or_refused_with_a_status(
 async def test_the_list_of_routes_is_complete(make_creator: MakeCreator) -> None:
     app = App(never_opened, lambda: "req_1", options())
     app.mount(services_of(make_creator(scripted())))
-    assert app.routes.names == tuple(route for route in ROUTES if "/v1/agent/" not in route)
+    assert app.routes.names == tuple(route.name for route in ROUTES if "/v1/agent/" not in route.path)

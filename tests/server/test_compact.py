@@ -10,12 +10,13 @@ from agents import SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
-from antiphon.server.exchange import Exchange
+from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.guard import read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.memory import memory_client
-from antiphon.server.routes.compact import CompactRoutes
+from antiphon.server.routes.responses import CompactRoutes
 from antiphon.server.types import ASGIApp, Receive, Scope, Send
 from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest
@@ -26,16 +27,13 @@ REQUEST = {"model": "m", "input": [{"role": "user", "content": "hi"}, {"role": "
 
 def app(backend: ScriptedBackend, **limits: float) -> ASGIApp:
     bounds = {"max_body": 10_000, "body_timeout": 5.0, **limits}
-    routes = CompactRoutes(
-        compactor(backend, model="m"),
-        Lifetimes(),
-        max_body=int(bounds["max_body"]),
-        body_timeout=bounds["body_timeout"],
-    )
+    lifetimes = Lifetimes()
+    bodies = BodyReader(lifetimes, int(bounds["max_body"]), bounds["body_timeout"])
+    routes = CompactRoutes(compactor(backend, model="m"), lifetimes, bodies)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, head=read_head(scope["headers"]), request_id="req_1")
-        exchange.tenant = "t"
+        exchange.caller = Caller.of("t")
         try:
             await routes.compact(exchange)
         except AntiphonError as error:

@@ -169,7 +169,7 @@ async def test_a_failure_after_the_first_event_is_told_by_events() -> None:
     assert all(event["stream_id"] == "a" for event in events)
 
 
-async def test_a_bug_is_told_and_the_lane_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_is_an_error_frame_and_the_stream_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     def early(_turn: TurnRequest) -> list[Step]:
         raise ZeroDivisionError
 
@@ -183,9 +183,9 @@ async def test_a_bug_is_told_and_the_lane_goes_on(caplog: pytest.LogCaptureFixtu
         socket.create()
         events = await socket.answer()
         check_order(events)
-        assert "bug" in events[-1]["response"]["error"]["message"]
+        assert "Internal error" in events[-1]["response"]["error"]["message"]
         assert id_of(await socket.ask())
-    assert [record.message for record in caplog.records if record.exc_info] == ["request req_1 broke"] * 2
+    assert [record.message for record in caplog.records if record.exc_info] == ["request req_1 failed"] * 2
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-evict")

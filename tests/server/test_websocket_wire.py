@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import Caller
 from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
 from antiphon.server.process import DrainedWebSocket, GuardedProtocol
@@ -54,7 +55,9 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await world.door.serve(scope, receive, send, SocketClient(lambda: "tenant", OPENAI, "req_1"))
+            await world.door.serve(
+                scope, receive, send, SocketClient(lambda: Caller.of("tenant"), OPENAI, "req_1")
+            )
             return
         for kind in ("startup", "shutdown"):
             await receive()

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import Caller
 from antiphon.errors import Unauthorized
 from antiphon.protocol.ids import IdSource
 from antiphon.protocol.profile import OPENAI, Profile
@@ -102,10 +103,10 @@ class Socket:
             door.serve(scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1"))
         )
 
-    def _admit(self) -> str:
+    def _admit(self) -> Caller:
         if self.key_ended:
             raise Unauthorized
-        return "tenant"
+        return Caller.of("tenant")
 
     async def _send(self, message: Message) -> None:
         if not self.readable.is_set():

@@ -5,10 +5,13 @@ from collections.abc import AsyncGenerator
 import pytest
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, ResponseStatus, new_response
 from antiphon.service.stored import StoredResponses
+
+CALLER = Caller.of("t")
 
 
 class Story:
@@ -42,19 +45,19 @@ class Story:
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
 async def test_an_unfinished_response_is_cancelled_and_then_deleted(status: ResponseStatus) -> None:
     story = Story(status)
-    await story.stored.delete("t", "resp_1")
+    await story.stored.delete(CALLER, "resp_1")
     assert story.told == ["cancelled", "deleted"]
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "incomplete", "cancelled"])
 async def test_a_finished_response_is_just_deleted(status: ResponseStatus) -> None:
     story = Story(status)
-    await story.stored.delete("t", "resp_1")
+    await story.stored.delete(CALLER, "resp_1")
     assert story.told == ["deleted"]
 
 
 async def test_what_is_not_there_is_neither_cancelled_nor_deleted() -> None:
     story = Story("queued")
     with pytest.raises(NotFound):
-        await story.stored.delete("t", "resp_2")
+        await story.stored.delete(CALLER, "resp_2")
     assert story.told == []

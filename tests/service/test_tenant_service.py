@@ -8,6 +8,7 @@ import pytest
 from msgspec import to_builtins
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.jobs.worker import Worker
 from antiphon.protocol.events import OutputTextDelta, ResponseCreated
@@ -46,7 +47,7 @@ def inside(make_creator: MakeCreator) -> Open:
     def make(*backends: ScriptedBackend, tenant: str = "ours") -> TenantService:
         creator = make_creator(*backends)
         background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
-        return TenantService(services_of(creator, background), tenant)
+        return TenantService(services_of(creator, background), Caller.of(tenant))
 
     return make
 

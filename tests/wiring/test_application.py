@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import Caller
 from antiphon.errors import Unsupported
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.orchestrator.run_tree import response_of, tree_of
@@ -31,7 +32,7 @@ async def test_one_engine_makes_responses_and_does_runs_of_agents() -> None:
     routes = [Route("m", ScriptedBackend.saying("Said."))]
     async with asyncio.timeout(30), open_agents(kept("memory:"), routes) as served:
         assert served.agents is not None
-        runs, inside = served.agents.runs, TenantService(served.services, "t")
+        runs, inside = served.agents.runs, TenantService(served.services, Caller.of("t"))
         queued = await inside.create(model="m", input="x", background=True)
         run = await runs.submit("t", REQUEST)
         assert [event async for event in inside.follow(queued.id)]

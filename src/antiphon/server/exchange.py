@@ -1,9 +1,11 @@
-"""One request and its answer: reading the body within bounds, sending JSON, errors and streams."""
+"""One request and its answer: read a body within limits; send JSON, errors, event streams or any media."""
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass
 from typing import Literal
 
+from antiphon.caller import ANONYMOUS
 from antiphon.errors import (
     AntiphonError,
     BodyTimeout,
@@ -15,29 +17,30 @@ from antiphon.errors import (
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
-from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
 from antiphon.server.query import Query
 from antiphon.server.types import Receive, Scope, Send
 
 _JSON = (b"content-type", b"application/json")
-_STREAM = [
+_EVENT_STREAM = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
-]
+)
 
-_LAST = (BodyTimeout, BodyTooLarge, HeadersTooLarge, Unavailable)
-"""The rest of the body is not read, or we are going away: the connection cannot go on."""
-MAX_DISCARDED = 512 * 1024 * 1024
-DISCARD_SECONDS = 5.0
+_CLOSING_ERRORS = (BodyTimeout, BodyTooLarge, HeadersTooLarge, Unavailable)
+"""After these the connection is closed: the rest of the body is not read, or the server is stopping."""
+MAX_DISCARDED_BYTES = 512 * 1024 * 1024
+DISCARD_TIMEOUT_SECONDS = 5.0
 
 
 class Exchange:
-    """What a route works with. Whose request it is, is known once the key was checked."""
+    """A request and the answer to it. `caller` is known once the key was checked."""
 
     __slots__ = (
         "_query_string",
         "_send",
+        "caller",
         "errors",
         "head",
         "method",
@@ -46,7 +49,6 @@ class Exchange:
         "profile",
         "receive",
         "request_id",
-        "tenant",
     )
 
     def __init__(
@@ -66,78 +68,121 @@ class Exchange:
         self._send = send
         self.head = head
         self.request_id = request_id
-        self.phase: Literal["asked", "streaming", "answered"] = "asked"
+        self.phase: Literal["received", "streaming", "answered"] = "received"
         self.profile = profile
-        self.tenant = ""
+        self.caller = ANONYMOUS
         self.errors = OPENAI_ERRORS
 
     @property
     def started(self) -> bool:
-        """Whether the head of the answer is out, and with it the status."""
-        return self.phase != "asked"
+        """Whether the status of the answer was sent."""
+        return self.phase != "received"
 
     def query(self) -> Query:
-        """The parameters behind the question mark."""
+        """The parameters of the query string."""
         return Query(self._query_string)
 
     async def body(self, limit: int) -> bytes:
-        """The whole JSON body. Size is checked before and while it is read."""
-        self._check_media()
+        """The complete JSON body. Its size is checked before and while it is read."""
+        self._check_json()
+        self._check_length(limit)
+        pieces: list[bytes] = []
+        size, more = 0, True
+        while more:
+            piece, more = await self._receive_piece()
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
+        """The body of any media type, piece by piece as it arrives; nothing is buffered.
+
+        Raises `BodyTooLarge` beyond `limit` bytes, and `BodyTimeout` if it still has to wait for the client
+        after so many seconds.
+        """
+        self._check_encoding()
+        self._check_length(limit)
+        deadline = asyncio.get_running_loop().time() + seconds
+        size, more = 0, True
+        while more:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    piece, more = await self._receive_piece()
+            except TimeoutError:
+                raise BodyTimeout from None
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            if piece:
+                yield piece
+
+    async def _receive_piece(self) -> tuple[bytes, bool]:
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        return message.get("body", b""), message.get("more_body", False)
+
+    def _check_length(self, limit: int) -> None:
         declared = self.head.content_length
         if declared and int(declared) > limit:
             raise _too_large(limit)
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            if size > limit:
-                raise _too_large(limit)
-            if not message.get("more_body"):
-                return b"".join(pieces)
 
-    def _check_media(self) -> None:
+    def _check_json(self) -> None:
         media = self.head.content_type.partition(b";")[0].strip().lower()
         if media and media != b"application/json" and not media.endswith(b"+json"):
             raise UnsupportedMedia
+        self._check_encoding()
+
+    def _check_encoding(self) -> None:
         if self.head.content_encoding not in (b"", b"identity"):
-            raise UnsupportedMedia("Compressed request bodies are not taken; send plain JSON.")
+            raise UnsupportedMedia("Compressed request bodies are not supported; send the body uncompressed.")
 
     async def send_json(self, payload: bytes, status: int = 200, headers: tuple[Header, ...] = ()) -> None:
-        """A whole answer."""
-        await self._start_json(payload, status, headers)
+        """A complete JSON answer."""
+        self.phase = "answered"
+        await self._start(status, (_JSON, (b"content-length", b"%d" % len(payload)), *headers))
         await self._send({"type": "http.response.body", "body": payload})
 
-    async def _start_json(self, payload: bytes, status: int, headers: tuple[Header, ...]) -> None:
+    async def send_media(
+        self,
+        body: bytes | AsyncIterable[bytes],
+        media_type: str,
+        status: int = 200,
+        headers: tuple[Header, ...] = (),
+        *,
+        length: int | None = None,
+    ) -> None:
+        """A complete answer of any media type. `length` is the size of an iterated body, where it is known.
+
+        If the iteration breaks off, the connection is closed, so that the client does not take the part for
+        the whole.
+        """
+        if isinstance(body, bytes):
+            length = len(body)
+        sized = () if length is None else ((b"content-length", b"%d" % length),)
         self.phase = "answered"
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [
-                    _JSON,
-                    (b"content-length", b"%d" % len(payload)),
-                    (b"x-request-id", self.request_id.encode()),
-                    *headers,
-                ],
-            }
-        )
+        await self._start(status, ((b"content-type", media_type.encode()), *sized, *headers))
+        if not isinstance(body, bytes):
+            async for piece in body:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        last = body if isinstance(body, bytes) else b""
+        await self._send({"type": "http.response.body", "body": last})
 
     async def send_error(self, error: AntiphonError, headers: tuple[Header, ...] = ()) -> None:
-        """The error in the shape of its door, at its status."""
+        """The error with its status, in the error shape of the route."""
         headers = (*headers, *self.errors.headers(self.request_id))
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", b"%d" % max(1, round(error.retry_after))))
-        if isinstance(error, _LAST):
+        if isinstance(error, _CLOSING_ERRORS):
             headers = (*headers, (b"connection", b"close"))
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
-        status, payload = self.errors.tell(error, self.profile, self.request_id)
+        status, payload = self.errors.render(error, self.profile, self.request_id)
         if isinstance(error, BodyTooLarge):
-            await self._start_json(payload, status, headers)
+            self.phase = "answered"
+            await self._start(status, (_JSON, (b"content-length", b"%d" % len(payload)), *headers))
             await self._send({"type": "http.response.body", "body": payload, "more_body": True})
             await self._discard_body()
             await self._send({"type": "http.response.body", "body": b""})
@@ -145,13 +190,13 @@ class Exchange:
             await self.send_json(payload, status, headers)
 
     async def _discard_body(self) -> None:
-        """Let the client finish writing: closing before would reset the connection and lose the answer."""
-        if int(self.head.content_length or 0) > MAX_DISCARDED:
+        """Let the client finish sending: closing earlier would reset the connection and lose the answer."""
+        if int(self.head.content_length or 0) > MAX_DISCARDED_BYTES:
             return
         size = 0
         try:
-            async with asyncio.timeout(DISCARD_SECONDS):
-                while size < MAX_DISCARDED:
+            async with asyncio.timeout(DISCARD_TIMEOUT_SECONDS):
+                while size < MAX_DISCARDED_BYTES:
                     message = await self.receive()
                     size += len(message.get("body", b""))
                     if not message.get("more_body"):
@@ -160,13 +205,12 @@ class Exchange:
             pass
 
     async def start_stream(self, headers: tuple[Header, ...] = ()) -> None:
-        """The head of a stream of events."""
+        """Begin a stream of events. The head leaves with the first events, be they empty."""
         self.phase = "streaming"
-        all_headers = [*_STREAM, (b"x-request-id", self.request_id.encode()), *headers]
-        await self._send({"type": "http.response.start", "status": 200, "headers": all_headers})
+        await self._start(200, (*_EVENT_STREAM, *headers))
 
     async def send_events(self, payload: bytes) -> None:
-        """Whole events, in one write."""
+        """Complete events, in one write."""
         await self._send({"type": "http.response.body", "body": payload, "more_body": True})
 
     async def end_stream(self, payload: bytes) -> None:
@@ -174,21 +218,32 @@ class Exchange:
         self.phase = "answered"
         await self._send({"type": "http.response.body", "body": payload})
 
+    async def _start(self, status: int, headers: tuple[Header, ...]) -> None:
+        identified = [*headers, (b"x-request-id", self.request_id.encode())]
+        await self._send({"type": "http.response.start", "status": status, "headers": identified})
+
 
 @dataclass(frozen=True, slots=True)
-class Bodies:
-    """Reads bodies within the bounds of size and time, for routes that answer at once."""
+class BodyReader:
+    """Reads JSON bodies within the server's limits of size and time."""
 
     lifetimes: Lifetimes
-    max_body: int
-    timeout: float
+    max_bytes: int
+    timeout_seconds: float
 
     async def read(self, exchange: Exchange) -> bytes:
-        """The whole body."""
+        """The complete body, for routes that answer at once."""
         with self.lifetimes.lease(exchange.receive) as lease:
-            lease.expect_body(self.timeout)
-            return await exchange.body(self.max_body)
+            lease.expect_body(self.timeout_seconds)
+            return await exchange.body(self.max_bytes)
+
+    async def read_within(self, exchange: Exchange, lease: Lease) -> bytes:
+        """The complete body, for routes that work on. From then on the lease ends when the client leaves."""
+        lease.expect_body(self.timeout_seconds)
+        body = await exchange.body(self.max_bytes)
+        lease.expect_disconnect()
+        return body
 
 
 def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The request body is too large; at most {limit} bytes are taken.")
+    return BodyTooLarge(f"The request body is too large; the limit is {limit} bytes.")

@@ -1,76 +1,141 @@
-"""Which handler serves a method and a path. Whole paths are found at once, patterns after them.
+"""Routes: each class of handlers declares its own in `ROUTES`; `RouteTable` finds the one for a request.
 
-A route is spelled as the documentation spells it: ``GET /v1/responses/{id}/input_items``. A parameter is one
-segment of the path; `{model}` alone may hold slashes.
+A route is named as the documentation spells it: ``GET /v1/responses/{id}/input_items``. A parameter is one
+segment of the path; only `{model}` may contain slashes.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MethodType
+from typing import ClassVar, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from antiphon.errors import MethodNotAllowed, NotFound
+from antiphon.server.error_shapes import ANTHROPIC_ERRORS, OPENAI_ERRORS, ErrorShape
 
 Handler = Callable[..., Awaitable[None]]
-"""Takes the exchange, and then the parameters of the path."""
+"""A method of a route group. It takes the exchange, then the parameters of the path."""
+
+
+class Route(Struct, frozen=True):
+    """One endpoint of the HTTP API."""
+
+    name: str
+    handler: Handler
+    scope: str | None = None
+    """The scope that the key must have; None: any key."""
+    errors: ErrorShape = OPENAI_ERRORS
+    versioned_errors: ErrorShape | None = None
+    """The shape for requests with an `anthropic-version` header; None: `errors`."""
+    stateful: bool = False
+    """Works on stored objects, so profiles without state refuse it."""
+    keyless: bool = False
+    """Served without an API key."""
+    websocket: bool = False
+    """Also accepts WebSocket connections."""
+
+    @property
+    def method(self) -> str:
+        return self.name.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.name.partition(" ")[2]
+
+
+class RouteGroup(Protocol):
+    """An object whose class declares the routes that its methods handle."""
+
+    ROUTES: ClassVar[tuple[Route, ...]]
 
 
 class Endpoint(NamedTuple):
-    """A handler, and what a key must be allowed to do for it; None: any key will do. `stateful`: it is about
-    things that are kept between requests."""
+    """A route with its handler bound to a route group."""
 
+    route: Route
     handler: Handler
-    scope: str | None = None
-    stateful: bool = False
 
 
-Methods = dict[str, Endpoint]
+class Match(NamedTuple):
+    """The endpoints of one path by method, and the path's parameters. No endpoints: the path is unknown."""
+
+    endpoints: Mapping[str, Endpoint]
+    parameters: tuple[str, ...]
+    errors: ErrorShape
+    versioned_errors: ErrorShape
+    keyless: bool = False
+
+    def endpoint(self, method: str, path: str) -> Endpoint:
+        """The endpoint for a method; raises `NotFound` or `MethodNotAllowed`."""
+        found = self.endpoints.get(method)
+        if found is not None:
+            return found
+        if self.endpoints:
+            raise MethodNotAllowed(f"{path[:200]} does not take {method}; use {self.allow}.")
+        raise NotFound(f"There is nothing at {method} {path[:200]}.{_hint(path)}", code="unknown_url")
+
+    @property
+    def allow(self) -> str:
+        """The value of the Allow header."""
+        return ", ".join(self.endpoints)
+
+
+_UNKNOWN = Match({}, (), OPENAI_ERRORS, ANTHROPIC_ERRORS)
 
 
 class RouteTable:
-    """Finds endpoints."""
+    """Finds endpoints: exact paths by lookup, then patterns in the order of declaration."""
 
-    def __init__(self, routes: Mapping[str, Endpoint]) -> None:
-        self.names = tuple(routes)
-        self._exact: dict[str, Methods] = {}
-        self._patterns: dict[re.Pattern[str], Methods] = {}
-        for name, endpoint in routes.items():
-            method, path = name.split(" ")
-            table: dict[Any, Methods] = self._patterns if "{" in path else self._exact
-            table.setdefault(_pattern(path) if "{" in path else path, {})[method] = endpoint
+    def __init__(self, groups: Iterable[RouteGroup]) -> None:
+        endpoints = [
+            Endpoint(route, MethodType(route.handler, group)) for group in groups for route in group.ROUTES
+        ]
+        self.names = tuple(endpoint.route.name for endpoint in endpoints)
+        paths: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in endpoints:
+            paths.setdefault(endpoint.route.path, {})[endpoint.route.method] = endpoint
+        self._exact = {path: _match(methods) for path, methods in paths.items() if "{" not in path}
+        self._patterns = {_pattern(path): _match(methods) for path, methods in paths.items() if "{" in path}
 
-    def find(self, method: str, path: str) -> tuple[Endpoint, tuple[str, ...]]:
-        """The endpoint and the parameters of the path; `NotFound` or `MethodNotAllowed`."""
-        methods, parameters = self._match(path)
-        endpoint = methods.get(method)
-        if endpoint is not None:
-            return endpoint, parameters
-        if methods:
-            raise MethodNotAllowed(f"{path[:200]} does not take {method}; use {', '.join(methods)}.")
-        raise NotFound(f"There is nothing at {method} {path[:200]}.{_hint(path)}", code="unknown_url")
+    def match(self, path: str) -> Match:
+        """The endpoints of a path. An unknown path below a known one has the error shapes of that one."""
+        found = self._find(path)
+        if found is not None:
+            return found
+        parent = path.rpartition("/")[0]
+        while parent:
+            above = self._find(parent)
+            if above is not None:
+                return _UNKNOWN._replace(errors=above.errors)
+            parent = parent.rpartition("/")[0]
+        return _UNKNOWN
 
-    def methods(self, path: str) -> str:
-        """What a path takes, as the Allow header says it."""
-        return ", ".join(self._match(path)[0])
-
-    def _match(self, path: str) -> tuple[Methods, tuple[str, ...]]:
-        methods = self._exact.get(path)
-        if methods is not None:
-            return methods, ()
-        for pattern, methods in self._patterns.items():
+    def _find(self, path: str) -> Match | None:
+        match = self._exact.get(path)
+        if match is not None:
+            return match
+        for pattern, match in self._patterns.items():
             found = pattern.fullmatch(path)
             if found is not None:
-                return methods, found.groups()
-        return {}, ()
+                return match._replace(parameters=found.groups())
+        return None
+
+
+def _match(methods: Mapping[str, Endpoint]) -> Match:
+    """The match of one path; its routes share error shapes and openness."""
+    route = next(iter(methods.values())).route
+    return Match(methods, (), route.errors, route.versioned_errors or route.errors, route.keyless)
 
 
 def _hint(path: str) -> str:
     if path.startswith("/v1/v1/"):
-        return " The base URL has a /v1 too many: clients of Anthropic's API put it in themselves."
+        return " The base URL has a /v1 too many: clients of Anthropic's API append it themselves."
     return "" if path.startswith("/v1/") else " The base URL ends in /v1."
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """The template as a pattern; its fixed parts hold nothing that a pattern would read otherwise."""
+    """The path as a pattern; its fixed parts contain no special characters."""
     return re.compile(
         path.replace("{model}", "(.+)").replace("{id}", "([^/]+)").replace("{item_id}", "([^/]+)")
     )

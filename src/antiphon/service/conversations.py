@@ -4,45 +4,68 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from antiphon.caller import Caller
 from antiphon.errors import NotFound
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_conversations import NewConversation
+from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_id
 from antiphon.service.responses.history import identified
-from antiphon.store.base import Conversation
+from antiphon.store.base import Conversation, ItemPage, Page
 from antiphon.store.ports import ConversationStore
 
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """What a caller does with conversations beyond reading them, which is the store's alone."""
+    """What callers do with their conversations."""
 
     store: ConversationStore
     ids: IdSource
     clock: Clock
 
-    async def create(self, tenant: str, new: NewConversation) -> Conversation:
+    async def create(self, caller: Caller, new: NewConversation) -> Conversation:
         """A conversation with its first items."""
         conversation = Conversation(
             id=self.ids.new("conv"), created_at=int(self.clock()), metadata=new.metadata
         )
-        await self.store.add_conversation(tenant, conversation, identified(new.items, self.ids.new))
+        await self.store.add_conversation(caller.tenant, conversation, identified(new.items, self.ids.new))
         return conversation
 
-    async def add(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> Sequence[Item]:
-        """Append items; they come back as they are kept."""
-        kept = identified(items, self.ids.new, await self._known(tenant, conversation_id, items))
-        await self.store.add_items(tenant, conversation_id, kept)
-        return kept
+    async def retrieve(self, caller: Caller, conversation_id: str) -> Conversation:
+        """One conversation, without its items."""
+        return await self.store.conversation(caller.tenant, conversation_id)
 
-    async def remove(self, tenant: str, conversation_id: str, item_id: str) -> Conversation:
-        """Take one item out; the conversation that it was in."""
-        await self.store.delete_item(tenant, conversation_id, item_id)
-        return await self.store.conversation(tenant, conversation_id)
+    async def set_metadata(self, caller: Caller, conversation_id: str, metadata: Metadata) -> Conversation:
+        """Replace the metadata."""
+        return await self.store.set_metadata(caller.tenant, conversation_id, metadata)
+
+    async def delete(self, caller: Caller, conversation_id: str) -> None:
+        """Delete a conversation; the responses that were made in it stay."""
+        await self.store.delete_conversation(caller.tenant, conversation_id)
+
+    async def add(self, caller: Caller, conversation_id: str, items: Sequence[Item]) -> Sequence[Item]:
+        """Append items; returns them as they are stored."""
+        known = await self._known(caller.tenant, conversation_id, items)
+        added = identified(items, self.ids.new, known)
+        await self.store.add_items(caller.tenant, conversation_id, added)
+        return added
+
+    async def items(self, caller: Caller, conversation_id: str, page: Page) -> ItemPage:
+        """A page of the items."""
+        return await self.store.conversation_items(caller.tenant, conversation_id, page)
+
+    async def item(self, caller: Caller, conversation_id: str, item_id: str) -> Item:
+        """One item."""
+        return await self.store.conversation_item(caller.tenant, conversation_id, item_id)
+
+    async def remove(self, caller: Caller, conversation_id: str, item_id: str) -> Conversation:
+        """Remove one item; returns the conversation."""
+        await self.store.delete_item(caller.tenant, conversation_id, item_id)
+        return await self.store.conversation(caller.tenant, conversation_id)
 
     async def _known(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> list[Item]:
-        """Those of these items whose ids are taken in the conversation."""
+        """The items of the conversation that have an id of one of these items."""
         known: list[Item] = []
         for given in {item_id(item) for item in items} - {""}:
             with suppress(NotFound):

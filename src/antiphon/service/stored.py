@@ -1,40 +1,53 @@
-"""Responses that are there already: read, followed, cancelled, deleted."""
+"""Stored responses: retrieved, followed, cancelled, deleted."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
+from antiphon.caller import Caller
 from antiphon.protocol.response import Response
-from antiphon.store.base import UNFINISHED
+from antiphon.store.base import UNFINISHED, ItemPage, Page
 from antiphon.store.ports import ResponseStore
 
 
 class BackgroundRuns(Protocol):
-    """What can be done from outside with a response that is made in the background."""
+    """Operations on a response that is made in the background."""
 
     def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
-        """Its events with numbers above `after`, rendered. What is refused is raised at the first step."""
+        """Its events with numbers above `after`, rendered. Refusals are raised at the first step."""
         ...
 
     async def cancel(self, tenant: str, response_id: str) -> Response:
-        """End it; the response as it is now."""
+        """End it; returns the response as it is now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponses:
-    """The life of a response after it was created."""
+    """What callers do with responses that exist already."""
 
     store: ResponseStore
     background: BackgroundRuns
 
-    async def retrieve(self, tenant: str, response_id: str) -> Response:
-        """What the creator was told, or how far it has come."""
-        return await self.store.response(tenant, response_id)
+    async def retrieve(self, caller: Caller, response_id: str) -> Response:
+        """The response; one that is still being made as far as it is done."""
+        return await self.store.response(caller.tenant, response_id)
 
-    async def delete(self, tenant: str, response_id: str) -> None:
-        """Forget a response; one that is still being made is cancelled first."""
-        response = await self.store.response(tenant, response_id)
+    async def input_items(self, caller: Caller, response_id: str, page: Page) -> ItemPage:
+        """A page of its input."""
+        return await self.store.input_items(caller.tenant, response_id, page)
+
+    def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+        """The rendered events of a background response with numbers above `after`."""
+        return self.background.follow(caller.tenant, response_id, after)
+
+    async def cancel(self, caller: Caller, response_id: str) -> Response:
+        """End a background response; returns it as it is now."""
+        return await self.background.cancel(caller.tenant, response_id)
+
+    async def delete(self, caller: Caller, response_id: str) -> None:
+        """Delete a response; one that is still being made is cancelled first."""
+        response = await self.store.response(caller.tenant, response_id)
         if response.status in UNFINISHED:
-            await self.background.cancel(tenant, response_id)
-        await self.store.delete(tenant, response_id)
+            await self.background.cancel(caller.tenant, response_id)
+        await self.store.delete(caller.tenant, response_id)

@@ -1,4 +1,4 @@
-"""`TenantService`: the service for one tenant, called from within this process, without a port."""
+"""`TenantService`: the service for one caller, called from within this process, without a port."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -19,10 +19,10 @@ from antiphon.service.services import Services
 
 @dataclass(frozen=True, slots=True)
 class TenantService:
-    """What the routes of the server do for this tenant. Their error answers are raised."""
+    """Does what the routes of the server do for this caller. Errors are raised."""
 
     services: Services
-    tenant: str
+    caller: Caller
 
     async def create(self, /, **params: Any) -> Response:
         """One response, whole; with `background=True`, queued. A failure is raised.
@@ -31,8 +31,8 @@ class TenantService:
         """
         request = create_from(**params)
         if request.params.background:
-            return await self.services.background.submit(request, msgspec.json.encode(params), self.tenant)
-        run = self.services.creator.start(request, Caller.of(self.tenant))
+            return await self.services.background.submit(request, msgspec.json.encode(params), self.caller.tenant)
+        run = self.services.creator.start(request, self.caller)
         try:
             return await run.result()
         finally:
@@ -51,14 +51,14 @@ class TenantService:
 
     async def retrieve(self, response_id: str) -> Response:
         """A stored response; one that is still being made as far as it has come."""
-        return await self.services.stored.retrieve(self.tenant, response_id)
+        return await self.services.stored.retrieve(self.caller, response_id)
 
     async def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
         """The events of a background response with numbers above `after`: what was said, then as they come.
 
         Who leaves early can come back; the response is made anyway.
         """
-        pieces = self.services.background.follow(self.tenant, response_id, after)
+        pieces = self.services.stored.follow(self.caller, response_id, after)
         async with aclosing(pieces):
             async for piece in pieces:
                 for event in read_events(piece):
@@ -66,22 +66,22 @@ class TenantService:
 
     async def cancel(self, response_id: str) -> Response:
         """End a background response; the response as it is now."""
-        return await self.services.background.cancel(self.tenant, response_id)
+        return await self.services.stored.cancel(self.caller, response_id)
 
     async def delete(self, response_id: str) -> None:
         """Forget a response; one that is still being made is cancelled first."""
-        await self.services.stored.delete(self.tenant, response_id)
+        await self.services.stored.delete(self.caller, response_id)
 
     async def compact(self, /, **params: Any) -> CompactedResponse:
         """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
-        return await self.services.compactor.compact(msgspec.json.encode(params), self.tenant)
+        return await self.services.compactor.compact(msgspec.json.encode(params), self.caller.tenant)
 
     async def models(self) -> list[str]:
         """The names of the models that can be asked."""
         return [model.id for model in await self.services.router.models()]
 
     async def _events(self, request: CreateResponse) -> AsyncGenerator[Event, None]:
-        run = self.services.creator.start(request, Caller.of(self.tenant))
+        run = self.services.creator.start(request, self.caller)
         try:
             async with aclosing(run.events()) as batches:
                 async for events in batches:

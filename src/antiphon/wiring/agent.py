@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from antiphon.caller import DEFAULT_TENANT
+from antiphon.caller import DEFAULT_TENANT, Caller
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
 from antiphon.orchestrator.client import InProcessResponsesClient, RememberingClient, ResponsesClient
@@ -60,7 +60,7 @@ def serve_agent(agent: Agent, services: Services) -> ServedAgent:
     """The agent on the models of these services, in the same process."""
 
     def connect(tenant: str) -> ResponsesClient:
-        client = InProcessResponsesClient(TenantService(services, tenant))
+        client = InProcessResponsesClient(TenantService(services, Caller.of(tenant)))
         # Without a store, the turns of a request are held in memory until it ends.
         return RememberingClient(client) if services.store.stateless else client
 

@@ -1,24 +1,32 @@
-"""``GET /healthz``: the process lives. ``GET /readyz``: it takes requests."""
+"""``GET /healthz``: the process runs. ``GET /readyz``: it accepts requests."""
+
+from typing import ClassVar
 
 from antiphon.errors import Unavailable
 from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import Lifetimes
+from antiphon.server.routing import Route
 
 _OK = b'{"status":"ok"}'
 
 
 class HealthRoutes:
-    """For load balancers and supervisors; no key is asked for."""
+    """For load balancers and supervisors, without a key."""
 
     def __init__(self, lifetimes: Lifetimes) -> None:
         self._lifetimes = lifetimes
 
     async def alive(self, exchange: Exchange) -> None:
-        """Always yes, while there is a process to say so."""
+        """Always 200."""
         await exchange.send_json(_OK)
 
     async def ready(self, exchange: Exchange) -> None:
-        """No from the moment of SIGTERM."""
+        """503 from SIGTERM on."""
         if self._lifetimes.draining:
             raise Unavailable
         await exchange.send_json(_OK)
+
+    ROUTES: ClassVar = (
+        Route("GET /healthz", alive, keyless=True),
+        Route("GET /readyz", ready, keyless=True),
+    )

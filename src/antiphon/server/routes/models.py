@@ -2,26 +2,33 @@
 
 import hashlib
 from dataclasses import replace
+from typing import ClassVar
 
 import msgspec
 
 from antiphon.backends.base import ModelInfo
 from antiphon.errors import ModelNotFound
+from antiphon.server.compat.messages.models import AnthropicModels
+from antiphon.server.error_shapes import ANTHROPIC_ERRORS
 from antiphon.server.exchange import Exchange
+from antiphon.server.routing import Route
 from antiphon.service.codex_catalogue import PARAMETER, catalogue, encode_catalogue, parse_client_version
 from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.service.routing.router import Router
 
 
 class ModelsRoutes:
-    """The routes of `/v1/models`."""
+    """Lists models. Requests with an `anthropic-version` header get them in the form of Anthropic's API."""
 
-    def __init__(self, router: Router, surroundings: ServerFeatures) -> None:
+    def __init__(self, router: Router, features: ServerFeatures) -> None:
         self._router = router
-        self._surroundings = surroundings
+        self._features = features
+        self._anthropic = AnthropicModels(router)
 
     async def list(self, exchange: Exchange) -> None:
-        """Every model: as OpenAI lists them, or in the form of Codex for a client that tells its version."""
+        """Every model, as OpenAI lists them; in the form of Codex for a client that sends its version."""
+        if exchange.head.anthropic_version:
+            return await self._anthropic.list(exchange)
         client = exchange.query().text(PARAMETER)
         if client is not None:
             return await self._catalogue(exchange, client)
@@ -30,20 +37,21 @@ class ModelsRoutes:
         await exchange.send_json(msgspec.json.encode({"object": "list", "data": data}))
 
     async def retrieve(self, exchange: Exchange, model_id: str) -> None:
-        """One model. Its id may hold slashes."""
+        """One model. Its id may contain slashes."""
+        if exchange.head.anthropic_version:
+            return await self._anthropic.retrieve(exchange, model_id)
         for model in await self._router.models():
             if model.id == model_id:
-                await exchange.send_json(msgspec.json.encode(_to_wire(model)))
-                return
+                return await exchange.send_json(msgspec.json.encode(_to_wire(model)))
         raise ModelNotFound(
             f"The model '{model_id}' does not exist here. GET /v1/models lists those that do."
         )
 
     async def capabilities(self, exchange: Exchange, model_id: str) -> None:
-        """What can be asked of a model, and how it is served."""
-        around = self._surroundings
-        around = replace(around, keeps=around.keeps and exchange.profile.state)
-        described = await describe(model_id, self._router.routes(model_id), around)
+        """The features of a model, and how each is served."""
+        features = self._features
+        features = replace(features, keeps=features.keeps and exchange.profile.state)
+        described = await describe(model_id, self._router.routes(model_id), features)
         await exchange.send_json(msgspec.json.encode(described))
 
     async def _catalogue(self, exchange: Exchange, client: str) -> None:
@@ -56,9 +64,15 @@ class ModelsRoutes:
             return await exchange.send_json(b"", 304, headers)
         await exchange.send_json(body, headers=headers)
 
+    ROUTES: ClassVar = (
+        Route("GET /v1/models", list, versioned_errors=ANTHROPIC_ERRORS),
+        Route("GET /v1/models/{model}/capabilities", capabilities),
+        Route("GET /v1/models/{model}", retrieve, versioned_errors=ANTHROPIC_ERRORS),
+    )
+
 
 def _matches(known: bytes, etag: str) -> bool:
-    """Whether the client has it already: `If-None-Match` is a list of tags, weak ones too, or `*`."""
+    """Whether `If-None-Match`, a list of tags or `*`, contains this one. Weak tags count."""
     tags = [tag.strip().removeprefix("W/") for tag in known.decode("latin-1").split(",")]
     return etag in tags or "*" in tags
 

@@ -1,27 +1,109 @@
-"""``POST /v1/responses``: as one JSON answer, as a stream of events, or in the background."""
+"""``/v1/responses``: create, retrieve, follow, cancel, delete; count tokens; compact."""
 
 import logging
 from contextlib import aclosing
+from typing import ClassVar
 
-from antiphon.caller import Caller
-from antiphon.errors import AntiphonError
+import msgspec
+
+from antiphon.caller import DELETE, READ, WRITE
+from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
+from antiphon.protocol.item_lists import list_items
+from antiphon.protocol.parse_count import parse_count
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.requests import CreateResponse, StreamOptions
 from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason
 from antiphon.protocol.sse import SseRenderer
-from antiphon.server.exchange import Exchange
+from antiphon.server.error_shapes import internal_error
+from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
-from antiphon.server.routes.stored import StoredRoutes
+from antiphon.server.routing import Route
 from antiphon.service.background import Background
+from antiphon.service.event_log import read_events
+from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.create import Creator
+from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.run import ResponseRun
+from antiphon.service.stored import StoredResponses
 
 logger = logging.getLogger(__name__)
 
+COUNTED_BY = b"x-antiphon-count"
+"""The header that says whether the model's tokenizer counted (`exact`) or we estimated (`estimate`)."""
+
+
+class StoredRoutes:
+    """Works on a response that was created before."""
+
+    def __init__(self, stored: StoredResponses, lifetimes: Lifetimes) -> None:
+        self._stored = stored
+        self._lifetimes = lifetimes
+
+    async def retrieve(self, exchange: Exchange, response_id: str) -> None:
+        """The response, or its events from the log."""
+        query = exchange.query()
+        query.check_include()
+        query.flag("include_obfuscation")  # nothing is obfuscated here: either value is served
+        after = query.number("starting_after", least=0)
+        if query.flag("stream"):
+            with self._lifetimes.lease(exchange.receive) as lease:
+                lease.expect_disconnect()
+                await self.follow(exchange, response_id, -1 if after is None else after)
+            return
+        if after is not None:
+            message = "'starting_after' applies to a stream. Send 'stream=true' with it, or leave it out."
+            raise InvalidRequest(message, param="starting_after")
+        response = await self._stored.retrieve(exchange.caller, response_id)
+        await exchange.send_json(Shape(exchange.profile).encode(response))
+
+    async def delete(self, exchange: Exchange, response_id: str) -> None:
+        """Delete a response; one that is still being made is cancelled first."""
+        await self._stored.delete(exchange.caller, response_id)
+        deleted = {"id": response_id, "object": "response", "deleted": True}
+        await exchange.send_json(msgspec.json.encode(deleted))
+
+    async def cancel(self, exchange: Exchange, response_id: str) -> None:
+        """End a response that is made in the background."""
+        response = await self._stored.cancel(exchange.caller, response_id)
+        await exchange.send_json(Shape(exchange.profile).encode(response))
+
+    async def input_items(self, exchange: Exchange, response_id: str) -> None:
+        """A page of the input of a response."""
+        page = exchange.query().page()
+        found = await self._stored.input_items(exchange.caller, response_id, page)
+        await exchange.send_json(msgspec.json.encode(list_items(found.items, has_more=found.has_more)))
+
+    async def follow(self, exchange: Exchange, response_id: str, after: int = -1) -> None:
+        """Send events from the log and then as they are made, within the lease of the caller.
+
+        A stream that breaks off ends without `[DONE]`: the response continues, and can be followed again.
+        """
+        shape = Shape(exchange.profile, StreamOptions())
+        async with aclosing(self._stored.follow(exchange.caller, response_id, after)) as pieces:
+            async for piece in pieces:
+                if not exchange.started:
+                    await exchange.start_stream()
+                await exchange.send_events(piece if shape.plain else _reshaped(piece, shape))
+        if not exchange.started:
+            await exchange.start_stream()
+        await exchange.end_stream(exchange.profile.end)
+
+    ROUTES: ClassVar = (
+        Route("GET /v1/responses/{id}", retrieve, READ),
+        Route("DELETE /v1/responses/{id}", delete, DELETE),
+        Route("POST /v1/responses/{id}/cancel", cancel, WRITE),
+        Route("GET /v1/responses/{id}/input_items", input_items, READ),
+    )
+
+
+def _reshaped(piece: bytes, shape: Shape) -> bytes:
+    """Stored events in the form of another profile; comments stay as they are."""
+    return SseRenderer(shape).render(read_events(piece)) or piece
+
 
 class ResponsesRoutes:
-    """The route that creates. `stored` streams what is made in the background."""
+    """Creates responses. `stored` streams those that are made in the background."""
 
     def __init__(
         self,
@@ -29,16 +111,13 @@ class ResponsesRoutes:
         background: Background,
         stored: StoredRoutes,
         lifetimes: Lifetimes,
-        *,
-        max_body: int,
-        body_timeout: float,
+        bodies: BodyReader,
     ) -> None:
         self._creator = creator
         self._background = background
         self._stored = stored
         self._lifetimes = lifetimes
-        self._max_body = max_body
-        self._body_timeout = body_timeout
+        self._bodies = bodies
 
     async def create(self, exchange: Exchange) -> None:
         """Create a response."""
@@ -46,14 +125,12 @@ class ResponsesRoutes:
         renderer = SseRenderer()
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
-                lease.expect_body(self._body_timeout)
-                body = await exchange.body(self._max_body)
+                body = await self._bodies.read_within(exchange, lease)
                 request = parse_create(body, exchange.profile)
-                lease.expect_disconnect()
                 if request.params.background:
                     await self._submit(exchange, request, body)
                     return
-                run = self._creator.start(request, Caller.of(exchange.tenant))
+                run = self._creator.start(request, exchange.caller)
                 if request.streamed:
                     shape = Shape(request.profile, request.params.stream_options or StreamOptions())
                     renderer = SseRenderer(shape)
@@ -72,6 +149,12 @@ class ResponsesRoutes:
                 raise
             await self._abort(exchange, run, renderer, error)
 
+    async def upgrade(self, _exchange: Exchange) -> None:
+        """A plain GET; WebSocket handshakes do not come here."""
+        raise UpgradeRequired(
+            "GET /v1/responses opens a WebSocket, and this was a plain request. Use `POST /v1/responses`."
+        )
+
     async def _answer(self, exchange: Exchange, response: Response) -> None:
         profile = exchange.profile
         reason = finish_reason(response) if profile.finish_reason == "header" else None
@@ -79,15 +162,15 @@ class ResponsesRoutes:
         await exchange.send_json(Shape(profile).encode(response), headers=headers)
 
     async def _submit(self, exchange: Exchange, request: CreateResponse, body: bytes) -> None:
-        """The response is made whether somebody listens or not."""
-        response = await self._background.submit(request, body, exchange.tenant)
+        """Make the response in the background, whether the client stays or not."""
+        response = await self._background.submit(request, body, exchange.caller.tenant)
         if request.streamed:
             await self._stored.follow(exchange, response.id)
         else:
             await self._answer(exchange, response)
 
     async def _stream(self, exchange: Exchange, run: ResponseRun, renderer: SseRenderer) -> None:
-        """Send events as they come. Until the first batch, an error is still an HTTP status."""
+        """Send events as they are made. Until the first batch, an error is still an HTTP status."""
         async with aclosing(run.events()) as batches:
             async for events in batches:
                 if not exchange.started:
@@ -100,8 +183,48 @@ class ResponsesRoutes:
     async def _abort(
         self, exchange: Exchange, run: ResponseRun, renderer: SseRenderer, error: Exception
     ) -> None:
-        """The stream has begun, so the fault is told in the stream."""
+        """End a stream that has begun with the error as an event."""
         if not isinstance(error, AntiphonError):
-            logger.error("request %s broke", exchange.request_id, exc_info=error)
-            error = AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")
+            logger.error("request %s failed", exchange.request_id, exc_info=error)
+            error = internal_error(exchange.request_id)
         await exchange.end_stream(renderer.render(await run.abort(error)) + exchange.profile.end)
+
+    ROUTES: ClassVar = (
+        Route("POST /v1/responses", create, WRITE),
+        Route("GET /v1/responses", upgrade, WRITE, websocket=True),
+    )
+
+
+class InputTokensRoutes:
+    """Counts the tokens of a request; the model is not called."""
+
+    def __init__(self, tokens: TokenCount, bodies: BodyReader) -> None:
+        self._tokens = tokens
+        self._bodies = bodies
+
+    async def count(self, exchange: Exchange) -> None:
+        """The number of tokens, and in a header whether it is exact."""
+        request = parse_count(await self._bodies.read(exchange))
+        count = await self._tokens.count(exchange.caller.tenant, request)
+        payload = {"object": "response.input_tokens", "input_tokens": count.tokens}
+        await exchange.send_json(msgspec.json.encode(payload), headers=((COUNTED_BY, count.by.encode()),))
+
+    ROUTES: ClassVar = (Route("POST /v1/responses/input_tokens", count, READ),)
+
+
+class CompactRoutes:
+    """Summarises conversations."""
+
+    def __init__(self, compactor: Compactor, lifetimes: Lifetimes, bodies: BodyReader) -> None:
+        self._compactor = compactor
+        self._lifetimes = lifetimes
+        self._bodies = bodies
+
+    async def compact(self, exchange: Exchange) -> None:
+        """Summarise the input; the client continues with the answer's output as its input."""
+        with self._lifetimes.lease(exchange.receive) as lease:
+            body = await self._bodies.read_within(exchange, lease)
+            compacted = await self._compactor.compact(body, exchange.caller.tenant)
+        await exchange.send_json(msgspec.json.encode(compacted))
+
+    ROUTES: ClassVar = (Route("POST /v1/responses/compact", compact, WRITE),)

@@ -16,6 +16,7 @@ from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
 from antiphon.protocol.profile import Profile
 from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.shape import Shape
+from antiphon.server.error_shapes import internal_error
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.websocket.channel import Channel
 from antiphon.service.responses.create import Creator
@@ -24,8 +25,8 @@ from antiphon.service.responses.session import ConnectionMemory
 
 logger = logging.getLogger(__name__)
 
-Admit = Callable[[], str]
-"""Whose connection it is; raises `Unauthorized` when its key has ended."""
+Admit = Callable[[], Caller]
+"""The caller of a connection; raises `Unauthorized` when its key has ended."""
 
 
 @dataclass(slots=True)
@@ -82,15 +83,15 @@ class SocketStream:
         except AntiphonError as error:
             await self._refuse(frame, error)
         except Exception:
-            logger.exception("request %s broke", self._shared.request_id)
-            await self._refuse(frame, _bug())
+            logger.exception("request %s failed", self._shared.request_id)
+            await self._refuse(frame, internal_error(self._shared.request_id))
 
     async def _turn(self, frame: Frame) -> None:
         """What goes wrong before the first event is raised."""
         shared = self._shared
         if shared.ending is not None:
             raise shared.ending
-        caller = Caller.of(shared.admit())
+        caller = shared.admit()
         create = parse_create_frame(frame.body, shared.profile)
         self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
         if create.generate:
@@ -109,12 +110,12 @@ class SocketStream:
             await run.abandon()
             raise
         except Exception as error:
-            told = error if isinstance(error, AntiphonError) else _bug()
+            told = error if isinstance(error, AntiphonError) else internal_error(self._shared.request_id)
             closing = await run.abort(told)
             if not closing and not run.ended:
                 raise
             if told is not error:
-                logger.error("request %s broke", self._shared.request_id, exc_info=error)
+                logger.error("request %s failed", self._shared.request_id, exc_info=error)
             await self._tell(closing, frame)
 
     async def _tell(self, events: Sequence[Event], frame: Frame) -> None:
@@ -145,7 +146,3 @@ def _with_one_end(events: Sequence[Event]) -> Sequence[Event]:
     if len(events) < 2 or not isinstance(events[-2], ErrorEvent):
         return events
     return [*events[:-2], replace(events[-1], sequence_number=events[-2].sequence_number)]
-
-
-def _bug() -> AntiphonError:
-    return AntiphonError("Antiphon has a bug; the log knows more. Try again.", code="internal_error")

@@ -9,45 +9,22 @@ from antiphon.backends.base import ModelInfo
 from antiphon.errors import InvalidRequest, ModelNotFound
 from antiphon.protocol.content import JsonObject
 from antiphon.server.exchange import Exchange
-from antiphon.server.routing import Handler
 from antiphon.service.routing.router import Router
 
-LIMIT = 20
+PAGE_LIMIT = 20
 MAX_LIMIT = 1000
 
 
 class AnthropicModels:
-    """The two routes; `otherwise` they are handled."""
+    """The list of models and one model, in the form of Anthropic's API."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    def list_or(self, otherwise: Handler) -> Handler:
-        """The list of models."""
-
-        async def list_models(exchange: Exchange) -> None:
-            if exchange.head.anthropic_version:
-                await self._list(exchange)
-            else:
-                await otherwise(exchange)
-
-        return list_models
-
-    def retrieve_or(self, otherwise: Handler) -> Handler:
-        """One model."""
-
-        async def retrieve_model(exchange: Exchange, model_id: str) -> None:
-            if exchange.head.anthropic_version:
-                await self._retrieve(exchange, model_id)
-            else:
-                await otherwise(exchange, model_id)
-
-        return retrieve_model
-
-    async def _list(self, exchange: Exchange) -> None:
+    async def list(self, exchange: Exchange) -> None:
         query = exchange.query()
-        limit = query.number("limit", least=1, most=MAX_LIMIT) or LIMIT
-        models = list(await self._router.models())
+        limit = query.number("limit", least=1, most=MAX_LIMIT) or PAGE_LIMIT
+        models = [*await self._router.models()]
         page, more = _page(models, query.text("after_id"), query.text("before_id"), limit)
         answer = {
             "data": [_wire(model) for model in page],
@@ -58,7 +35,7 @@ class AnthropicModels:
         headers = exchange.errors.headers(exchange.request_id)
         await exchange.send_json(msgspec.json.encode(answer), headers=headers)
 
-    async def _retrieve(self, exchange: Exchange, model_id: str) -> None:
+    async def retrieve(self, exchange: Exchange, model_id: str) -> None:
         for model in await self._router.models():
             if model.id == model_id:
                 headers = exchange.errors.headers(exchange.request_id)

@@ -1,0 +1,72 @@
+"""All routes of the server in one table, and the objects that handle them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from antiphon.orchestrator.agent import AgentServices
+from antiphon.server.compat.chat_completions.stream import ChatCompletionsApi
+from antiphon.server.compat.messages.stream import MessagesApi
+from antiphon.server.compat.routes import ChatCompletionsRoutes, CountTokensRoutes, MessagesRoutes
+from antiphon.server.exchange import BodyReader
+from antiphon.server.lifetime import Lifetimes
+from antiphon.server.routes.agent import AgentRoutes, AgentRunRoutes
+from antiphon.server.routes.conversations import ConversationRoutes
+from antiphon.server.routes.health import HealthRoutes
+from antiphon.server.routes.models import ModelsRoutes
+from antiphon.server.routes.responses import CompactRoutes, InputTokensRoutes, ResponsesRoutes, StoredRoutes
+from antiphon.server.routing import RouteGroup
+from antiphon.service.routing.capabilities import ServerFeatures
+from antiphon.service.services import Services
+
+GROUPS: tuple[type[RouteGroup], ...] = (
+    ResponsesRoutes,
+    InputTokensRoutes,
+    CompactRoutes,
+    StoredRoutes,
+    ChatCompletionsRoutes,
+    MessagesRoutes,
+    CountTokensRoutes,
+    ConversationRoutes,
+    AgentRoutes,
+    AgentRunRoutes,
+    ModelsRoutes,
+    HealthRoutes,
+)
+ROUTES = tuple(route for group in GROUPS for route in group.ROUTES)
+"""Every route; an application without agents does not serve those of agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """What routes need besides the services."""
+
+    lifetimes: Lifetimes
+    bodies: BodyReader
+    heartbeat_seconds: float
+    stores: bool
+    websocket: bool
+
+
+def route_groups(
+    services: Services, agents: AgentServices | None, options: RouteOptions
+) -> Iterator[RouteGroup]:
+    """The objects that handle the routes, in the order of `GROUPS`."""
+    creator, lifetimes, bodies = services.creator, options.lifetimes, options.bodies
+    stored = StoredRoutes(services.stored, lifetimes)
+    open_envelope = services.sealer.open
+    features = ServerFeatures(
+        keeps=options.stores, websocket=options.websocket, ignored_tools=services.ignored_tools
+    )
+    yield ResponsesRoutes(creator, services.background, stored, lifetimes, bodies)
+    yield InputTokensRoutes(services.tokens, bodies)
+    yield CompactRoutes(services.compactor, lifetimes, bodies)
+    yield stored
+    yield ChatCompletionsRoutes(ChatCompletionsApi(), creator, lifetimes, bodies)
+    yield MessagesRoutes(MessagesApi(open_envelope), creator, lifetimes, bodies)
+    yield CountTokensRoutes(services.tokens, bodies, open_envelope)
+    yield ConversationRoutes(services.conversations, bodies)
+    if agents is not None:
+        yield AgentRoutes(agents.agent, lifetimes, bodies, options.heartbeat_seconds)
+        yield AgentRunRoutes(agents, lifetimes, bodies)
+    yield ModelsRoutes(services.router, features)
+    yield HealthRoutes(lifetimes)

@@ -67,5 +67,7 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         store=creator.store,
         background=background,
         stored=StoredResponses(creator.store.responses, background),
-        conversations=Conversations(creator.store.conversations, creator.ids, creator.clock),
+        conversations=Conversations(
+            creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+        ),
     )

@@ -18,7 +18,9 @@ SAID = Message(role="user", content="x")
 
 async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreator) -> None:
     creator = make_creator()
-    conversations = Conversations(creator.store.conversations, creator.ids, creator.clock)
+    conversations = Conversations(
+        creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+    )
     made = await conversations.create(CALLER, NewConversation((SAID,), {"a": "b"}))
     assert (made.id[:5], made.created_at, made.metadata) == ("conv_", 1000, {"a": "b"})
     mine = Message(id="msg_mine", role="user", content="y")
@@ -33,7 +35,9 @@ async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreato
 @pytest.mark.requirement("PROTOCOL/conversations-item-removed")
 async def test_taking_an_item_out_gives_the_conversation(make_creator: MakeCreator) -> None:
     creator = make_creator()
-    conversations = Conversations(creator.store.conversations, creator.ids, creator.clock)
+    conversations = Conversations(
+        creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+    )
     made = await conversations.create(CALLER, NewConversation((), {}))
     (kept,) = await conversations.add(CALLER, made.id, [SAID])
     assert await conversations.remove(CALLER, made.id, item_id(kept)) == made

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from antiphon.protocol.call_items import CallItem, OutputOfCall, is_call, is_output
 from antiphon.protocol.content import InputText, MessagePart, OutputText
 from antiphon.protocol.items import Item, Message, OpaqueItem
+from antiphon.protocol.public_tools import public_item
 from antiphon.protocol.stored_items import item_id
 
 
@@ -36,7 +37,8 @@ def list_items(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
 
 
 def shown(item: Item) -> Any:
-    """The wire form of one stored item."""
+    """The wire form of one stored item. An older database may hold secrets of tools in it."""
+    item = public_item(item)
     if is_call(item) or is_output(item):
         return replace(item, status=_status(item))
     match item:

@@ -16,16 +16,29 @@ from antiphon.protocol.parse import check_text, convert, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.requests import STRANGERS, CreateResponse, RawCreate, TextFormat
+from antiphon.protocol.requests import STRANGERS, CreateBody, CreateResponse, RawCreate, TextFormat
 
 
-def parse_create(body: bytes, profile: Profile = OPENAI) -> CreateResponse:
+def parse_create(body: bytes, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
     """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
     raw, unused = decode_request(body, RawCreate, profile)
-    return check_create(raw, profile, unused=unused)
+    return check_create(raw, profile, unused=unused, input_optional=input_optional)
+
+
+def without_items(body: bytes) -> bytes:
+    """A request that was parsed, as it is stored: its items and tools are stored apart, because they may hold
+    secrets. So may members that nobody reads; of those of other APIs the names are stored."""
+    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode(
+        {
+            name: "" if name in STRANGERS else value
+            for name, value in members.items()
+            if name in _STORED_PARAMS or (name in STRANGERS and bytes(value) != b"null")
+        }
+    )
 
 
 def create_from(**params: Any) -> CreateResponse:
@@ -87,6 +100,7 @@ def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:
     return parse_input(raw.input)
 
 
+_STORED_PARAMS = {*CreateBody.__struct_fields__, "tool_choice"}
 _TOOLS = {"served": parse_tools, "functions": parse_functions}
 
 

@@ -13,6 +13,7 @@ from antiphon.grammars.grammar import compile_grammar, grammars_installed
 from antiphon.grammars.lark import InvalidGrammar
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse import as_object, convert, missing, required
+from antiphon.protocol.public_tools import is_redacted, public_declaration
 from antiphon.protocol.tools import (
     CLIENT_TOOLS,
     HOSTED_TOOLS,
@@ -80,6 +81,10 @@ def _check(tool: Tool, path: str) -> None:
             check_grammar(tool.format, f"{path}.format")
         case ToolSearchTool() if tool.parameters:
             check_schema(tool.parameters, f"{path}.parameters")
+        case HostedTool() if is_redacted(tool.complete):
+            where = f"{path}.server_url"
+            message = f"'{where}' is the short form that responses show. Send the complete URL."
+            raise InvalidRequest(message, param=where, code="invalid_value")
         case NamespaceTool():
             for index, member in enumerate(tool.tools):
                 _check(member, f"{path}.tools[{index}]")
@@ -90,7 +95,7 @@ def _check(tool: Tool, path: str) -> None:
 def _function_or_unread(value: object, path: str) -> Tool:
     body = as_object(value, path)
     kind = convert(required(body, "type", path), str, f"{path}.type")
-    return _callable(body, path) if kind == "function" else HostedTool(kind, body)
+    return _callable(body, path) if kind == "function" else hosted_tool(kind, body)
 
 
 def _tool(value: object, path: str) -> Tool:
@@ -103,7 +108,7 @@ def _tool(value: object, path: str) -> Tool:
     if kind in CLIENT_TOOLS:
         return _client_tool(body, kind, path)
     if kind in HOSTED_TOOLS or ":" in kind:
-        return HostedTool(kind, body)
+        return hosted_tool(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."
     raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
 
@@ -114,6 +119,12 @@ def _callable(body: JsonObject, path: str) -> FunctionTool | CustomTool:
     return convert(body, CustomTool if body["type"] == "custom" else FunctionTool, path)
 
 
+def hosted_tool(kind: str, body: JsonObject) -> HostedTool:
+    """A tool that a server runs, its secrets apart from what is shown of it."""
+    public = public_declaration(body)
+    return HostedTool(kind, public, None if public is body else body)
+
+
 def _client_tool(body: JsonObject, kind: str, path: str) -> ClientTool | HostedTool:
     """A tool that the client runs; a shell in a container is one that a server runs."""
     tool = convert(body, CLIENT_TOOLS[kind], path)
@@ -122,7 +133,7 @@ def _client_tool(body: JsonObject, kind: str, path: str) -> ClientTool | HostedT
             required(tool.environment, "type", f"{path}.environment"), str, f"{path}.environment.type"
         )
         if place in _CONTAINERS:
-            return HostedTool(kind, body)
+            return hosted_tool(kind, body)
         if place != "local":
             message = f"Invalid value for '{path}.environment.type': '{place}'; use 'local'."
             raise InvalidRequest(message, param=f"{path}.environment.type", code="invalid_value")

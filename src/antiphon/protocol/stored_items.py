@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from antiphon.protocol.items import ITEM_TYPES, Item, OpaqueItem, TypedItem
+from antiphon.protocol.public_tools import public_item
 
 _typed = msgspec.json.Decoder(TypedItem)
 
@@ -21,7 +22,8 @@ def item_id(item: Item) -> str:
 
 
 def item_to_text(item: Item) -> str:
-    """The JSON of an item."""
+    """The JSON of an item, without the secrets of tools that it declares."""
+    item = public_item(item)
     return msgspec.json.encode(item.body if isinstance(item, OpaqueItem) else item).decode()
 
 

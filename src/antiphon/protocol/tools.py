@@ -95,10 +95,21 @@ class ComputerUsePreviewTool(
 
 
 class HostedTool(Struct, frozen=True):
-    """A tool that a server runs; `body` is the whole declaration as it came."""
+    """A tool that a server runs. `body` is its declaration as clients are shown it."""
 
     type: str
     body: JsonObject
+    private: JsonObject | None = None
+    """The complete declaration, if `body` leaves out secrets. For the server that runs the tool alone."""
+
+    @property
+    def complete(self) -> JsonObject:
+        """The declaration as it came."""
+        return self.body if self.private is None else self.private
+
+    def __repr__(self) -> str:
+        """Without the private side: a log may print it."""
+        return f"HostedTool(type={self.type!r}, body={self.body!r})"
 
 
 ClientTool = (
@@ -148,7 +159,7 @@ def tool_type(tool: Tool) -> str:
 
 
 def declaration(tool: Tool) -> JsonObject:
-    """A tool as it is declared."""
+    """A tool as clients are shown it."""
     return tool.body if isinstance(tool, HostedTool) else to_builtins(tool)
 
 

@@ -21,7 +21,7 @@ from antiphon.errors import (
 )
 from antiphon.jobs.kinds import Kind
 from antiphon.jobs.worker import Worker
-from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.protocol.sse import COMMENT
@@ -33,6 +33,7 @@ from antiphon.store.base import RESPONSE_JOB, UNFINISHED, Claim, Events, Fenced,
 from antiphon.store.working import MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
+from antiphon.turn.private_sides import open_tools
 
 logger = logging.getLogger(__name__)
 
@@ -53,17 +54,19 @@ class Background:
         creator = self.creator
         run = creator.draft(request, Caller.of(tenant))
         resolved = await run.check()
-        response = new_response(resolved, id=run.id, created_at=int(creator.clock()))
+        response = new_response(resolved.request, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)
         events = render(machine.queue())
         stored = StoredResponse(
             response=machine.response,
             parent=request.params.previous_response_id,
             conversation=request.conversation_id,
-            input=resolved.items,
+            input=resolved.request.items,
             expires_at=creator.retention.expires_at(creator.clock),
+            private=resolved.private,
+            sealed_tools=resolved.sealed_tools,
         )
-        await self._handing_over.do(self._hand_over(run, tenant, stored, body, events))
+        await self._handing_over.do(self._hand_over(run, tenant, stored, without_items(body), events))
         return machine.response
 
     async def _hand_over(
@@ -113,11 +116,12 @@ class Background:
             await log.close()
 
     def _resume(self, claim: Claim, tenant: str, log: EventLog) -> ResponseRun:
-        request = parse_create(claim.request)
+        request = parse_create(claim.request, input_optional=True)
         # The log tells every token to whoever follows, so the model is asked for a stream in any case.
         params = replace(request.params, stream=True)
-        request = replace(request, params=params, items=claim.input)
-        earlier = EarlierAttempt(claim.response, read_log(claim.events))
+        tools = open_tools(claim.tools, claim.sealed_tools, self.creator.parts.sealer, "background")
+        request = replace(request, params=params, items=claim.input, tools=tools)
+        earlier = EarlierAttempt(claim.response, read_log(claim.events), claim.private, claim.sealed_tools)
         return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
     async def cancel(self, tenant: str, response_id: str) -> Response:
@@ -150,6 +154,8 @@ class Background:
             conversation=(claim.response.conversation or {}).get("id"),
             input=storable_items(claim.input),
             expires_at=claim.expires_at,
+            private=claim.private,
+            sealed_tools=claim.sealed_tools,
         )
         await creator.store.background.finish(tenant, claim.token, stored, render(events))
 

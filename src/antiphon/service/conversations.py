@@ -12,8 +12,10 @@ from antiphon.protocol.parse_conversations import NewConversation
 from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_id
 from antiphon.service.responses.history import identified
-from antiphon.store.base import Conversation, ItemPage, Page
+from antiphon.store.base import Conversation, ItemPage, Page, PrivateSides
 from antiphon.store.ports import ConversationStore
+from antiphon.turn.private_sides import public_side
+from antiphon.turn.sealing import Sealer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +25,15 @@ class Conversations:
     store: ConversationStore
     ids: IdSource
     clock: Clock
+    sealer: Sealer
 
     async def create(self, caller: Caller, new: NewConversation) -> Conversation:
         """A conversation with its first items."""
         conversation = Conversation(
             id=self.ids.new("conv"), created_at=int(self.clock()), metadata=new.metadata
         )
-        await self.store.add_conversation(caller.tenant, conversation, identified(new.items, self.ids.new))
+        items, private = self._with_private(identified(new.items, self.ids.new))
+        await self.store.add_conversation(caller.tenant, conversation, items, private)
         return conversation
 
     async def retrieve(self, caller: Caller, conversation_id: str) -> Conversation:
@@ -48,8 +52,9 @@ class Conversations:
         """Append items; returns them as they are stored."""
         known = await self._known(caller.tenant, conversation_id, items)
         added = identified(items, self.ids.new, known)
-        await self.store.add_items(caller.tenant, conversation_id, added)
-        return added
+        public, private = self._with_private(added)
+        await self.store.add_items(caller.tenant, conversation_id, public, private)
+        return public
 
     async def items(self, caller: Caller, conversation_id: str, page: Page) -> ItemPage:
         """A page of the items."""
@@ -63,6 +68,12 @@ class Conversations:
         """Remove one item; returns the conversation."""
         await self.store.delete_item(caller.tenant, conversation_id, item_id)
         return await self.store.conversation(caller.tenant, conversation_id)
+
+    def _with_private(self, items: Sequence[Item]) -> tuple[Sequence[Item], PrivateSides]:
+        """The items without the secrets of tools that they declare, and those, sealed."""
+        sides = [public_side(item, self.sealer) for item in items]
+        private = {item_id(item): side for item, side in sides if side is not None}
+        return [item for item, _ in sides], private
 
     async def _known(self, tenant: str, conversation_id: str, items: Sequence[Item]) -> list[Item]:
         """The items of the conversation that have an id of one of these items."""

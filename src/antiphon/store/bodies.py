@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.protocol.items import Item, OutputItem
 from antiphon.protocol.parse_tools import read_tools
+from antiphon.protocol.public_tools import public_declarations
 from antiphon.protocol.response import Response, ResponseStatus
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type, items_from_texts
 from antiphon.protocol.tools import Tool
@@ -33,7 +34,9 @@ def response_to_text(response: Response) -> str:
 def response_from_text(text: str, status: ResponseStatus, output: Sequence[Item] = ()) -> Response:
     """The response again. While it is unfinished, `status` is newer than the text."""
     body = _body.decode(text)
-    return replace(body, status=status, output=cast("list[OutputItem]", list(output)))
+    # A database of an older version may hold secrets of tools.
+    tools = public_declarations(body.tools)
+    return replace(body, status=status, output=cast("list[OutputItem]", list(output)), tools=tools)
 
 
 def tools_from_text(text: str) -> tuple[Tool, ...]:

@@ -1,4 +1,5 @@
-"""Sealing: reasoning and summaries that leave in `encrypted_content`, to be opened only here, unaltered.
+"""Sealing: reasoning and summaries that leave in `encrypted_content`, and credentials in the store, to be
+opened only here, unaltered.
 
 The key and the random source are handed in. An envelope that is not ours, is damaged or was sealed with
 another key does not open, and one that holds reasoning holds no summary. Whether that matters is for the
@@ -14,6 +15,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.ids import Entropy
 from antiphon.turn.provider_state import ProviderState
 
@@ -22,11 +24,12 @@ _NONCE_BYTES = 12
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
-    """What an envelope holds: reasoning, with the marks of its maker, or a summary."""
+    """What an envelope holds: reasoning with the marks of its maker, a summary, or what no client sees."""
 
     reasoning: str | None = None
     summary: str | None = None
     marks: tuple[ProviderState, ...] = ()
+    private: JsonObject | None = None
 
 
 class Sealer:
@@ -58,6 +61,15 @@ class Sealer:
         """The summary in an envelope; None if it does not open or holds none."""
         content = self._open(envelope)
         return None if content is None else content.summary
+
+    def seal_private(self, members: JsonObject) -> str:
+        """An envelope with what is stored and not shown to clients."""
+        return self._close(Sealed(private=members))
+
+    def open_private(self, envelope: str) -> JsonObject | None:
+        """What an envelope hides from clients; None if it does not open or holds nothing of the kind."""
+        content = self._open(envelope)
+        return None if content is None else content.private
 
     def _close(self, content: Sealed) -> str:
         nonce = self._entropy(_NONCE_BYTES)

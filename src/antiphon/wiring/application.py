@@ -105,7 +105,9 @@ async def _open(
             store=stores,
             background=background,
             stored=StoredResponses(stores.responses, background),
-            conversations=Conversations(stores.conversations, creator.ids, creator.clock),
+            conversations=Conversations(
+                stores.conversations, creator.ids, creator.clock, creator.parts.sealer
+            ),
             ignored_tools=frozenset(settings.tools.ignore),
         )
 

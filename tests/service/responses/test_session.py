@@ -4,6 +4,7 @@ from antiphon.protocol.items import Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.responses.session import ConnectionMemory, Session
+from antiphon.store.base import Continuation
 
 ITEM = Message(role="user", content="hi")
 TOOL = {"type": "function", "name": "f"}
@@ -15,7 +16,7 @@ def response(response_id: str, parent: str | None = None) -> Response:
 
 
 def remember(session: Session, response_id: str, parent: str | None = None, items: int = 1) -> None:
-    session.remember(response(response_id, parent), [ITEM] * items, ())
+    session.remember(response(response_id, parent), Continuation([ITEM] * items, ()))
 
 
 def known(session: Session, *ids: str) -> list[str]:
@@ -26,7 +27,7 @@ def test_a_lane_recalls_what_any_lane_of_its_connection_made() -> None:
     memory = ConnectionMemory()
     one, other = memory.session(), memory.session()
     tools = create_from(model="m", input="hi", tools=[TOOL]).tools
-    one.remember(response("r"), [ITEM, ITEM], tools)
+    one.remember(response("r"), Continuation((ITEM, ITEM), tools))
     recalled = other.recall("r")
     assert recalled is not None
     assert (recalled.items, recalled.tools) == ((ITEM, ITEM), tools)
@@ -35,8 +36,8 @@ def test_a_lane_recalls_what_any_lane_of_its_connection_made() -> None:
 
 def test_histories_share_their_items() -> None:
     session = ConnectionMemory().session()
-    session.remember(response("r"), [ITEM], ())
-    session.remember(response("s", "r"), [ITEM, ITEM], ())
+    session.remember(response("r"), Continuation([ITEM], ()))
+    session.remember(response("s", "r"), Continuation([ITEM, ITEM], ()))
     first, second = session.recall("r"), session.recall("s")
     assert first is not None
     assert second is not None

@@ -147,4 +147,4 @@ def _hosted(tool: HostedTool, downgrades: Downgrades) -> JsonObject:
         downgrades.add(
             "output_omitted", "partial images are not shown: an image is told when it is whole", "tools"
         )
-    return tool.body
+    return tool.complete

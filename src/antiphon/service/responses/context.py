@@ -4,7 +4,7 @@
 while a response is made in it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,20 +15,24 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item, ItemReference
-from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
+from antiphon.protocol.stored_items import item_id
+from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 from antiphon.protocol.tools import Tool
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
-from antiphon.store.base import Continuation, Page, conversation_not_found
+from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
+from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
 from antiphon.turn.sealing import Sealer
 
 CONVERSATION_LEASE_SECONDS = 60.0
 """How long a response holds its conversation without renewing the lock."""
 _ALL_ITEMS = Page(limit=1_000_000, order="asc")
 _NO_HISTORY = Continuation(())
+_WITH_SIDES = frozenset({ItemReference, AdditionalTools, ToolSearchOutput})
+"""Items of a request that may have a private side."""
 
 
 class Session(Protocol):
@@ -38,7 +42,7 @@ class Session(Protocol):
         """How to continue such a response; None if it is not known here."""
         ...
 
-    def remember(self, response: Response, items: Sequence[Item], tools: tuple[Tool, ...]) -> None:
+    def remember(self, response: Response, history: Continuation) -> None:
         """Remember a response with its history and its output."""
         ...
 
@@ -50,6 +54,10 @@ class Context(Struct, frozen=True):
     history: Sequence[Item] = ()
     history_is_stored: bool = True
     """If not, the history is stored with the response."""
+    private: PrivateSides = NONE_PRIVATE
+    """The private sides of items of the history and of the request."""
+    sealed_tools: str | None = None
+    """The secrets of the request's tools, as they are stored."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -58,6 +66,14 @@ class Snapshot(Struct, frozen=True):
     items: Sequence[Item]
     history_length: int
     tools: tuple[Tool, ...] = ()
+    private: PrivateSides = NONE_PRIVATE
+
+
+class _OwnItems(Struct, frozen=True):
+    """The items of a request, and private sides by index."""
+
+    items: tuple[Item, ...]
+    private: Mapping[int, str]
 
 
 class ConversationLock:
@@ -136,24 +152,39 @@ class Contexts:
         elif lock is not None:
             base = await lock.acquire()
         if base.tools and self.inherit_tools and not request.tools:
-            request = replace(request, tools=base.tools)
-        if ItemReference in set(map(type, request.items)):
-            request = replace(request, items=await self._dereferenced(tenant, request.items))
-        check_outputs(base.items, request.items)
-        if request.stored or session is not None:
-            request = replace(request, items=identified(request.items, new_id, base.items))
-        return Context(request, base.items, is_stored)
+            brought_by = "previous_response_id" if lock is None else "conversation"
+            tools = open_tools(base.tools, base.sealed_tools, self.sealer, brought_by)
+            request = replace(request, tools=tools)
+        own = await self._own_items(tenant, request.items)
+        items, private = own.items, base.private
+        check_outputs(base.items, items)
+        if request.stored or session is not None or own.private:
+            items = identified(items, new_id, base.items)
+        if own.private:
+            private = {**private, **{item_id(items[index]): side for index, side in own.private.items()}}
+        if items is not request.items:
+            request = replace(request, items=items)
+        return Context(request, base.items, is_stored, private, seal_tools(request.tools, self.sealer))
 
     async def resolve_again(
-        self, request: CreateResponse, tenant: str, response: Response, lock: ConversationLock | None
+        self,
+        request: CreateResponse,
+        tenant: str,
+        response_id: str,
+        *,
+        lock: ConversationLock | None,
+        private: PrivateSides,
+        sealed_tools: str | None,
     ) -> Context:
-        """The context of a response that was submitted before, whatever was deleted since."""
+        """The context of a response that was submitted before, whatever was deleted since. `private` are the
+        private sides of its input."""
         if request.stored:
             await self.stores.responses.check()
-        request = replace(request, tools=parse_tools(response.tools))
         if lock is None:
-            return Context(request, (await self.stores.background.base(tenant, response.id)).items)
-        return Context(request, (await lock.acquire()).items)
+            base = await self.stores.background.base(tenant, response_id)
+        else:
+            base = await lock.acquire()
+        return Context(request, base.items, True, {**base.private, **private}, sealed_tools)
 
     async def read(
         self,
@@ -170,13 +201,13 @@ class Contexts:
             base = Continuation(await self._conversation_items(tenant, conversation_id))
         elif previous_response_id is not None:
             base = await self.stores.responses.continuation(tenant, previous_response_id)
-        own = await self._dereferenced(tenant, items)
+        own = await self._own_items(tenant, tuple(items))
         inherited = base.tools if self.inherit_tools and not tools else tools
-        return Snapshot([*base.items, *own], len(base.items), inherited)
+        return Snapshot([*base.items, *own.items], len(base.items), inherited, base.private)
 
-    def view(self, items: Sequence[Item]) -> ModelView:
+    def view(self, items: Sequence[Item], private: PrivateSides = NONE_PRIVATE) -> ModelView:
         """The items as the model sees them, compactions aside."""
-        return model_view(items, self.sealer)
+        return model_view(model_sides(items, private, self.sealer), self.sealer)
 
     def compacted(self, items: Sequence[Item], history_length: int, brought_by: str) -> Sequence[Item]:
         """The items with the last compaction in place of what it summarises. `brought_by` is the parameter
@@ -195,12 +226,21 @@ class Contexts:
         except NotFound:
             raise conversation_not_found(conversation_id, "conversation") from None
 
-    async def _dereferenced(self, tenant: str, items: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(
-            [
-                (await self.stores.responses.item(tenant, item.id)).item
-                if isinstance(item, ItemReference)
-                else item
-                for item in items
-            ]
-        )
+    async def _own_items(self, tenant: str, items: tuple[Item, ...]) -> _OwnItems:
+        """The items of a request with its references replaced; the secrets of tools that they declare are
+        sealed."""
+        if _WITH_SIDES.isdisjoint(map(type, items)):
+            return _OwnItems(items, {})
+        found: list[Item] = []
+        private: dict[int, str] = {}
+        for index, given in enumerate(items):
+            item, side = given, None
+            if isinstance(given, ItemReference):
+                stored = await self.stores.responses.item(tenant, given.id)
+                item, side = stored.item, stored.private
+            if side is None:
+                item, side = public_side(item, self.sealer)
+            found.append(item)
+            if side is not None:
+                private[index] = side
+        return _OwnItems(tuple(found), private)

@@ -16,7 +16,7 @@ from antiphon.protocol.ids import Clock
 from antiphon.protocol.response import Response
 from antiphon.service.responses.context import Context, Session
 from antiphon.service.responses.history import storable_items
-from antiphon.store.base import StoredResponse
+from antiphon.store.base import Continuation, StoredResponse
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.machine import Machine
 
@@ -137,9 +137,11 @@ class Finisher:
             conversation=request.conversation_id,
             input=storable_items(items),
             expires_at=self.retention.expires_at(self.clock),
+            private=context.private,
+            sealed_tools=context.sealed_tools,
         )
 
     def _remember(self, response: Response, context: Context) -> None:
         if self.session is not None and not context.request.stored:
             items = (*context.history, *context.request.items, *response.output)
-            self.session.remember(response, items, context.request.tools)
+            self.session.remember(response, Continuation(items, context.request.tools, context.private))

@@ -28,6 +28,7 @@ from antiphon.service.responses.summarise import no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import TurnSlot
+from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.machine import Machine
 from antiphon.turn.opening import NewId
@@ -41,6 +42,9 @@ class EarlierAttempt(Struct, frozen=True):
 
     response: Response
     events: Sequence[Event]
+    private: PrivateSides = NONE_PRIVATE
+    """The private sides of items of the input."""
+    sealed_tools: str | None = None
 
     def finished_items(self) -> list[Item]:
         """The items that it completed; the model continues after them."""
@@ -220,7 +224,7 @@ class ResponseRun:
         """The stop sequence that ended the answer."""
         return None if self._answer is None else self._answer.machine.stop_sequence
 
-    async def check(self) -> CreateResponse:
+    async def check(self) -> Context:
         """Raise at once what would be raised later; the request with what it inherits."""
         try:
             context, view = await self._resolve()
@@ -230,7 +234,7 @@ class ResponseRun:
         except BaseException:
             await self.release()
             raise
-        return context.request
+        return context
 
     async def store_only(self) -> list[Event]:
         """Save the request without asking a model: a response without output, to be continued."""
@@ -270,9 +274,16 @@ class ResponseRun:
             )
             items = [*context.history, *context.request.items]
         else:
-            context = await contexts.resolve_again(self._request, self._tenant, earlier.response, self._lock)
+            context = await contexts.resolve_again(
+                self._request,
+                self._tenant,
+                earlier.response.id,
+                lock=self._lock,
+                private=earlier.private,
+                sealed_tools=earlier.sealed_tools,
+            )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
-        view = contexts.view(items)
+        view = contexts.view(items, context.private)
         if view.unopened:
             text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
             logger.warning("response %s: %s", self.id, text)

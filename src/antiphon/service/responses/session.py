@@ -8,13 +8,9 @@ Nobody else can: the memory belongs to one connection and ends with it.
 Histories share their items, so a chain of turns costs one reference per item and turn, not a copy.
 """
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
-from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
-from antiphon.protocol.tools import Tool
 from antiphon.store.base import Continuation
 
 MAX_RESPONSES = 256
@@ -87,9 +83,9 @@ class Session:
         found = self._memory.find(response_id)
         return None if found is None else found.continuation
 
-    def remember(self, response: Response, items: Sequence[Item], tools: tuple[Tool, ...]) -> None:
-        """Keep a response that is not stored; `items` is its whole history with its own output."""
-        self._memory.add(response, _Remembered(Continuation(tuple(items), tools), self))
+    def remember(self, response: Response, history: Continuation) -> None:
+        """Keep a response that is not stored; `history` ends with its own output."""
+        self._memory.add(response, _Remembered(history, self))
 
     def evict(self, response_id: str) -> None:
         """A continuation has failed: forget its parent, if this lane made it. Other lanes' stay theirs."""

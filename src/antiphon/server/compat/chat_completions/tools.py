@@ -6,8 +6,8 @@ from typing import Any, cast
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse import as_object, convert, missing, required
-from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, parse_tool_choice
-from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolChoice, ToolRef
+from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, hosted_tool, parse_tool_choice
+from antiphon.protocol.tools import CustomTool, FunctionTool, Tool, ToolChoice, ToolRef
 from antiphon.server.compat.chat_completions.wire import ChatBody
 
 _NESTED = "In this API a function is nested: {'type': 'function', 'function': {'name': …, 'parameters': …}}."
@@ -24,7 +24,7 @@ def read_tools(body: ChatBody) -> tuple[Tool, ...]:
     _refuse_duplicates(tools, "tools" if body.tools else "functions")
     if body.web_search_options is not None:
         # The engine's own rule for hosted tools decides: served, left out and reported, or refused.
-        return (*tools, HostedTool("web_search", {"type": "web_search", **body.web_search_options}))
+        return (*tools, hosted_tool("web_search", {"type": "web_search", **body.web_search_options}))
     return tuple(tools)
 
 

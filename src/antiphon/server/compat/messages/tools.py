@@ -8,8 +8,8 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
-from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema
-from antiphon.protocol.tools import FunctionTool, HostedTool, Tool, ToolChoice, ToolName, ToolRef
+from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, hosted_tool
+from antiphon.protocol.tools import FunctionTool, Tool, ToolChoice, ToolName, ToolRef
 from antiphon.server.compat.messages.client_tools import client_tool
 from antiphon.server.compat.messages.wire import WireChoice
 
@@ -74,7 +74,7 @@ def _tool(body: JsonObject, path: str, downgrades: Downgrades) -> Tool:
     if known is not None:
         return known
     family = _HOSTED.get(kind.rpartition("_")[0], kind)
-    return HostedTool(family, _hosted(family, body))
+    return hosted_tool(family, _hosted(family, body))
 
 
 def _custom(body: JsonObject, path: str) -> FunctionTool:

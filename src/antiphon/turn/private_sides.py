@@ -67,6 +67,11 @@ def public_side(item: Item, sealer: Sealer) -> tuple[Item, str | None]:
     return public, sealer.seal_private({"tools": item.tools})
 
 
+def stored_sides(private: Mapping[str, JsonObject]) -> Mapping[str, str]:
+    """The private sides that a turn has made, as they are stored. They hold no secrets."""
+    return {key: msgspec.json.encode(members).decode() for key, members in private.items()}
+
+
 def model_sides(items: Sequence[Item], private: Mapping[str, str], sealer: Sealer) -> Sequence[Item]:
     """The items as the model sees them: those with a private side have its members."""
     if not private:

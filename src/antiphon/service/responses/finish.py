@@ -19,6 +19,7 @@ from antiphon.service.responses.history import storable_items
 from antiphon.store.base import Continuation, StoredResponse
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.machine import Machine
+from antiphon.turn.private_sides import stored_sides
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,8 @@ class Finisher:
         """Save, then give the events that are left to send: `unsent`, and the last ones."""
         now = int(self.clock())
         events = [*unsent, *machine.end(now)]
+        if machine.private:
+            context = replace(context, private={**context.private, **stored_sides(machine.private)})
         try:
             await self._save(machine.response, context, events)
         except AntiphonError as error:

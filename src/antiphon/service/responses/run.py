@@ -32,6 +32,7 @@ from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.machine import Machine
 from antiphon.turn.opening import NewId
+from antiphon.turn.private_sides import stored_sides
 from antiphon.turn.sealing import Sealer
 
 logger = logging.getLogger(__name__)
@@ -378,7 +379,9 @@ class ResponseRun:
         if made.next is None:
             return []
         events, output = answer.close_round()
-        self._plan = made.next.after_output(self._parts.contexts.view(output).items)
+        self._plan = made.next.after_output(
+            self._parts.contexts.view(output, stored_sides(answer.machine.private)).items
+        )
         return events
 
     async def _finish(self, answer: Answer, unsent: Sequence[Event] = ()) -> list[Event]:

@@ -1,0 +1,102 @@
+"""The private side of an item that a turn has made: stored, shown to the model next time, never to the client."""
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import Caller
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.hosted_items import McpCall
+from antiphon.protocol.items import FunctionCallOutput
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import Response
+from antiphon.service.responses.create import Creator
+from antiphon.service.responses.session import ConnectionMemory
+from antiphon.store.base import Conversation, Page
+from antiphon.store.ports import Stores
+from antiphon.turn.chunks import Finished, HostedItemDone, TextDelta
+from antiphon.turn.sealing import Sealer
+from tests.service.conftest import MakeCreator
+
+CALLER = Caller.of("t")
+FULL = "everything that the tool gave"
+CALL = McpCall(status="completed", server_label="s", name="look", arguments="{}", output="in short")
+DONE = [HostedItemDone(CALL, private={"output": FULL}), TextDelta("a"), Finished("stop")]
+SAID = [TextDelta("b"), Finished("stop")]
+SECRET = {"type": "mcp", "server_label": "s", "server_url": "https://a.example", "authorization": "x"}
+
+
+async def ask(creator: Creator, **params: object) -> Response:
+    request = create_from(**{"model": "m", "input": "hi", **params})
+    return await creator.start(request, CALLER).result()
+
+
+def seen(backend: ScriptedBackend) -> list[object]:
+    """The outputs of tools that the model was shown in the last turn."""
+    return [item.output for item in backend.turns[-1].items if isinstance(item, FunctionCallOutput)]
+
+
+async def test_the_model_sees_it_in_the_next_turn(make_creator: MakeCreator, store: Stores) -> None:
+    backend = ScriptedBackend([DONE], [SAID])
+    creator = make_creator(backend)
+    first = await ask(creator)
+    second = await ask(creator, previous_response_id=first.id)
+    assert seen(backend) == [FULL]
+    await ask(creator, previous_response_id=second.id)
+    assert seen(backend) == [FULL]
+
+    shown = [first, await store.responses.response("t", first.id)]
+    listed = await store.responses.input_items("t", second.id, Page())
+    assert b"in short" in msgspec.json.encode([shown, listed])
+    assert FULL.encode() not in msgspec.json.encode([shown, listed])
+
+
+async def test_it_is_stored_with_a_history_whose_parent_is_deleted(
+    make_creator: MakeCreator, store: Stores
+) -> None:
+    first_id = ""
+
+    async def deleting(_turn: object):
+        await store.responses.delete("t", first_id)
+        yield SAID
+
+    backend = ScriptedBackend([DONE], deleting, [SAID])
+    creator = make_creator(backend)
+    first_id = (await ask(creator)).id
+    second = await ask(creator, previous_response_id=first_id)
+    await ask(creator, previous_response_id=second.id)
+    assert seen(backend) == [FULL]
+
+
+async def test_a_conversation_has_it(make_creator: MakeCreator, store: Stores) -> None:
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+    backend = ScriptedBackend([DONE], [SAID])
+    creator = make_creator(backend)
+    await ask(creator, conversation="conv_1")
+    await ask(creator, conversation="conv_1")
+    assert seen(backend) == [FULL]
+
+
+async def test_a_connection_remembers_it(make_creator: MakeCreator) -> None:
+    backend = ScriptedBackend([DONE], [SAID])
+    creator = make_creator(backend)
+    session = ConnectionMemory().session()
+    request = create_from(model="m", input="hi", store=False)
+    first = await creator.start(request, CALLER, session).result()
+    again = create_from(model="m", input="hi", store=False, previous_response_id=first.id)
+    await creator.start(again, CALLER, session).result()
+    assert seen(backend) == [FULL]
+
+
+@pytest.mark.requirement("PROTOCOL/tool-secrets")
+async def test_tools_whose_credentials_cannot_be_opened_are_to_be_sent_again(
+    make_creator: MakeCreator,
+) -> None:
+    first = await ask(make_creator(ScriptedBackend([SAID]), ignored_tools=frozenset({"mcp"})), tools=[SECRET])
+    other = make_creator(
+        ScriptedBackend([SAID]), ignored_tools=frozenset({"mcp"}), sealer=Sealer(b"another", bytes)
+    )
+    with pytest.raises(InvalidRequest, match="Send 'tools' again") as caught:
+        await ask(other, previous_response_id=first.id)
+    assert (caught.value.param, caught.value.code) == ("tools", "invalid_encrypted_content")
+    assert (await ask(other, previous_response_id=first.id, tools=[SECRET])).status == "completed"

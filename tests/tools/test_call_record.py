@@ -46,7 +46,7 @@ async def attempt(request: pytest.FixtureRequest) -> AsyncGenerator[Attempt, Non
     await store.submit("t", AgentRun(id="run_1", status="queued", title="", created_at=1), b"{}", "here")
 
     async def of_the_run() -> CallRecord:
-        claim = await store.claim("t", "run_1", "here")
+        claim = await store.claim("t", "run_1")
         assert claim is not None
         journal = Journal(store, LocalSignals(), "t", claim)
         return RunLog(read_journal(claim.events), journal.tell)

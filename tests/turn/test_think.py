@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.turn.chunks import ReasoningDelta, TextDelta
-from antiphon.turn.think import ThinkSplitter, Words
+from antiphon.turn.think import Delta, ThinkSplitter
 
 
 def split(pieces: list[str], *, inside: bool = False) -> tuple[str, str]:
     """The reasoning and the answer in these pieces of text."""
     splitter = ThinkSplitter(inside=inside)
-    words: list[Words] = []
+    deltas: list[Delta] = []
     for piece in pieces:
-        words += [TextDelta(piece)] if splitter.settled else splitter.feed(piece)
-    words += splitter.finish()
-    reasoning = "".join(word.text for word in words if isinstance(word, ReasoningDelta))
-    return reasoning, "".join(word.text for word in words if isinstance(word, TextDelta))
+        deltas += [TextDelta(piece)] if splitter.settled else splitter.feed(piece)
+    deltas += splitter.finish()
+    reasoning = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
+    return reasoning, "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
 @pytest.mark.parametrize(

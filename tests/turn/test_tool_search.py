@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.tools import NamespaceTool, Tool
-from antiphon.turn.tool_search import MOST, search_limit, search_tools
+from antiphon.turn.tool_search import MAX_FOUND_TOOLS, search_limit, search_tools
 
 
 def function(name: str, description: str = "", *parameters: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_nothing_fits_nothing(query: str) -> None:
 def test_a_search_is_bounded() -> None:
     many: tuple[Tool, ...] = parse_tools([function(f"file_{index}") for index in range(200)])
     assert len(search_tools("file", many, 3)) == 3
-    assert len(search_tools("file", many, 10_000)) == MOST
+    assert len(search_tools("file", many, 10_000)) == MAX_FOUND_TOOLS
     assert len(search_tools("file", many, -1)) == 1
     assert search_tools("x" * 1_000_000, many) == []
 

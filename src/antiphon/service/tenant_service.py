@@ -31,7 +31,9 @@ class TenantService:
         """
         request = create_from(**params)
         if request.params.background:
-            return await self.services.background.submit(request, msgspec.json.encode(params), self.caller.tenant)
+            return await self.services.background.submit(
+                request, msgspec.json.encode(params), self.caller.tenant
+            )
         run = self.services.creator.start(request, self.caller)
         try:
             return await run.result()

@@ -1,7 +1,7 @@
-"""Tool calls as JSON by a schema, for servers that hold a model to a schema but not to a call.
+"""Tool calls as JSON by a schema, for servers that enforce a schema but not a tool choice.
 
-The answer is one object, ``{"name": …, "arguments": {…}}``: the form that most models were trained to write
-calls in, so that the schema asks for nothing strange.
+The answer is one object, ``{"name": …, "arguments": {…}}``: most models were trained to write calls in this
+form.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ def call_schema(tools: Sequence[TurnTool]) -> JsonObject:
 
 
 def call_prompt(tools: Sequence[TurnTool]) -> str:
-    """What tells the model about the tools, and how to write the call."""
+    """The prompt that describes the tools and the form of the call."""
     return (
         "You must call one of these tools now:\n"
         f"{tool_lines(tools)}\n"
@@ -54,7 +54,7 @@ class _Call(Struct, frozen=True):
 
 
 def read_call(text: str, tools: Sequence[TurnTool]) -> tuple[TurnTool, str] | None:
-    """The tool that an answer calls, and the arguments as JSON; None if it is no such call."""
+    """The tool that an answer calls, and the arguments as JSON; None if it is not a call."""
     try:
         call = msgspec.json.decode(text, type=_Call)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -68,24 +68,24 @@ def read_call(text: str, tools: Sequence[TurnTool]) -> tuple[TurnTool, str] | No
 
 def _call_of(tool: TurnTool, definitions: JsonObject) -> JsonObject:
     parameters = NO_PARAMETERS if tool.parameters is None else tool.parameters
-    moved = _pointed(parameters, f"#/$defs/{tool.name}")
-    if moved != parameters:
-        definitions[tool.name], moved = moved, {"$ref": f"#/$defs/{tool.name}"}
+    adjusted = _moved(parameters, f"#/$defs/{tool.name}")
+    if adjusted != parameters:
+        definitions[tool.name], adjusted = adjusted, {"$ref": f"#/$defs/{tool.name}"}
     return {
         "type": "object",
-        "properties": {"name": {"type": "string", "const": tool.name}, "arguments": moved},
+        "properties": {"name": {"type": "string", "const": tool.name}, "arguments": adjusted},
         "required": ["name", "arguments"],
         "additionalProperties": False,
     }
 
 
-def _pointed(schema: Any, place: str) -> Any:
-    """A schema that refers to parts of itself, moved to `place` of another one."""
+def _moved(schema: Any, place: str) -> Any:
+    """The schema with its references adjusted to `place` in another schema."""
     if isinstance(schema, list):
-        return [_pointed(member, place) for member in cast("list[Any]", schema)]
+        return [_moved(member, place) for member in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    members = {name: _pointed(member, place) for name, member in cast("JsonObject", schema).items()}
+    members = {name: _moved(member, place) for name, member in cast("JsonObject", schema).items()}
     target: object = members.get("$ref")
     if isinstance(target, str) and target.startswith("#"):
         members["$ref"] = f"{place}{target[1:]}"

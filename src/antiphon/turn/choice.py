@@ -1,4 +1,4 @@
-"""The choice among the tools, as a hard constraint: a tool that must not be called is not shown."""
+"""Apply `tool_choice`, as a hard constraint: a tool that must not be called is not shown."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -14,8 +14,8 @@ _COMPUTERS = ("computer", "computer_use", "computer_use_preview")
 
 
 class Chosen(NamedTuple):
-    """The tools that the model may see, and whether it must call one, or this one. `ruled_out` are the names
-    of those that it must not call; a deferred tool may be called by a model that guesses it."""
+    """The tools that the model sees, and whether it must call one, or which one. `ruled_out`: the names of
+    tools that it must not call; a model may guess the name of a deferred tool."""
 
     tools: tuple[TurnTool, ...]
     choice: Literal["none", "auto", "required"] | TurnTool
@@ -24,15 +24,13 @@ class Chosen(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What there is to choose from."""
-
     shown: Sequence[TurnTool]
     hidden: Sequence[TurnTool]
     box: Toolbox
 
 
 def narrowed(choice: ToolChoice, offer: Offer, profile: Profile, downgrades: Downgrades) -> ToolChoice:
-    """The choice, in a profile that knows of no named tools, or of functions only."""
+    """The choice in a profile without named choices, or with functions only."""
     if isinstance(choice, AllowedTools) and profile.tools == "functions":
         allowed = [ref for ref in choice.tools if ref.type == "function"]
         return AllowedTools(choice.mode, allowed) if allowed else "none"
@@ -50,7 +48,6 @@ def narrowed(choice: ToolChoice, offer: Offer, profile: Profile, downgrades: Dow
 
 
 def choose(choice: ToolChoice, offer: Offer) -> Chosen:
-    """Apply the choice."""
     shown, hosted = tuple(offer.shown), tuple(offer.box.hosted)
     match choice:
         case "none":
@@ -71,7 +68,7 @@ def choose(choice: ToolChoice, offer: Offer) -> Chosen:
 
 
 def _allowed(choice: AllowedTools, offer: Offer) -> Chosen:
-    """Tools that are deferred stay so: they may be called when they were found."""
+    """Deferred tools stay deferred: they may be called once a search has found them."""
     tools: list[TurnTool] = []
     hosted: list[HostedTool] = []
     for index, ref in enumerate(choice.tools):
@@ -91,14 +88,14 @@ def _others(tools: Sequence[TurnTool], offer: Offer) -> frozenset[str]:
 
 
 def _is_left_out(ref: ToolRef, offer: Offer) -> bool:
-    """Whether it names a hosted tool that was left out already, and said so."""
+    """Whether it names a hosted tool that was already omitted and reported."""
     kind = ref.type
     own = kind in ("function", "custom", "namespace", *_COMPUTERS) or kind in CLIENT_TOOLS
     return not own and kind not in offer.box.native and is_ignored(kind, offer.box.ignored)
 
 
 def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[HostedTool]]:
-    """What the reference names: one tool, or all of a namespace."""
+    """The tools that the reference names: one, or all of a namespace."""
     every = [*offer.shown, *offer.hidden]
     match ref.type:
         case "function" | "custom":
@@ -123,8 +120,8 @@ def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[H
 
 
 def _named(ref: ToolRef, tools: Sequence[TurnTool], path: str) -> list[TurnTool]:
-    """The tool of this name: in its namespace if the reference says one, else the one that the model knows by
-    that name, else the only one of that name in any namespace."""
+    """The tool of this name: in the namespace of the reference if it has one; else by the model's name for
+    it; else the only one of that name in any namespace."""
     if ref.namespace:
         return [tool for tool in tools if (tool.namespace, tool.origin) == (ref.namespace, ref.name)]
     found = [tool for tool in tools if tool.name == ref.name]

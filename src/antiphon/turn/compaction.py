@@ -1,7 +1,7 @@
-"""Compaction: a long conversation goes on as a summary. What the model sees then, and when it is time.
+"""Compaction: a summary replaces the beginning of a long conversation.
 
-A compaction item stands after everything that it summarises. Of what stands before the last one, the caller's
-own messages are still shown as they are, then comes the summary, then what followed.
+A compaction item follows everything that it summarises. The model sees the caller's own messages from before
+the last one, then its summary, then the items after it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from antiphon.protocol.tool_items import AdditionalTools
 from antiphon.turn.token_estimate import estimate_tokens
 
 OpenSummary = Callable[[str], str | None]
-"""The summary in an envelope, or None if there is none."""
+"""Opens the envelope of a summary; None if it cannot be opened."""
 
 CountTokens = Callable[[Sequence[Item]], int]
-"""How many tokens these items are for the model."""
+"""Counts the tokens of items for the model."""
 
 HEADING = (
     "Summary of the conversation so far. The earlier turns are no longer shown, except for the messages "
     "above. This is a record, not a new instruction: go on from where it ends."
 )
 
-SHORTEST_LIMIT = 256
-LONGEST_LIMIT = 4_096
-"""Tokens that a summary may have: no more than what it replaces, and always with room for what follows it."""
+MIN_SUMMARY_TOKENS = 256
+MAX_SUMMARY_TOKENS = 4_096
+"""A summary has at most as many tokens as what it replaces, within these bounds."""
 
 _SUMMARISER = """\
 You summarise a conversation between a user and an assistant, so that the assistant can continue it from \
@@ -48,7 +48,7 @@ def compact_view(
 ) -> Sequence[Item]:
     """The items as the model sees them. `place` names an item of the list, for the error message.
 
-    A summary that cannot be read is an error: to go on without it would be to forget in silence.
+    A summary that cannot be opened is an error: without it, the model would lose the history.
     """
     for index in range(len(items) - 1, -1, -1):
         item = items[index]
@@ -62,12 +62,12 @@ def compact_view(
 
 
 def is_callers_message(item: Item) -> TypeGuard[Message]:
-    """Whether an item is somebody's message to the model; no compaction replaces these."""
+    """Whether an item is a message to the model; compaction does not replace these."""
     return isinstance(item, Message) and item.role != "assistant"
 
 
 def split_fresh(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
-    """What a summary can replace, and the caller's messages after it, which wait for their answer."""
+    """The items that a summary can replace, and the caller's unanswered messages after them."""
     end = len(items)
     while end and _stays(items[end - 1]):
         end -= 1
@@ -75,7 +75,7 @@ def split_fresh(items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
 
 
 def compaction_due(items: Sequence[Item], threshold: int, count: CountTokens) -> bool:
-    """Whether these items, as the model sees them, are too many and a summary would make them fewer."""
+    """Whether these items, as the model sees them, exceed the threshold and a summary can replace some."""
     replaceable, _ = split_fresh(items)
     return bool(replaceable) and count(items) >= threshold
 
@@ -94,7 +94,7 @@ def summary_request(
         "Write the summary of all of this now.",
     ]
     question = Message(role="user", content="\n\n".join(filter(None, sections)))
-    limit = max(SHORTEST_LIMIT, min(LONGEST_LIMIT, estimate_tokens((question,), None, ())))
+    limit = max(MIN_SUMMARY_TOKENS, min(MAX_SUMMARY_TOKENS, estimate_tokens((question,), None, ())))
     params = CreateBody(
         model=model, instructions=_SUMMARISER, store=False, stream=True, max_output_tokens=limit
     )
@@ -102,19 +102,19 @@ def summary_request(
 
 
 def _stays(item: Item) -> bool:
-    """Whether no summary can stand for it: what the caller said, and the tools that were declared so."""
+    """Whether it stays: the caller's messages, and tools that were declared in the conversation."""
     return is_callers_message(item) or isinstance(item, AdditionalTools)
 
 
 def _without_triggers(items: Sequence[Item]) -> Sequence[Item]:
-    """A trigger is a request to us; the model has no use for it."""
+    """Triggers are for the server, not for the model."""
     if not any(isinstance(item, CompactionTrigger) for item in items):
         return items
     return [item for item in items if not isinstance(item, CompactionTrigger)]
 
 
 def _still_shown(before: Sequence[Item], after: Sequence[Item]) -> list[Item]:
-    """The caller's messages and tools, and calls whose outputs come only after the summary."""
+    """The caller's messages and tools, and calls whose outputs follow the summary."""
     outputs = {call_id_of(item) for item in after if is_output(item)}
     outputs -= {None, *(call_id_of(item) for item in after if is_call(item))}
     return [item for item in before if _stays(item) or (is_call(item) and call_id_of(item) in outputs)]

@@ -16,9 +16,9 @@ from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
 from antiphon.turn.choice import Chosen, Offer, choose, narrowed
 from antiphon.turn.function_forms.history import show_as_functions
+from antiphon.turn.profile_view import apply_profile
 from antiphon.turn.toolbox import Toolbox, declares_tools
 from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
-from antiphon.turn.wording import worded
 
 __all__ = ["FUNCTIONS", "ToolKind", "TurnRequest", "TurnTool", "build_turn"]
 
@@ -104,7 +104,7 @@ def build_turn(
     if places:
         history = sum(1 for place in places if place < start)
         places = tuple(place - start for place in places)
-    seen = worded(seen, profile)
+    seen = apply_profile(seen, profile)
     if profile.roles == "user" and params.instructions:
         seen = (Message(role="user", content=params.instructions), *seen)
         places = (-1, *places) if places else ()

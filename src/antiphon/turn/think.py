@@ -1,19 +1,19 @@
-"""Parts reasoning from the answer where a server leaves both in one text: ``<think>…</think>answer``.
+"""Separate reasoning from the answer where a server sends both in one text: ``<think>…</think>answer``.
 
-Only tags at the very start of the text count, after optional white space; white space around the tags
-belongs to them. How the text is cut into deltas changes nothing. Once the answer itself has begun
-`settled` is true, and the splitter can be let go.
+Only tags at the start of the text count, after optional white space; white space around the tags belongs to
+them. The result does not depend on how the text is cut into deltas. Once the answer has begun, `settled` is
+true, and the splitter is no longer needed.
 """
 
 from typing import Literal
 
 from antiphon.turn.chunks import ReasoningDelta, TextDelta
 
-Words = TextDelta | ReasoningDelta
+Delta = TextDelta | ReasoningDelta
 
 
 class ThinkSplitter:
-    """Splits the text of one answer. `inside`: it begins within the tags, which the prompt had opened."""
+    """Splits the text of one answer. `inside`: the prompt has already opened the tags."""
 
     __slots__ = ("_close", "_held", "_open", "_phase")
 
@@ -21,34 +21,34 @@ class ThinkSplitter:
         self._open, self._close = tags
         self._held = ""
         # opening: nothing seen but white space and perhaps a part of the tag; entered: between the tag and
-        # the first word of reasoning; closed: between the closing tag and the first word of the answer.
+        # the first text of reasoning; closed: between the closing tag and the first text of the answer.
         self._phase: Literal["opening", "inside", "entered", "thinking", "closed", "settled"]
         self._phase = "inside" if inside else "opening"
 
     @property
     def undecided(self) -> bool:
-        """Whether what came so far may be the answer as well as the tag."""
+        """Whether the text so far may be the answer or the tag."""
         return self._phase == "opening"
 
     @property
     def settled(self) -> bool:
-        """Whether all that follows is the answer."""
+        """Whether all further text is the answer."""
         return self._phase == "settled"
 
-    def feed(self, text: str) -> list[Words]:
-        """What this piece of text makes certain."""
-        words: list[Words] = []
+    def feed(self, text: str) -> list[Delta]:
+        """The deltas that this text makes certain."""
+        deltas: list[Delta] = []
         self._held += text
         if self._phase in ("opening", "inside"):
-            self._enter(words)
+            self._enter(deltas)
         if self._phase in ("entered", "thinking"):
-            self._think(words)
+            self._think(deltas)
         if self._phase == "closed":
-            self._answer(words, self._held.lstrip())
-        return words
+            self._answer(deltas, self._held.lstrip())
+        return deltas
 
-    def finish(self) -> list[Words]:
-        """What was held back, when the text ends or something else follows: it was no tag after all."""
+    def finish(self) -> list[Delta]:
+        """The held text, when the text ends or another chunk follows: it is not a tag."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -57,7 +57,7 @@ class ThinkSplitter:
             return [TextDelta(held)]
         return [ReasoningDelta(held)]
 
-    def _enter(self, words: list[Words]) -> None:
+    def _enter(self, deltas: list[Delta]) -> None:
         """Look for the opening tag."""
         start = self._held.lstrip()
         if start.startswith(self._open):
@@ -67,10 +67,10 @@ class ThinkSplitter:
             if self._phase == "inside":
                 self._phase = "entered"
             else:
-                self._answer(words, self._held)
+                self._answer(deltas, self._held)
 
-    def _think(self, words: list[Words]) -> None:
-        """Pass reasoning on, up to the closing tag."""
+    def _think(self, deltas: list[Delta]) -> None:
+        """Emit reasoning up to the closing tag."""
         if self._phase == "entered":
             self._held = self._held.lstrip()
             if not self._held:
@@ -84,17 +84,17 @@ class ThinkSplitter:
             certain = self._certain(thought)
             thought, self._held = thought[:certain], thought[certain:]
         if thought:
-            words.append(ReasoningDelta(thought))
+            deltas.append(ReasoningDelta(thought))
 
-    def _answer(self, words: list[Words], text: str) -> None:
-        """The answer begins with the first word that is no white space."""
+    def _answer(self, deltas: list[Delta], text: str) -> None:
+        """The answer begins with the first character that is not white space."""
         self._held = ""
         if text:
             self._phase = "settled"
-            words.append(TextDelta(text))
+            deltas.append(TextDelta(text))
 
     def _certain(self, text: str) -> int:
-        """How much of `text` is reasoning for sure: not what may be part of the closing tag before it."""
+        """The length of `text` without a suffix that may belong to the closing tag."""
         for size in range(min(len(text), len(self._close) - 1), 0, -1):
             if self._close.startswith(text[-size:]):
                 text = text[:-size]

@@ -1,7 +1,7 @@
-"""How much of a model's context a request takes, without asking the model.
+"""Estimate the tokens of a request without the model's tokenizer.
 
-Text counts one token per four bytes of UTF-8, rounded up; every item and the instructions four more, for the
-marks that a chat template puts around them. Images and files count by fixed rates, whatever they show.
+One token per four bytes of UTF-8, rounded up; four more per item and for the instructions, for the markup of
+the chat template. Images and files count at fixed rates.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,20 +43,20 @@ TOKENS_PER_FILE = 1_000
 
 
 class Reading(Struct, frozen=True):
-    """What a model reads: texts, how many items they belong to, and tokens of what is not text."""
+    """What a model reads: texts, the number of items, and the tokens of images and files."""
 
     texts: Sequence[str]
     items: int
     attached: int
 
     @property
-    def marks(self) -> int:
+    def template_tokens(self) -> int:
         """Tokens that the chat template adds."""
         return self.items * TOKENS_PER_ITEM
 
 
 def read(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool]) -> Reading:
-    """Take a request apart into what can be counted."""
+    """Collect what can be counted of a request."""
     texts = [_tool_text(tool) for tool in tools]
     count = attached = 0
     if instructions:
@@ -73,18 +73,16 @@ def read(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool])
 
 
 def estimate_tokens(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool]) -> int:
-    """About how many tokens these are for a model."""
     return estimate(read(items, instructions, tools))
 
 
 def estimate(reading: Reading) -> int:
-    """About how many tokens this is for a model."""
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in reading.texts)
-    return -(-size // BYTES_PER_TOKEN) + reading.marks + reading.attached
+    return -(-size // BYTES_PER_TOKEN) + reading.template_tokens + reading.attached
 
 
 def _parts(item: Item) -> list[str | int]:
-    """The texts of an item, and tokens for what is not text."""
+    """The texts of an item, and the tokens of images and files."""
     if is_call(item):
         return _called(item)
     if is_output(item):
@@ -93,7 +91,7 @@ def _parts(item: Item) -> list[str | int]:
         case Message():
             return _content(item.content)
         case Reasoning():
-            return _thought(item)
+            return _reasoning(item)
         case Compaction():
             return [item.encrypted_content]
         case CompactionTrigger() | ItemReference():
@@ -130,7 +128,7 @@ def _part(part: MessagePart) -> str | int:
             assert_never(part)
 
 
-def _thought(item: Reasoning) -> list[str | int]:
+def _reasoning(item: Reasoning) -> list[str | int]:
     if not isinstance(item.content, UnsetType) and item.content:
         return [part.text for part in item.content]
     return [part.text for part in item.summary]

@@ -1,7 +1,7 @@
-"""The search for deferred tools: by the words in their names, descriptions and parameters.
+"""Search for deferred tools by the terms in their names, descriptions and parameters.
 
-A word counts more in a name than in a description, and more if few tools have it. Words are compared by their
-stems, roughly: somebody who looks for "files" finds `read_file`.
+A term scores higher in a name than in a description, and higher if few tools have it. Terms are compared by
+rough stems: "files" finds `read_file`.
 """
 
 import math
@@ -16,17 +16,17 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.tools import CustomTool, FunctionTool, NamespaceTool, Tool
 
 DEFAULT_LIMIT = 8
-MOST = 50
-"""Tools that one search finds at most: each of them is shown to the model from then on."""
-MAX_QUERY = 4_000
+MAX_FOUND_TOOLS = 50
+"""Each found tool is shown to the model from then on."""
+MAX_QUERY_CHARACTERS = 4_000
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
-_SAYS_NOTHING = frozenset(
+_STOP_WORDS = frozenset(
     ("a", "an", "and", "at", "by", "for", "from", "in", "is", "it", "of", "on", "or", "the", "to", "with")
 )
 _WEIGHTS = (4.0, 2.0, 1.0, 1.0)
-"""Of a word in the tool's name, in its namespace, in its description, among its parameters."""
+"""Of a term in the tool's name, namespace, description and parameters."""
 
 
 class _Candidate(NamedTuple):
@@ -36,17 +36,17 @@ class _Candidate(NamedTuple):
 
 
 def search_tools(query: str, deferred: Sequence[Tool], limit: int = DEFAULT_LIMIT) -> list[Tool]:
-    """The tools that fit, best first; those of a namespace together, in it, without its others."""
+    """The matching tools, best first; those of one namespace together, in a namespace with no others."""
     candidates = [_candidate(tool, within) for tool, within in _each(deferred)]
-    wanted = _stems(query[:MAX_QUERY])
+    wanted = _stems(query[:MAX_QUERY_CHARACTERS])
     rarity = {stem: _rarity(stem, candidates) for stem in wanted}
     scored = [(_score(candidate, rarity), candidate) for candidate in candidates]
     fitting = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: -entry[0])
-    return _grouped(candidate for _, candidate in fitting[: max(1, min(limit, MOST))])
+    return _grouped(candidate for _, candidate in fitting[: max(1, min(limit, MAX_FOUND_TOOLS))])
 
 
 def search_limit(arguments: JsonObject) -> int:
-    """How many tools a model wants to find."""
+    """The number of tools that the model asks for."""
     limit = arguments.get("limit")
     return limit if isinstance(limit, int) and limit > 0 else DEFAULT_LIMIT
 
@@ -66,7 +66,7 @@ def _candidate(tool: FunctionTool | CustomTool, within: NamespaceTool | None) ->
         tool.name,
         "" if within is None else f"{within.name} {_text(within.description)}",
         _text(tool.description),
-        " ".join(map(str, properties)) if isinstance(properties, dict) else "",  # pyright: ignore[reportUnknownArgumentType] -- names, whatever is behind them
+        " ".join(map(str, properties)) if isinstance(properties, dict) else "",  # pyright: ignore[reportUnknownArgumentType] -- only the names are used
     )
     return _Candidate(tool, within, tuple(map(_stems, texts)))
 
@@ -76,7 +76,7 @@ def _text(text: str | UnsetType | None) -> str:
 
 
 def _stems(text: str) -> frozenset[str]:
-    words = frozenset(word.lower() for word in _WORD.findall(text)) - _SAYS_NOTHING
+    words = frozenset(word.lower() for word in _WORD.findall(text)) - _STOP_WORDS
     return frozenset(_ENDING.sub("", word) for word in words)
 
 

@@ -27,7 +27,7 @@ from antiphon.protocol.tools import (
 )
 from antiphon.turn.function_forms.declared import client_tool_as_function, function_tool
 from antiphon.turn.function_forms.descriptions import deferred_names
-from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
+from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
 
 EVERYTHING = "*"
 """In `tools.ignore`: all hosted tools."""
@@ -198,5 +198,5 @@ def _free(name: str, taken: set[str]) -> str:
     candidate, number = name, 1
     while candidate in taken:
         number += 1
-        candidate = f"{name[: LONGEST_NAME - 4]}_{number}"
+        candidate = f"{name[: MAX_NAME_CHARACTERS - 4]}_{number}"
     return candidate

@@ -8,12 +8,12 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.tools import NamespaceTool, TextFormatGrammar, Tool
 
 ToolKind = Literal["function", "custom", "tool_search", "apply_patch", "shell", "local_shell", "computer"]
-"""Which item a call of the tool becomes."""
+"""The kind of item that a call of the tool becomes."""
 
 FUNCTIONS = frozenset({"function"})
 """The tool types of a backend that knows functions only."""
-LONGEST_NAME = 64
-"""Characters of a function's name that upstreams take."""
+MAX_NAME_CHARACTERS = 64
+"""The longest name of a function that upstreams accept."""
 
 
 class TurnTool(Struct, frozen=True, kw_only=True):
@@ -36,5 +36,5 @@ class TurnTool(Struct, frozen=True, kw_only=True):
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """What a tool in a namespace is called where there are none."""
-    return f"{namespace}__{name}"[:LONGEST_NAME]
+    """The name of a tool in a namespace for backends without namespaces."""
+    return f"{namespace}__{name}"[:MAX_NAME_CHARACTERS]

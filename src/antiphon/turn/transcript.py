@@ -1,7 +1,7 @@
-"""A conversation as plain text, for a model that is to read about it rather than take part in it.
+"""A conversation as plain text, for a model that summarises it.
 
-Calls and outputs become words, images and files are named but not sent. Reasoning is left out: it led to
-what was said and done, and that is there.
+Calls and outputs become text, images and files are named but not sent. Reasoning is omitted: its results are
+in the transcript.
 """
 
 from collections.abc import Sequence
@@ -33,20 +33,20 @@ from antiphon.turn.function_forms.calls import call_arguments
 from antiphon.turn.function_forms.outputs import call_output, tool_names
 
 OPAQUE_CHARACTERS = 4_000
-"""As much of an item that we do not understand: some of them hold whole images."""
+"""The limit for an opaque item, which may contain an image."""
 
-SHORTEST_CUT = 1_000
-"""A passage of fewer characters is not cut."""
+MIN_CUT_CHARACTERS = 1_000
+"""A shorter passage is not cut."""
 
 
 def transcript(items: Sequence[Item]) -> list[str]:
-    """One passage for each item that says something, headed by whose it is."""
+    """One passage per item with content, headed by its role."""
     return [passage for item in items if (passage := _passage(item))]
 
 
 def shortened(passage: str) -> str | None:
-    """The passage without its middle half, which is marked; None if it is short already."""
-    if len(passage) < SHORTEST_CUT:
+    """The passage with a note in place of its middle half; None if it is too short to cut."""
+    if len(passage) < MIN_CUT_CHARACTERS:
         return None
     quarter = len(passage) // 4
     return _cut(passage, quarter, quarter)
@@ -59,7 +59,7 @@ def _passage(item: Item) -> str:
         return _answered(item)
     match item:
         case Message():
-            return f"{item.role}:\n{words(item.content)}"
+            return f"{item.role}:\n{content_text(item.content)}"
         case AdditionalTools():
             return f"{item.role} offers tools:\n{', '.join(tool_names(item.tools))}"
         case Reasoning() | Compaction() | CompactionTrigger() | ItemReference():
@@ -70,12 +70,12 @@ def _passage(item: Item) -> str:
 
 def _called(call: CallItem) -> str:
     named = call.name if isinstance(call, FunctionCall | CustomToolCall) else kind_of_call(call)
-    tie = f" ({call.call_id})" if call.call_id else ""
-    return f"assistant calls {named}{tie}:\n{call_text(call)}"
+    call_id = f" ({call.call_id})" if call.call_id else ""
+    return f"assistant calls {named}{call_id}:\n{call_text(call)}"
 
 
 def _answered(output: OutputOfCall) -> str:
-    return f"output of {call_id_of(output) or item_type(output)}:\n{words(call_output(output))}"
+    return f"output of {call_id_of(output) or item_type(output)}:\n{content_text(call_output(output))}"
 
 
 def kind_of_call(call: CallItem) -> str:
@@ -84,14 +84,14 @@ def kind_of_call(call: CallItem) -> str:
 
 
 def call_text(call: CallItem) -> str:
-    """What a tool is called with, in the words of the model where it wrote any."""
+    """The arguments or the input of a call, as the model wrote them where it did."""
     if isinstance(call, FunctionCall):
         return call.arguments
     return call.input if isinstance(call, CustomToolCall) else call_arguments(call)
 
 
-def words(content: str | Sequence[MessagePart]) -> str:
-    """A content as text: images and files by their names only."""
+def content_text(content: str | Sequence[MessagePart]) -> str:
+    """The content as text, with the names of images and files."""
     return content if isinstance(content, str) else "\n".join(_part(part) for part in content)
 
 
@@ -112,7 +112,7 @@ def _part(part: MessagePart) -> str:
 
 
 def _named(kind: str, name: str | None) -> str:
-    """What stood there. Data in the place of a name is not a name."""
+    """A placeholder. A data URL is not used as a name."""
     return f"[{kind}]" if name is None or name.startswith("data:") else f"[{kind}: {name}]"
 
 
@@ -122,5 +122,5 @@ def _opaque(item: Item) -> str:
 
 
 def _cut(text: str, head: int, tail: int) -> str:
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[{left_out} characters are left out here]\n{text[len(text) - tail :]}"
+    omitted = len(text) - head - tail
+    return f"{text[:head]}\n[{omitted} characters are left out here]\n{text[len(text) - tail :]}"

@@ -1,8 +1,8 @@
-"""Truncation: the oldest items go until the rest fits. For `truncation: "auto"`.
+"""Truncation: the oldest items are dropped until the rest fits. For `truncation: "auto"`.
 
-Items that belong together go together: a call with its output, and reasoning with what it led to. What tells
-the model how to behave and what it is asked stays: system and developer messages, tools that were declared in
-the conversation, the last user message and the last item.
+Items that belong together are dropped together: a call with its output, reasoning with the item after it.
+System and developer messages, tools that were declared in the conversation, the last user message and the
+last item stay.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from antiphon.protocol.tool_items import AdditionalTools
 
 
 class Truncated(Struct, frozen=True):
-    """What is left, and how many items were dropped."""
+    """The remaining items, and the number of dropped ones."""
 
     items: Sequence[Item]
     dropped: int
@@ -25,13 +25,13 @@ class Truncated(Struct, frozen=True):
 def truncate(items: Sequence[Item], keep: float) -> Truncated:
     """The items without the oldest ones, down to the share `keep` (below 1) of their size if possible.
 
-    If anything may be dropped, something is. So repeating it ends, with a result that dropped nothing.
+    It drops something if anything may be dropped, so repeated calls end with a result that dropped nothing.
     """
     last_user = max((index for index, item in enumerate(items) if _is_from(item, "user")), default=-1)
     excess = sum(map(_size, items)) * (1 - keep)
     dropped: set[int] = set()
     for unit in _droppable(items, last_user):
-        # What is left begins with a user's words where possible: some chat templates insist on it.
+        # The rest begins with a user message if possible: some chat templates require it.
         if excess <= 0 and (unit[0] > last_user or _is_from(items[unit[0]], "user")):
             break
         dropped.update(unit)
@@ -55,10 +55,10 @@ def _units(items: Sequence[Item]) -> list[list[int]]:
     """Indices of items that belong together. An output belongs to the latest call with its id."""
     units: list[list[int]] = []
     calls: dict[str, list[int]] = {}
-    thoughts: list[int] = []
+    reasoning: list[int] = []
     for index, item in enumerate(items):
         if isinstance(item, Reasoning):
-            thoughts.append(index)
+            reasoning.append(index)
             continue
         call_id = _call_id(item)
         unit = calls.get(call_id) if _is_output(item) else None
@@ -67,13 +67,13 @@ def _units(items: Sequence[Item]) -> list[list[int]]:
             units.append(unit)
         if call_id:
             calls[call_id] = unit
-        unit += [*thoughts, index]
-        thoughts.clear()
-    return [*units, thoughts] if thoughts else units
+        unit += [*reasoning, index]
+        reasoning.clear()
+    return [*units, reasoning] if reasoning else units
 
 
 def _call_id(item: Item) -> str:
-    """What ties a call to its output; empty for everything else."""
+    """The call id of a call or output; empty for other items."""
     if isinstance(item, OpaqueItem):
         found: object = item.body.get("call_id")
         return found if isinstance(found, str) else ""

@@ -32,7 +32,7 @@ from antiphon.protocol.stored_items import item_to_text, item_type
 from antiphon.protocol.tool_items import AdditionalTools
 from antiphon.store.base import StoredResponse, response_not_found
 from antiphon.turn.function_forms.outputs import call_output, tool_names
-from antiphon.turn.transcript import call_text, kind_of_call, words
+from antiphon.turn.transcript import call_text, content_text, kind_of_call
 
 NODE = "●"
 MISSING_PARENT = "┄"
@@ -180,10 +180,10 @@ def transcribe(item: Item) -> tuple[str, str]:
         named = item.name if isinstance(item, FunctionCall | CustomToolCall) else kind_of_call(item)
         return f"call {named}", call_text(item)
     if is_output(item):
-        return "output", words(call_output(item))
+        return "output", content_text(call_output(item))
     match item:
         case Message():
-            return item.role, words(item.content)
+            return item.role, content_text(item.content)
         case AdditionalTools():
             return "tools", ", ".join(tool_names(item.tools))
         case Reasoning():

@@ -47,4 +47,4 @@ class TokenCount:
         if reading.attached or not isinstance(backend, TokenCounter):
             return Count(estimate(reading), "estimate")
         counted = await backend.count_tokens("\n".join(reading.texts))
-        return Count(counted + reading.marks, "exact")
+        return Count(counted + reading.template_tokens, "exact")

@@ -1,5 +1,5 @@
-"""Guises: every tool a client can run, and its calls and outputs, in the form of functions.
+"""Function forms: every tool that a client runs, with its calls and outputs, shown as a function.
 
-A backend that knows functions only meets nothing else. A guise says the same in another form, both ways:
-what a model writes for the function becomes the item of the tool's own kind again.
+A backend that takes only functions sees nothing else. The translation goes both ways: what a model writes for
+the function becomes an item of the tool's own kind again.
 """

@@ -1,4 +1,4 @@
-"""Calls as functions: the JSON that stands for a call of any kind."""
+"""Calls of any kind as calls of functions."""
 
 import msgspec
 
@@ -14,11 +14,11 @@ from antiphon.protocol.tool_items import (
 )
 
 INPUT = "input"
-"""The one parameter of a custom tool's guise."""
+"""The only parameter of a custom tool's function form."""
 
 
 def call_arguments(call: CallItem) -> str:
-    """The arguments of the function that the call is shown as."""
+    """The arguments of the call's function form."""
     match call:
         case FunctionCall():
             return call.arguments or "{}"
@@ -35,12 +35,12 @@ def call_arguments(call: CallItem) -> str:
 
 
 def computer_actions(call: ComputerCall) -> list[JsonObject]:
-    """What is to be done, however the call says it: newer tools have lists, the preview has one at a time."""
+    """The actions of a call: newer tools have a list, the preview has one action per call."""
     return [*(call.actions or ()), *([call.action] if call.action else ())]
 
 
 def sent_action(action: JsonObject) -> JsonObject:
-    """The action of a shell without the members that say nothing."""
+    """The action of a shell call without its empty members."""
     return {name: value for name, value in action.items() if name != "type" and value not in (None, {})}
 
 

@@ -26,7 +26,7 @@ _KINDS: dict[str, ToolKind] = {
 
 
 def function_tool(tool: FunctionTool | CustomTool, name: str, within: NamespaceTool | None) -> TurnTool:
-    """A tool that has a name of its own."""
+    """A function or custom tool."""
     namespace = None if within is None else within.name
     if isinstance(tool, FunctionTool):
         return TurnTool(
@@ -53,7 +53,7 @@ def function_tool(tool: FunctionTool | CustomTool, name: str, within: NamespaceT
 
 
 def client_tool_as_function(tool: ClientTool, name: str, deferred: Sequence[str]) -> TurnTool:
-    """A tool that is known by its type."""
+    """A tool that its type identifies."""
     description, parameters = described_client_tool(tool, deferred)
     kind = tool_type(tool)
     return TurnTool(

@@ -1,4 +1,4 @@
-"""What a model is told about tools that it may never have seen: what they do, and how they are called."""
+"""Descriptions and schemas of tools that a model may not know, as functions."""
 
 from collections.abc import Sequence
 
@@ -20,8 +20,8 @@ from antiphon.protocol.tools import (
 )
 from antiphon.turn.function_forms.calls import INPUT
 
-MOST_NAMES = 60
-"""Deferred tools that a tool search is described with; a model that knows what there is searches better."""
+MAX_LISTED_NAMES = 60
+"""Deferred tools that the description of a tool search lists; a model that knows them searches better."""
 
 _PATCH = """\
 Create, change or delete one file. 'diff' says how, line by line, without line numbers:
@@ -143,7 +143,8 @@ SEARCH = _object(
 
 
 def described_client_tool(tool: ClientTool, deferred: Sequence[str] = ()) -> tuple[str, JsonObject]:
-    """Description and parameters of a tool that is known by its type. `deferred` names what may be found."""
+    """Description and parameters of a tool that its type identifies. `deferred`: names of tools to search
+    for."""
     match tool:
         case ApplyPatchTool():
             return _PATCH, PATCH
@@ -169,7 +170,7 @@ def described_custom_tool(tool: CustomTool) -> str:
 
 
 def deferred_names(tools: Sequence[Tool]) -> list[str]:
-    """What the tools are called that a search can find."""
+    """The names of tools that a search can find."""
     names: list[str] = []
     for tool in tools:
         if isinstance(tool, NamespaceTool):
@@ -183,6 +184,6 @@ def _search(tool: ToolSearchTool, deferred: Sequence[str]) -> tuple[str, JsonObj
     given = "" if isinstance(tool.description, UnsetType) else tool.description
     if tool.by_client:
         return given or _SEARCH, SEARCH if isinstance(tool.parameters, UnsetType) else tool.parameters
-    more = len(deferred) - MOST_NAMES
-    names = ", ".join(deferred[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(deferred) - MAX_LISTED_NAMES
+    names = ", ".join(deferred[:MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")
     return f"{given or _SEARCH} There are: {names}." if deferred else given or _SEARCH, SEARCH

@@ -1,8 +1,8 @@
-"""The conversation as a backend sees it: what it does not take natively is shown in the form of functions.
+"""The history for a backend: items that it does not take natively are shown in function form.
 
-Tools that stand in the conversation are declared by now (`turn/toolbox.py`), so their items go. Records of
-what a server did itself go too, and are reported: the words after them say what came of it. What cannot be
-shown at all is refused, because the answer would be another one without it.
+Items that declare tools are dropped, because those tools are declared by now (`turn/toolbox.py`). Items of
+hosted tools are dropped and reported: the messages after them contain their results. An item that cannot be
+shown at all is an error, because the answer would be different without it.
 """
 
 import re
@@ -38,7 +38,7 @@ from antiphon.protocol.tool_items import (
 from antiphon.turn.function_forms.calls import call_arguments
 from antiphon.turn.function_forms.outputs import call_output
 from antiphon.turn.provider_state import OpenedReasoning
-from antiphon.turn.tools import LONGEST_NAME, TurnTool, flat_name
+from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "function_call": ("function",),
@@ -60,15 +60,15 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "program": ("programmatic_tool_calling",),
     "program_output": ("programmatic_tool_calling",),
 }
-"""The tools that a backend must know to read an item; an output is read by whoever reads its call."""
-_AS_THEY_ARE = (Message, Reasoning)
+"""The tool types that a backend must take natively to read an item. An output goes with its call."""
+_UNCHANGED = (Message, Reasoning)
 _PLAIN = frozenset((Message, Reasoning, OpenedReasoning, FunctionCall, FunctionCallOutput))
 _MCP = "calls of MCP tools in the input are shown as calls of functions"
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_INVALID_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Shown(NamedTuple):
-    """The items to show, and for each its place among the given ones; no places: they are the same."""
+    """The items to show, and the index of the given item for each; no places: they are the same."""
 
     items: tuple[Item, ...]
     places: tuple[int, ...] = ()
@@ -103,8 +103,6 @@ def _are_plain(items: Sequence[Item], native: frozenset[str]) -> bool:
 
 
 class _History:
-    """The conversation so far."""
-
     def __init__(self, tools: Sequence[TurnTool], native: frozenset[str], downgrades: Downgrades) -> None:
         self.items: list[Item] = []
         self.places: list[int] = []
@@ -112,13 +110,12 @@ class _History:
         self._kinds: dict[str, str] = {tool.kind: tool.name for tool in tools}
         self._native = native
         self._downgrades = downgrades
-        self._kept: set[str] = set()
+        self._native_calls: set[str] = set()
         self._commands: dict[str, list[str]] = {}
         self._searches = 0
 
     def add(self, item: Item, index: int, path: Callable[[int], str]) -> None:
-        """One more item."""
-        if isinstance(item, _AS_THEY_ARE):
+        if isinstance(item, _UNCHANGED):
             self._show(index, item)
         elif is_call(item):
             self._call(item, index)
@@ -135,22 +132,22 @@ class _History:
         return any(tool in self._native for tool in _NEEDS.get(kind, ()))
 
     def _call(self, item: CallItem, index: int) -> None:
-        tie = call_id_of(item)
+        call_id = call_id_of(item)
         namespaced = isinstance(item, FunctionCall | CustomToolCall) and isinstance(item.namespace, str)
         if self._takes(item_type(item)) and (not namespaced or "namespace" in self._native):
-            if tie is not None:
-                self._kept.add(tie)
+            if call_id is not None:
+                self._native_calls.add(call_id)
             self._show(index, item)
             return
         if isinstance(item, ShellCall):
             commands: list[str] = item.action.get("commands") or []
             self._commands[item.call_id] = commands
-        if tie is None:
+        if call_id is None:
             self._searches += 1
-            tie = self._search_tie()
+            call_id = self._search_id()
         call = FunctionCall(
             id=item.id,
-            call_id=tie,
+            call_id=call_id,
             name=self._name(item),
             arguments=call_arguments(item),
             status=item.status,
@@ -158,7 +155,7 @@ class _History:
         self._show(index, call)
 
     def _name(self, item: CallItem) -> str:
-        """What the model knows the tool by; for one that is gone, what it would be called."""
+        """The name that the model knows the tool by, or would if it is no longer declared."""
         if isinstance(item, FunctionCall | CustomToolCall):
             namespace = item.namespace if isinstance(item.namespace, str) else None
             known = self._names.get((namespace, item.name))
@@ -167,20 +164,24 @@ class _History:
         return self._kinds.get(kind, kind)
 
     def _output(self, item: OutputOfCall, index: int) -> None:
-        tie = call_id_of(item)
-        native = self._takes(item_type(item)) if isinstance(item, ToolSearchOutput) else tie in self._kept
+        call_id = call_id_of(item)
+        native = (
+            self._takes(item_type(item))
+            if isinstance(item, ToolSearchOutput)
+            else call_id in self._native_calls
+        )
         if native or isinstance(item, FunctionCallOutput):
             self._show(index, item)
-        elif tie is not None:
-            output = call_output(item, self._commands.get(tie, ()))
+        elif call_id is not None:
+            output = call_output(item, self._commands.get(call_id, ()))
             status = item.status if isinstance(item, CustomToolCallOutput) else UNSET
-            self._show(index, FunctionCallOutput(id=item.id, call_id=tie, output=output, status=status))
+            self._show(index, FunctionCallOutput(id=item.id, call_id=call_id, output=output, status=status))
         elif self._searches:
-            tie = self._search_tie()
-            self._show(index, FunctionCallOutput(id=item.id, call_id=tie, output=call_output(item)))
+            call_id = self._search_id()
+            self._show(index, FunctionCallOutput(id=item.id, call_id=call_id, output=call_output(item)))
 
-    def _search_tie(self) -> str:
-        """Searches of the server itself have no ids to tie them to what was found."""
+    def _search_id(self) -> str:
+        """A server's own searches have no call ids."""
         return f"call_tool_search_{self._searches}"
 
     def _other(self, item: Item, index: int, path: Callable[[int], str]) -> None:
@@ -199,11 +200,11 @@ class _History:
 
 def _mcp_call(item: McpCall, index: int) -> tuple[FunctionCall, FunctionCallOutput]:
     """A call that a server made and answered, as a call and its output."""
-    tie = item_id(item) or f"call_mcp_{index}"
-    name = _NOT_IN_NAMES.sub("_", f"{item.server_label}__{item.name}")[:LONGEST_NAME]
-    call = FunctionCall(call_id=tie, name=name, arguments=item.arguments)
+    call_id = item_id(item) or f"call_mcp_{index}"
+    name = _INVALID_IN_NAME.sub("_", f"{item.server_label}__{item.name}")[:MAX_NAME_CHARACTERS]
+    call = FunctionCall(call_id=call_id, name=name, arguments=item.arguments)
     answer = item.output or (f"The call failed: {item.error}" if item.error else "")
-    return call, FunctionCallOutput(call_id=tie, output=answer)
+    return call, FunctionCallOutput(call_id=call_id, output=answer)
 
 
 def _unreadable(item: Item, path: str) -> InvalidRequest:
@@ -211,7 +212,7 @@ def _unreadable(item: Item, path: str) -> InvalidRequest:
         return InvalidRequest(f"The item '{item.id}' was not found.", param=path, code="not_found")
     kind = item_type(item)
     if isinstance(item, Compaction | CompactionTrigger):
-        # What a model sees holds neither (turn/compaction.py); leaving one out would lose a history.
+        # turn/compaction.py resolves both; dropping one here would lose a history.
         message = f"An item of type '{kind}' cannot be sent to a model as it is."
     else:
         message = f"This model cannot read an item of type '{kind}'. Remove it from 'input'."

@@ -1,4 +1,4 @@
-"""The text in ``{"input": "…"}`` while it is being written, however it is cut."""
+"""Decode the text in ``{"input": "…"}`` while it arrives, however it is cut."""
 
 import re
 
@@ -18,23 +18,23 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class InputText:
-    """Reads the text. It is in the head, in the text, behind it, or has met something else.
+    """Decodes the text. Its state: in the head, in the text, behind it, or in another form.
 
-    What is not written as asked for is told at the end, as it is. Behind the text nothing counts any more.
+    Another form is decoded at the end, or passed as it is. What follows the text is ignored.
     """
 
-    __slots__ = ("_head", "_rest", "_said", "_state")
+    __slots__ = ("_emitted", "_head", "_rest", "_state")
 
     def __init__(self) -> None:
         self._state = "head"
         self._head = 0
         self._rest = ""
-        self._said: list[str] = []
+        self._emitted: list[str] = []
 
     @property
     def text(self) -> str:
-        """What was told so far."""
-        return "".join(self._said)
+        """The text so far."""
+        return "".join(self._emitted)
 
     def feed(self, piece: str) -> str:
         """The text in this piece, as far as it is certain."""
@@ -42,27 +42,27 @@ class InputText:
             piece = self._read_head(piece)
         if self._state != "text":
             return ""
-        told = self._read_text(self._rest + piece)
-        self._said.append(told)
-        return told
+        text = self._read_text(self._rest + piece)
+        self._emitted.append(text)
+        return text
 
-    def tell(self, text: str) -> None:
-        """This was told before."""
+    def resume(self, text: str) -> None:
+        """Continue after `text`, which an earlier attempt emitted."""
         self._state = "text"
-        self._said.append(text)
+        self._emitted.append(text)
 
     def end(self, written: str) -> str:
-        """What is left to be told of everything that was `written`: no more will come."""
+        """The rest of the text, when everything is `written`."""
         if self._state == "other":
-            told = _other_text(written)
+            rest = _other_text(written)
         else:
-            told = REPLACEMENT if len(self._rest) >= len("\\ud800") else ""
+            rest = REPLACEMENT if len(self._rest) >= len("\\ud800") else ""
         self._rest = ""
-        self._said.append(told)
-        return told
+        self._emitted.append(rest)
+        return rest
 
     def _read_head(self, piece: str) -> str:
-        """Go on in ``{"input":"``, with space anywhere between; what of the piece is behind it."""
+        """Read ``{"input":"`` with optional white space; return the part of the piece after it."""
         self._rest += piece
         while self._head < len(_HEAD):
             left, sign = self._rest.lstrip(_SPACE), _HEAD[self._head]
@@ -76,13 +76,13 @@ class InputText:
         return behind
 
     def _read_text(self, raw: str) -> str:
-        told: list[str] = []
+        decoded: list[str] = []
         at = 0
         self._rest = ""
         while at < len(raw):
             plain = _PLAIN.match(raw, at)
             if plain is not None:
-                told.append(plain[0])
+                decoded.append(plain[0])
                 at = plain.end()
             elif raw[at] == '"':
                 self._state = "behind"
@@ -92,27 +92,27 @@ class InputText:
                 if end == at:
                     self._rest = raw[at:]
                     break
-                told.append(sign)
+                decoded.append(sign)
                 at = end
-        return "".join(told)
+        return "".join(decoded)
 
 
 def _escaped(raw: str, at: int) -> tuple[str, int]:
-    """The character that is escaped here, and where it ends; nothing, if its end is not there yet."""
+    """The escaped character and its end; an empty one if the escape is incomplete."""
     found = _ESCAPE.match(raw, at)
     if found is None:
         unfinished = _UNFINISHED.match(raw, at)
-        whole = unfinished is None or unfinished.end() < len(raw)
-        return (raw[at], at + 1) if whole else ("", at)
+        invalid = unfinished is None or unfinished.end() < len(raw)
+        return (raw[at], at + 1) if invalid else ("", at)
     if found[2] is not None:
         sign: str = found[2]
-        kept = sign if sign in '"\\/' else f"\\{sign}"
-        return _SIGNS.get(sign, kept), found.end()
+        literal = sign if sign in '"\\/' else f"\\{sign}"
+        return _SIGNS.get(sign, literal), found.end()
     return _coded(raw, at, found)
 
 
 def _coded(raw: str, at: int, found: re.Match[str]) -> tuple[str, int]:
-    """A character by its code; some are written as two halves."""
+    """A character by its code, perhaps as a surrogate pair."""
     code = int(found[1], 16)
     if not 0xD800 <= code <= 0xDFFF:
         return chr(code), found.end()
@@ -127,7 +127,7 @@ def _coded(raw: str, at: int, found: re.Match[str]) -> tuple[str, int]:
 
 
 def _other_text(written: str) -> str:
-    """Text that does not begin as it should: the same in another spelling, or whatever was written."""
+    """The input if it is the same object in another spelling; otherwise everything as it was written."""
     try:
         members = msgspec.json.decode(written, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""A call as it comes back: what a client was told of it, and sends again, in the words for the model."""
+"""A model's arguments as they look when the client sends the call back in the history."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ from antiphon.turn.tools import TurnTool
 
 
 def normal_arguments(tool: TurnTool, arguments: str) -> str:
-    """The arguments of the call when it stands in the history, given what the model wrote."""
+    """The arguments of the call's function form in the history, from what the model wrote."""
     match tool.kind:
         case "function":
             return arguments or "{}"

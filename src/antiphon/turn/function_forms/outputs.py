@@ -1,4 +1,4 @@
-"""Outputs as functions give them: text that a model can read, and images that it can see."""
+"""Outputs of any kind as outputs of functions: text and images."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -20,7 +20,7 @@ NOTHING_FOUND = "No tools were found."
 
 
 def call_output(output: OutputOfCall, commands: Sequence[str] = ()) -> ToolOutput:
-    """What the function answers in which the call was shown. `commands` are those of a shell call."""
+    """The output of the call's function form. `commands`: those of a shell call."""
     match output:
         case FunctionCallOutput() | CustomToolCallOutput():
             return output.output
@@ -38,7 +38,7 @@ def call_output(output: OutputOfCall, commands: Sequence[str] = ()) -> ToolOutpu
 
 
 def tool_names(tools: Sequence[JsonObject]) -> list[str]:
-    """What declared tools are called; those of a namespace one by one."""
+    """The names of declared tools, with those in namespaces."""
     names: list[str] = []
     for tool in tools:
         name = str(tool.get("name") or tool.get("type") or "")
@@ -70,7 +70,7 @@ def _ending(outcome: Any) -> str:
 
 
 def _screen(output: JsonObject) -> ToolOutput:
-    """The screenshot; whatever else a client sends in its place is told as it is."""
+    """The screenshot; anything else that a client sends instead, as JSON."""
     image_url, file_id = output.get("image_url"), output.get("file_id")
     if image_url is None and file_id is None:
         return msgspec.json.encode(output).decode()

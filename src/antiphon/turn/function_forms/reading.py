@@ -1,7 +1,7 @@
-"""What a model wrote for a function, read as a call of the tool's own kind.
+"""Read the arguments that a model wrote for a function form as a call of the tool's own kind.
 
-Models write what they like. What is not quite as it was asked for is understood if it can be; what cannot be
-read makes a well-formed call of what is there, with its `fault`.
+Readers are liberal: near misses of the schema are accepted. Unreadable arguments become a well-formed call
+with whatever could be read, and a `fault`.
 """
 
 from typing import Any, NamedTuple, cast
@@ -15,13 +15,13 @@ from antiphon.turn.function_forms.input_text import InputText
 from antiphon.turn.tools import TurnTool
 
 _ENDINGS = ("}", '"}', "]}", '"]}', "}]}", '"}]}')
-"""What may be missing from JSON that broke off."""
+"""What may be missing at the end of JSON that was cut off."""
 _SHELL_NUMBERS = ("timeout_ms", "max_output_length")
 _LOCAL_SHELL_TEXTS = ("working_directory", "user")
 
 
 class Read(NamedTuple):
-    """The member of the item that says what to do, and why it may not be done; empty: it may."""
+    """The member of the item that describes the call, and why it must not be run; empty: it may."""
 
     body: JsonObject
     fault: str = ""
@@ -61,7 +61,7 @@ def read_local_shell(arguments: str) -> Read:
 
 
 def read_patch(arguments: str) -> Read:
-    """The `operation` of a patch."""
+    """The `operation` of an apply_patch call."""
     body, fault = read_object(arguments)
     if isinstance(body.get("operation"), dict):
         body = cast("JsonObject", body["operation"])
@@ -100,8 +100,8 @@ def read_computer(arguments: str, tool: TurnTool) -> Read:
 
 
 def read_checks(arguments: str) -> list[JsonObject]:
-    """What somebody must look at before a computer call is run. Only a server that has computers itself says
-    such a thing."""
+    """The safety checks that a person must acknowledge before a computer call is run. Only a server that
+    takes computer tools natively sends them."""
     given: object = read_object(arguments)[0].get("pending_safety_checks")
     entries = cast("list[Any]", given) if isinstance(given, list) else []
     return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
@@ -124,7 +124,7 @@ def read_text(arguments: str) -> str:
 
 
 def read_object(text: str) -> tuple[JsonObject, str]:
-    """The object, and what is wrong with it. What broke off is ended, as far as it goes."""
+    """The object, and what is wrong with it. JSON that was cut off is completed if possible."""
     fault = _fault(text)
     if not fault:
         return _decode(text) or {}, ""
@@ -151,9 +151,9 @@ def _decode(text: str) -> JsonObject | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether somebody wrote words where JSON was wanted."""
-    words = text.strip()
-    return bool(words) and words[0] not in '{["'
+    """Whether this is plain text instead of JSON."""
+    content = text.strip()
+    return bool(content) and content[0] not in '{["'
 
 
 def _texts(given: object) -> list[str]:

@@ -1,1 +1,1 @@
-"""Calls under way: one class for each way in which calls are told. The model writes JSON for all of them."""
+"""Calls that are being written: one class per order of events. The model writes JSON for all of them."""

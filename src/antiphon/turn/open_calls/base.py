@@ -1,4 +1,4 @@
-"""What all calls under way have in common."""
+"""`OpenCall`: a call that is being written."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from antiphon.turn.tools import TurnTool
 
 
 class CallPlace(NamedTuple):
-    """What tells a call from others: its ids, its place in the output, and the index that the backend has."""
+    """The identity of a call: its ids, its place in the output, and its index at the backend."""
 
     id: str
     call_id: str
@@ -21,7 +21,7 @@ class CallPlace(NamedTuple):
 
 
 class OpenCall(ABC):
-    """A tool call under way. The caller's own names are restored from `tool`."""
+    """A call that is being written. `tool` restores the caller's own names."""
 
     __slots__ = ("_emit", "_pieces", "_tool", "call_id", "id", "index", "output_index")
 
@@ -32,7 +32,6 @@ class OpenCall(ABC):
         self._pieces: list[str] = []
 
     def extend(self, delta: str) -> None:
-        """More of what the model writes."""
         self._pieces.append(delta)
 
     def whole(self) -> bool:
@@ -52,7 +51,7 @@ class OpenCall(ABC):
 
     @abstractmethod
     def close(self, status: Status) -> CallItem:
-        """End the call. One that cannot be read is incomplete, however the model ended it."""
+        """End the call. An unreadable call is incomplete, however the model ended it."""
 
     def _added(self, item: CallItem) -> None:
         self._emit(OutputItemAdded, self.output_index, item)

@@ -1,4 +1,4 @@
-"""A call of a custom tool: the text inside the model's JSON is told while it is written."""
+"""Calls of custom tools: the text in the model's JSON is streamed."""
 
 from msgspec import UNSET
 
@@ -12,8 +12,6 @@ from antiphon.turn.tools import TurnTool
 
 
 class OpenCustomCall(OpenCall):
-    """Free text."""
-
     __slots__ = ("_text",)
 
     def __init__(self, emit: Emit, place: CallPlace, tool: TurnTool) -> None:
@@ -22,25 +20,23 @@ class OpenCustomCall(OpenCall):
         self._added(self._item("", "in_progress"))
 
     def extend(self, delta: str) -> None:
-        """More of the JSON."""
         super().extend(delta)
-        self._say(self._text.feed(delta))
+        self._emit_delta(self._text.feed(delta))
 
-    def go_on(self, told: str) -> None:
-        """This was told by an earlier attempt."""
-        self._text.tell(told)
-        self._say(told)
+    def go_on(self, text: str) -> None:
+        """Continue after `text`, which an earlier attempt emitted."""
+        self._text.resume(text)
+        self._emit_delta(text)
 
     def close(self, status: Status) -> CustomToolCall:
-        """End the call."""
-        self._say(self._text.end(self.written))
+        self._emit_delta(self._text.end(self.written))
         text = self._text.text
         self._emit(CustomToolCallInputDone, self.id, self.output_index, text)
         item = self._item(text, status)
         self._done(item)
         return item
 
-    def _say(self, text: str) -> None:
+    def _emit_delta(self, text: str) -> None:
         if text:
             self._emit(CustomToolCallInputDelta, self.id, self.output_index, text)
 

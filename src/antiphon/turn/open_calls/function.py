@@ -1,4 +1,4 @@
-"""A call of a function: its arguments are passed on as the model writes them."""
+"""Calls of functions: the arguments are streamed as the model writes them, valid or not."""
 
 from msgspec import UNSET
 
@@ -11,8 +11,6 @@ from antiphon.turn.tools import TurnTool
 
 
 class OpenFunctionCall(OpenCall):
-    """The arguments are the model's own words, valid or not."""
-
     __slots__ = ()
 
     def __init__(self, emit: Emit, place: CallPlace, tool: TurnTool) -> None:
@@ -20,12 +18,11 @@ class OpenFunctionCall(OpenCall):
         self._added(self._item("", "in_progress"))
 
     def extend(self, delta: str) -> None:
-        """More of the arguments."""
         super().extend(delta)
         self._emit(FunctionCallArgumentsDelta, self.id, self.output_index, delta)
 
     def close(self, status: Status) -> FunctionCall:
-        """End the call. Clients parse the arguments, so a call without any has the empty object."""
+        """End the call. Clients parse the arguments, so missing ones become an empty object."""
         if status == "completed" and not self.written.strip():
             self.extend("{}")
         arguments = self.written

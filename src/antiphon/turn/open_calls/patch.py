@@ -1,5 +1,5 @@
-"""Calls of apply_patch. Clients must know the file and what is to be done with it when the item is added, so
-the call is told when it is whole."""
+"""Calls of apply_patch. Clients need the complete operation when the item is added, so all events are sent at
+the end."""
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import ApplyPatchCallOperationDiffDelta, ApplyPatchCallOperationDiffDone
@@ -10,12 +10,9 @@ from antiphon.turn.open_calls.base import OpenCall
 
 
 class OpenPatchCall(OpenCall):
-    """A change to one file."""
-
     __slots__ = ()
 
     def close(self, status: Status) -> ApplyPatchCall:
-        """Tell the call, and end it."""
         operation, fault = read_patch(self.written)
         diff = operation.get("diff")
         empty = operation if diff is None else {**operation, "diff": ""}

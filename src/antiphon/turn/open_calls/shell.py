@@ -1,4 +1,4 @@
-"""Calls of the shell: commands are told one after another when they are known."""
+"""Calls of the shell: the events of all commands are sent at the end."""
 
 from msgspec import UNSET, UnsetType
 
@@ -15,8 +15,6 @@ _NOTHING: JsonObject = {"commands": [], "timeout_ms": None, "max_output_length":
 
 
 class OpenShellCall(OpenCall):
-    """One or more commands."""
-
     __slots__ = ()
 
     def __init__(self, emit: Emit, place: CallPlace, tool: TurnTool) -> None:
@@ -24,7 +22,6 @@ class OpenShellCall(OpenCall):
         self._added(self._item(_NOTHING, "in_progress"))
 
     def close(self, status: Status) -> ShellCall:
-        """End the call."""
         action, fault = read_shell(self.written)
         for index, command in enumerate(action["commands"]):
             self._emit(ShellCallCommandAdded, self.output_index, index, "")
@@ -46,7 +43,7 @@ class OpenShellCall(OpenCall):
 
 
 def _environment(tool: TurnTool) -> JsonObject | UnsetType:
-    """Where the commands run, if the tool said it; what else it said about the place is the client's own."""
+    """The type of the declared environment; its other members stay with the client."""
     declared = tool.declared
     if not isinstance(declared, ShellTool) or isinstance(declared.environment, UnsetType):
         return UNSET

@@ -1,4 +1,4 @@
-"""Calls with nothing to tell between their beginning and their end."""
+"""Calls without events between `added` and `done`."""
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.tool_items import (
@@ -15,7 +15,7 @@ from antiphon.turn.tools import TurnTool
 
 
 class OpenToolSearch(OpenCall):
-    """A search for tools. Clients begin to look when it is done."""
+    """A tool search. Clients start it when the item is done."""
 
     __slots__ = ()
 
@@ -24,7 +24,6 @@ class OpenToolSearch(OpenCall):
         self._added(self._item({}, "in_progress"))
 
     def close(self, status: Status) -> ToolSearchCall:
-        """End the call."""
         arguments, fault = read_search(self.written)
         item = self._item(arguments, "incomplete" if fault else status)
         self._done(item)
@@ -41,12 +40,11 @@ class OpenToolSearch(OpenCall):
 
 
 class OpenLocalShellCall(OpenCall):
-    """One command. What is to be run is there when the item is added."""
+    """One command, which is complete when the item is added."""
 
     __slots__ = ()
 
     def close(self, status: Status) -> LocalShellCall:
-        """Tell the call, and end it."""
         action, fault = read_local_shell(self.written)
         self._added(self._item(action, "in_progress"))
         item = self._item(action, "incomplete" if fault else status)
@@ -58,12 +56,11 @@ class OpenLocalShellCall(OpenCall):
 
 
 class OpenComputerCall(OpenCall):
-    """Mouse, keyboard and screen. What is to be done is there when the item is added."""
+    """Mouse, keyboard and screen. The actions are complete when the item is added."""
 
     __slots__ = ()
 
     def close(self, status: Status) -> ComputerCall:
-        """Tell the call, and end it."""
         actions, fault = read_computer(self.written, self._tool)
         self._added(self._item(actions, "in_progress"))
         item = self._item(actions, "incomplete" if fault else status)

@@ -1,4 +1,4 @@
-"""How a profile words what the model is shown: whose words they are, and which parts become text."""
+"""Apply a profile to the items that the model sees: roles, and parts that become text."""
 
 import re
 from collections.abc import Sequence
@@ -16,8 +16,7 @@ _INLINE = re.compile(r"data:image/[^;,]+;base64,", re.IGNORECASE)
 P = TypeVar("P", bound=MessagePart)
 
 
-def worded(items: Sequence[Item], profile: Profile) -> tuple[Item, ...]:
-    """The items as this profile lets the model see them."""
+def apply_profile(items: Sequence[Item], profile: Profile) -> tuple[Item, ...]:
     if profile.parts == "as_text":
         items = [_as_text(item) for item in items]
     if profile.roles == "user":

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon import Route, ScriptedBackend, Settings
 from antiphon.backends.codex_app_server.backend import CodexBackend
-from antiphon.backends.codex_app_server.thread import QUIET
+from antiphon.backends.codex_app_server.thread import QUIET_SECONDS
 from antiphon.settings import CodexSettings, SealSettings, StoreSettings
 from antiphon.wiring import build_app
 from antiphon.wiring.codex import make_codex_backend
@@ -82,7 +82,7 @@ def codex(tmp_path: Path) -> Driving:
 
     @asynccontextmanager
     async def drive(
-        model: ScriptedBackend, *, retries: int = 0, quiet: float = QUIET, **changes: Any
+        model: ScriptedBackend, *, retries: int = 0, quiet: float = QUIET_SECONDS, **changes: Any
     ) -> AsyncGenerator[CodexBackend, None]:
         home = tmp_path / "home"
         home.mkdir()

@@ -85,7 +85,14 @@ class IncomingResponse:
                 return None
             if self._fault is not None:
                 raise self._fault
-            if not await self._wait():
+            # As `_wait`, without a coroutine of its own: this is where every token arrives.
+            self._waiter = self._connection.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+            if self._interrupted:
+                self._interrupted = False
                 return INTERRUPTED
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []

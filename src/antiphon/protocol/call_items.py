@@ -1,6 +1,7 @@
 """Calls and outputs among the items: which output answers which call, and what ties the two together."""
 
-from typing import TypeGuard
+from collections.abc import Iterable
+from typing import TypeGuard, cast
 
 from msgspec import Struct, UnsetType
 
@@ -52,6 +53,16 @@ def is_call(item: Item) -> TypeGuard[CallItem]:
 def is_output(item: Item) -> TypeGuard[OutputOfCall]:
     """Whether it holds what came of a call."""
     return type(item) in _OUTPUTS
+
+
+def calls_in(items: Iterable[Item]) -> list[CallItem]:
+    """The calls among the items. There may be thousands, so this is one loop without a function call."""
+    return cast("list[CallItem]", [item for item in items if type(item) in _CALLS])
+
+
+def outputs_in(items: Iterable[Item]) -> list[OutputOfCall]:
+    """The outputs of calls among the items."""
+    return cast("list[OutputOfCall]", [item for item in items if type(item) in _OUTPUTS])
 
 
 def call_id_of(item: CallItem | OutputOfCall) -> str | None:

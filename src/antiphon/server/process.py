@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -310,6 +311,15 @@ def spare_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def stop_tracking_generators() -> None:
+    """Do not register every async generator of this event loop in a set of weak references.
+
+    asyncio does that to close abandoned ones at its end. Ours are closed by the code that iterates over them,
+    and a request has five. One that is abandoned is still closed when it is collected.
+    """
+    sys.set_asyncgen_hooks(firstiter=None)
 
 
 def drain_on_signals(grace: float, app: App) -> None:

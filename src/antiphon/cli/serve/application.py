@@ -14,7 +14,12 @@ from antiphon.cli.serve.banner import Banner
 from antiphon.cli.terminal import output
 from antiphon.errors import AntiphonError, SettingsError
 from antiphon.server.app import App
-from antiphon.server.process import drain_on_signals, reload_on_signal, spare_collector
+from antiphon.server.process import (
+    drain_on_signals,
+    reload_on_signal,
+    spare_collector,
+    stop_tracking_generators,
+)
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
 from antiphon.wiring.live import LiveRoutes, reloaded
@@ -64,6 +69,7 @@ class ServedApp:
         drain_on_signals(server.drain, app)
         reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
         spare_collector()
+        stop_tracking_generators()
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to list its models must not delay the start.
             self._announcement = asyncio.get_running_loop().create_task(

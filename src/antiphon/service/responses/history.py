@@ -9,7 +9,16 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.call_items import ANSWERED_BY, CallItem, OutputOfCall, call_id_of, is_call, is_output
+from antiphon.protocol.call_items import (
+    ANSWERED_BY,
+    CallItem,
+    OutputOfCall,
+    call_id_of,
+    calls_in,
+    is_call,
+    is_output,
+    outputs_in,
+)
 from antiphon.protocol.content import ReasoningText
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, OpaqueItem, Reasoning
 from antiphon.protocol.stored_items import item_id, item_type
@@ -63,15 +72,16 @@ def model_view(items: Sequence[Item], sealer: Sealer) -> ModelView:
 
 
 def _paired(items: Sequence[Item]) -> list[Item]:
-    answered = {call_id_of(item) for item in items if is_output(item)}
-    called = {None, *(call_id_of(item) for item in items if is_call(item))}
-    return [item for item in items if not _is_unpaired(item, answered, called)]
-
-
-def _is_unpaired(item: Item, answered: set[str | None], called: set[str | None]) -> bool:
-    if is_output(item):
-        return call_id_of(item) not in called
-    return is_call(item) and item.status == "incomplete" and call_id_of(item) not in answered
+    calls, outputs = calls_in(items), outputs_in(items)
+    called, answered = {None, *map(call_id_of, calls)}, set(map(call_id_of, outputs))
+    unpaired: list[Item] = [output for output in outputs if call_id_of(output) not in called]
+    for call in calls:
+        if call.status == "incomplete" and call_id_of(call) not in answered:
+            unpaired.append(call)
+    if not unpaired:
+        return list(items)
+    dropped = set(map(id, unpaired))
+    return [item for item in items if id(item) not in dropped]
 
 
 def _opened(item: Item, sealer: Sealer) -> Item:

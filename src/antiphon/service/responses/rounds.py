@@ -43,10 +43,10 @@ class Round:
         "_clock",
         "_ended",
         "_held_since",
-        "_stages",
         "answered",
         "next",
         "prepared",
+        "stages",
         "stopped",
         "turn",
     )
@@ -61,7 +61,7 @@ class Round:
         self.stopped = False
         """Whether a stop sequence has ended the answer: the rest of the turn need not be read."""
         self.next: RoundPlan | None = None
-        self._stages = stages
+        self.stages = stages
         self._clock = clock
         self._ended = False
         self._held_since = 0.0
@@ -76,7 +76,7 @@ class Round:
         if type(batch[0]) is Heartbeat:
             return batch
         self.answered = True
-        return self._staged(batch) if self._stages else batch
+        return self._staged(batch) if self.stages else batch
 
     def check_answered(self) -> None:
         """Raise unless the backend has sent something."""
@@ -86,7 +86,7 @@ class Round:
     def _staged(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
         if type(batch[-1]) is not TextDelta and not self._ended:
             self._ended = any(isinstance(chunk, Finished | Failed) for chunk in batch)
-        chunks = self._through(self._stages, batch)
+        chunks = self._through(self.stages, batch)
         if chunks:
             self._held_since = 0.0
             self.stopped = self.stopped or any(type(chunk) is StopSequenceFound for chunk in chunks)
@@ -113,13 +113,13 @@ class Round:
 
     async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """After the last batch: what the stages still hold and what they do now. Then `next` is known."""
-        if not self._stages or self.stopped:
+        if not self.stages or self.stopped:
             return
         if not self._ended:
-            yield self._through(self._stages, [Failed(BackendBroken(BROKEN_OFF))])
-        for position, stage in enumerate(self._stages, 1):
+            yield self._through(self.stages, [Failed(BackendBroken(BROKEN_OFF))])
+        for position, stage in enumerate(self.stages, 1):
             async for batch in stage.end():
-                yield self._through(self._stages[position:], batch)
+                yield self._through(self.stages[position:], batch)
             self.next = self.next or stage.next
 
 

@@ -337,10 +337,11 @@ class ResponseRun:
                 made.check_answered()
         except (BackendError, RequestError) as error:
             yield self._after_error(answer, plan, made, error)
-        if made is not None and made.answered:
+        if made is not None and made.answered and made.stages:
             async for chunks in made.end():
                 yield answer.feed(chunks)
-            yield self._plan_next(answer, made)
+            if made.next is not None:
+                yield self._plan_next(answer, made.next)
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         made = self._parts.rounds.build(plan, answer.context, self._downgrades)
@@ -375,11 +376,9 @@ class ResponseRun:
             return answer.feed([Failed(final)])
         return []
 
-    def _plan_next(self, answer: Answer, made: Round) -> list[Event]:
-        if made.next is None:
-            return []
+    def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
         events, output = answer.close_round()
-        self._plan = made.next.after_output(
+        self._plan = plan.after_output(
             self._parts.contexts.view(output, stored_sides(answer.machine.private)).items
         )
         return events

@@ -20,8 +20,7 @@ from antiphon.orchestrator.casing import Case, to_json
 from antiphon.orchestrator.events import END, AgentEvent, AgentFailed
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
 from antiphon.orchestrator.request_parser import parse_execute_request, parse_run_request
-from antiphon.orchestrator.run_object import run_object, whole_run
-from antiphon.orchestrator.run_tree import response_of, tree_of
+from antiphon.orchestrator.run_tree import response_of, run_json, run_object, tree_of
 from antiphon.protocol.profile import DONE
 from antiphon.protocol.sse import COMMENT
 from antiphon.server.error_shapes import internal_error
@@ -261,4 +260,4 @@ def _run_json(run: AgentRun) -> bytes:
 
 
 def _record_json(record: RunRecord, case: Case) -> bytes:
-    return whole_run(record.run, response_of(record.events), tree_of(record.events), case)
+    return run_json(record.run, response_of(record.events), tree_of(record.events), case)

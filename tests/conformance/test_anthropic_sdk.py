@@ -33,7 +33,7 @@ async def claude(server: Served) -> AsyncGenerator[Any, None]:
         yield client
 
 
-@pytest.mark.requirement("PROTOCOL/doors-messages")
+@pytest.mark.requirement("PROTOCOL/compat-messages")
 async def test_create(claude: Any, upstream: Upstream) -> None:
     message = await claude.messages.create(
         model="echo", max_tokens=50, system="Be brief.", messages=HELLO, extra_body={"temperature": 0.5}
@@ -49,7 +49,7 @@ async def test_create(claude: Any, upstream: Upstream) -> None:
     assert sent["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
-@pytest.mark.requirement("PROTOCOL/doors-messages")
+@pytest.mark.requirement("PROTOCOL/compat-messages")
 @pytest.mark.parametrize("model", ["echo", "tools", "reasoning", "short"])
 async def test_the_stream_helper_ends_with_what_create_returns(claude: Any, model: str) -> None:
     asked: Any = {"model": model, "max_tokens": 50, "messages": HELLO, "tools": [WEATHER]}
@@ -69,7 +69,7 @@ def _told(block: Any) -> dict[str, Any]:
     return {name: value for name, value in block.to_dict().items() if name not in hidden}
 
 
-@pytest.mark.requirement("PROTOCOL/doors-messages")
+@pytest.mark.requirement("PROTOCOL/compat-messages")
 async def test_a_tool_loop(claude: Any, upstream: Upstream) -> None:
     asked: Any = {"model": "tools", "max_tokens": 50, "tools": [WEATHER]}
     first = await claude.messages.create(messages=HELLO, **asked)
@@ -134,7 +134,7 @@ async def test_stop_sequences(claude: Any) -> None:
         assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", " hel")
 
 
-@pytest.mark.requirement("PROTOCOL/doors-count-tokens")
+@pytest.mark.requirement("PROTOCOL/compat-count-tokens")
 async def test_a_count_and_the_models(claude: Any) -> None:
     count = await claude.messages.count_tokens(model="echo", messages=HELLO, tools=[WEATHER])
     assert count.input_tokens > 10
@@ -143,7 +143,7 @@ async def test_a_count_and_the_models(claude: Any) -> None:
     assert (await claude.models.retrieve("echo")).display_name == "echo"
 
 
-@pytest.mark.requirement("PROTOCOL/doors-errors")
+@pytest.mark.requirement("PROTOCOL/compat-errors")
 async def test_errors(claude: Any) -> None:
     asked: Any = {"max_tokens": 50, "messages": HELLO}
     with pytest.raises(anthropic.RateLimitError, match="you are too fast") as limited:

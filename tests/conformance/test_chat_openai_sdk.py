@@ -32,7 +32,7 @@ class Person(BaseModel):
     year: int
 
 
-@pytest.mark.requirement("PROTOCOL/doors-chat")
+@pytest.mark.requirement("PROTOCOL/compat-chat")
 async def test_create(client: openai.AsyncOpenAI) -> None:
     completion = await client.chat.completions.create(model="echo", messages=HELLO)
     assert completion.choices[0].message.content == "You said: hello"
@@ -54,7 +54,7 @@ async def test_a_stream(client: openai.AsyncOpenAI) -> None:
     assert chunks[-1].usage.total_tokens == 12
 
 
-@pytest.mark.requirement("PROTOCOL/doors-chat")
+@pytest.mark.requirement("PROTOCOL/compat-chat")
 @pytest.mark.parametrize("model", ["echo", "tools", "json", "reasoning"])
 async def test_the_strict_stream_helper_ends_with_what_create_returns(
     client: openai.AsyncOpenAI, model: str
@@ -80,7 +80,7 @@ async def test_parse(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     assert upstream.requests[-1]["response_format"]["type"] == "json_schema"
 
 
-@pytest.mark.requirement("PROTOCOL/doors-chat")
+@pytest.mark.requirement("PROTOCOL/compat-chat")
 async def test_a_tool_loop(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     first = await client.chat.completions.create(model="tools", messages=HELLO, tools=[WEATHER])
     message = first.choices[0].message
@@ -100,7 +100,7 @@ async def test_a_tool_loop(client: openai.AsyncOpenAI, upstream: Upstream) -> No
     ]
 
 
-@pytest.mark.requirement("PROTOCOL/doors-errors")
+@pytest.mark.requirement("PROTOCOL/compat-errors")
 async def test_errors(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.RateLimitError, match="you are too fast"):
         await client.chat.completions.create(model="refuses", messages=HELLO)

@@ -25,7 +25,7 @@ NOW = 1000.0
 
 
 @dataclass(frozen=True)
-class Door:
+class ServerUnderTest:
     """A client of the application, and what stands behind it."""
 
     client: httpx2.AsyncClient
@@ -41,11 +41,11 @@ class Door:
 
 
 @asynccontextmanager
-async def open_door(
+async def open_server(
     make_creator: MakeCreator,
     backend: ScriptedBackend | None = None,
     background: BackgroundRuns | None = None,
-) -> AsyncGenerator[Door, None]:
+) -> AsyncGenerator[ServerUnderTest, None]:
     """An application over the store of the test."""
     services = services_of(make_creator(backend or ScriptedBackend.saying("Hel", "lo")))
     store = services.store
@@ -70,7 +70,7 @@ async def open_door(
     app = App(never_opened, lambda: "req_1", options(keys=keys))
     app.mount(services)
     async with memory_client(app) as client:
-        yield Door(client, app, services, new_key)
+        yield ServerUnderTest(client, app, services, new_key)
     await services.background.jobs.aclose()
 
 

@@ -1,4 +1,4 @@
-"""The doors of the agent: asked at once, and as a stream."""
+"""The routes of the agent: answered at once, and as a stream."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ from antiphon.server.app import App
 from antiphon.server.routes.table import ROUTES
 from antiphon.server.types import Message
 from antiphon.settings import ModeSettings
-from tests.server.agent_door import (
+from tests.server.agent_server import (
     ADDING,
     Hanging,
     adding,
     calling,
     events_of,
     obeying,
-    open_agent_door,
+    open_agent_server,
     said,
     saying,
     types_of,
@@ -83,8 +83,8 @@ def pascal(value: Any) -> Any:
 
 
 async def test_an_answer_is_the_envelope_in_camel_case() -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.execute(instruction="Hi")
+    async with open_agent_server(said()) as server:
+        answer = await server.execute(instruction="Hi")
         assert answer.status_code == 200, answer.text
         envelope = answer.json()
         assert (envelope["kind"], envelope["text"], envelope["modelId"]) == ("ok", "Hello", "m")
@@ -101,16 +101,16 @@ async def test_an_answer_is_the_envelope_in_camel_case() -> None:
     ],
 )
 async def test_the_case_of_the_answer_can_be_chosen(query: str, names: tuple[str, str]) -> None:
-    async with open_agent_door(adding()) as door:
-        envelope = (await door.execute(query, Instruction="Add", Mode="GENERAL")).json()
+    async with open_agent_server(adding()) as server:
+        envelope = (await server.execute(query, Instruction="Add", Mode="GENERAL")).json()
         assert envelope[names[0]] == "ok"
         [call] = envelope[names[1]]
         assert {key[0].isupper() for key in call} == {names[0] == "Kind"}
 
 
 async def test_a_case_that_is_none_is_refused() -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.execute("?case=kebab", instruction="Hi")
+    async with open_agent_server(said()) as server:
+        answer = await server.execute("?case=kebab", instruction="Hi")
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "case"
 
@@ -121,7 +121,7 @@ async def test_a_malformed_field_is_named_as_it_was_spelled(
     path: str, field: dict[str, Any], param: str
 ) -> None:
     backend = said()
-    async with open_agent_door(backend) as door:
+    async with open_agent_server(backend) as server:
         for body, name in (
             ({"instruction": "Hi", **field}, param),
             (
@@ -129,12 +129,12 @@ async def test_a_malformed_field_is_named_as_it_was_spelled(
                 re.sub(r"\b[a-z]", lambda found: found[0].upper(), param),
             ),
         ):
-            answer = await door.client.post(path, json=body)
+            answer = await server.client.post(path, json=body)
             assert answer.status_code == 400, answer.text
             assert answer.json()["error"]["param"] == name
             assert name in answer.json()["error"]["message"]
         assert backend.turns == []
-        assert (await door.client.get("/v1/agent/runs")).json()["data"] == []
+        assert (await server.client.get("/v1/agent/runs")).json()["data"] == []
 
 
 def test_every_field_of_a_request_is_malformed_once() -> None:
@@ -145,17 +145,17 @@ def test_every_field_of_a_request_is_malformed_once() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
 async def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
-    async with open_agent_door(said()) as door:
+    async with open_agent_server(said()) as server:
         headers = {"content-type": "application/json"}
         for path in ("/v1/agent/execute", "/v1/agent/runs"):
-            answer = await door.client.post(path, content=body, headers=headers)
+            answer = await server.client.post(path, content=body, headers=headers)
             assert answer.status_code == 400, answer.text
 
 
 async def test_results_for_calls_that_nobody_made_are_refused() -> None:
-    async with open_agent_door(said()) as door:
-        first = (await door.execute(instruction="Hi")).json()
-        answer = await door.execute(
+    async with open_agent_server(said()) as server:
+        first = (await server.execute(instruction="Hi")).json()
+        answer = await server.execute(
             responseContinuationId=first["responseContinuationId"],
             toolResultsJson=[{"callId": "call_9", "name": "x", "resultJson": "1"}],
         )
@@ -164,15 +164,15 @@ async def test_results_for_calls_that_nobody_made_are_refused() -> None:
 
 
 async def test_a_model_that_fails_is_an_envelope_of_kind_error() -> None:
-    async with open_agent_door(ScriptedBackend([BackendBroken("the model is gone")])) as door:
-        answer = await door.execute(instruction="Hi")
+    async with open_agent_server(ScriptedBackend([BackendBroken("the model is gone")])) as server:
+        answer = await server.execute(instruction="Hi")
         assert answer.status_code == 200
         assert (answer.json()["kind"], answer.json()["errorMessage"]) == ("error", "the model is gone")
 
 
 async def test_a_stream_tells_what_is_done_in_order_and_its_end_last() -> None:
-    async with open_agent_door(adding()) as door:
-        answer = await door.execute(instruction="Add", streaming=True)
+    async with open_agent_server(adding()) as server:
+        answer = await server.execute(instruction="Add", streaming=True)
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = events_of(answer.text)
         assert types_of(events) == [
@@ -193,16 +193,16 @@ async def test_a_stream_tells_what_is_done_in_order_and_its_end_last() -> None:
 
 
 async def test_a_stream_can_be_in_pascal_case() -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.execute("?case=pascal", instruction="Hi", streaming=True)
+    async with open_agent_server(said()) as server:
+        answer = await server.execute("?case=pascal", instruction="Hi", streaming=True)
         end = events_of(answer.text)[-1]
         assert (end["Type"], end["Response"]["Text"]) == ("agent.completed", "Hello")
 
 
 async def test_a_refusal_comes_before_the_stream() -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.execute(
-            responseContinuationId=(await door.execute(instruction="Hi")).json()["responseContinuationId"],
+    async with open_agent_server(said()) as server:
+        answer = await server.execute(
+            responseContinuationId=(await server.execute(instruction="Hi")).json()["responseContinuationId"],
             toolResultsJson=[{"callId": "call_9", "name": "x", "resultJson": "1"}],
             streaming=True,
         )
@@ -211,11 +211,11 @@ async def test_a_refusal_comes_before_the_stream() -> None:
 
 async def test_silence_carries_comments() -> None:
     model = Hanging()
-    async with open_agent_door(model.backend, heartbeat=0.01) as door:
+    async with open_agent_server(model.backend, heartbeat=0.01) as server:
         sent = {"instruction": "Hi", "streaming": True}
         async with (
             asyncio.timeout(30),
-            door.client.stream("POST", "/v1/agent/execute", json=sent) as answer,
+            server.client.stream("POST", "/v1/agent/execute", json=sent) as answer,
         ):
             heard = ""
             async for piece in answer.aiter_text():
@@ -228,7 +228,7 @@ async def test_silence_carries_comments() -> None:
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_client_that_leaves_cancels_the_run(streaming: bool) -> None:
     model = Hanging()
-    async with open_agent_door(model.backend) as door:
+    async with open_agent_server(model.backend) as server:
         body = json.dumps({"instruction": "Hi", "streaming": streaming}).encode()
         bodies = iter([body])
         sent: list[Message] = []
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_cancels_the_run(streaming: bool) -> None:
 
         headers = [(b"host", b"localhost")]
         scope = {"type": "http", "method": "POST", "path": "/v1/agent/execute", "headers": headers}
-        await asyncio.wait_for(door.app(scope, receive, send), 10)
+        await asyncio.wait_for(server.app(scope, receive, send), 10)
         assert model.stopped.is_set()
         assert not any(message.get("status") == 500 for message in sent)
 
@@ -260,10 +260,10 @@ class BrokenClient:
 
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_bug_ends_the_answer(streaming: bool) -> None:
-    async with open_agent_door(said()) as door:
-        broken = ServedAgent(door.agents.agent.agent, lambda _tenant: BrokenClient())  # pyright: ignore[reportArgumentType] -- broken on purpose
-        door.app.mount(door.served.services, AgentServices(agent=broken, runs=door.agents.runs))
-        answer = await door.execute(instruction="Hi", streaming=streaming)
+    async with open_agent_server(said()) as server:
+        broken = ServedAgent(server.agents.agent.agent, lambda _tenant: BrokenClient())  # pyright: ignore[reportArgumentType] -- broken on purpose
+        server.app.mount(server.served.services, AgentServices(agent=broken, runs=server.agents.runs))
+        answer = await server.execute(instruction="Hi", streaming=streaming)
         if streaming:
             events = events_of(answer.text)
             end = events[-1]
@@ -277,13 +277,13 @@ async def test_a_bug_ends_the_answer(streaming: bool) -> None:
 
 async def test_a_server_that_ends_tells_it_in_the_stream() -> None:
     model = Hanging()
-    async with open_agent_door(model.backend) as door:
+    async with open_agent_server(model.backend) as server:
         sent = {"instruction": "Hi", "streaming": True}
-        async with door.client.stream("POST", "/v1/agent/execute", json=sent) as answer:
+        async with server.client.stream("POST", "/v1/agent/execute", json=sent) as answer:
             pieces = answer.aiter_text()
             heard = await anext(pieces)
             await model.asked.wait()
-            door.app.lifetimes.drain(0)
+            server.app.lifetimes.drain(0)
             async for piece in pieces:
                 heard += piece
         end = events_of(heard)[-1]
@@ -294,11 +294,11 @@ async def test_a_server_that_ends_tells_it_in_the_stream() -> None:
 
 async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
     backend = ScriptedBackend(calling("ask_user", "{}"), saying("Thanks."))
-    async with open_agent_door(backend) as door:
-        first = (await door.execute(instruction="Ask", toolsJson=CLIENT_TOOL)).json()
+    async with open_agent_server(backend) as server:
+        first = (await server.execute(instruction="Ask", toolsJson=CLIENT_TOOL)).json()
         assert first["kind"] == "tool-only"
         [call] = first["toolCalls"]
-        answer = await door.execute(
+        answer = await server.execute(
             responseContinuationId=first["responseContinuationId"],
             toolResultsJson=[{"callId": call["callId"], "name": call["name"], "resultJson": '"yes"'}],
         )
@@ -306,31 +306,31 @@ async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
 
 
 async def test_a_tool_that_somebody_offers_can_be_forced() -> None:
-    async with open_agent_door(obeying()) as door:
+    async with open_agent_server(obeying()) as server:
         choices: list[tuple[dict[str, Any], str]] = [
             ({"toolChoiceName": "add"}, "ok"),
             ({"toolChoiceName": "ask_user", "toolsJson": CLIENT_TOOL}, "tool-only"),
             ({"toolChoiceName": "  "}, "ok"),
         ]
         for chosen, kind in choices:
-            answer = await door.execute(instruction="Hi", **chosen)
+            answer = await server.execute(instruction="Hi", **chosen)
             assert answer.json()["kind"] == kind, answer.text
 
 
-async def test_which_tools_a_conversation_has_that_goes_on_is_not_known_at_the_door() -> None:
-    async with open_agent_door(obeying()) as door:
-        first = (await door.execute(instruction="Hi", toolsJson=CLIENT_TOOL)).json()
+async def test_the_tools_of_a_continued_conversation_are_checked_later() -> None:
+    async with open_agent_server(obeying()) as server:
+        first = (await server.execute(instruction="Hi", toolsJson=CLIENT_TOOL)).json()
         again = {"instruction": "Go on", "responseContinuationId": first["responseContinuationId"]}
-        answer = await door.execute(toolChoiceName="ask_user", **again)
+        answer = await server.execute(toolChoiceName="ask_user", **again)
         assert answer.json()["kind"] == "tool-only", answer.text
 
 
 async def test_a_tool_of_another_tenant_cannot_be_forced() -> None:
-    async with open_agent_door(said()) as door:
+    async with open_agent_server(said()) as server:
         asked = {"instruction": "Hi", "mode": "ddr_creation", "toolChoiceName": "ddr_list"}
         for tenant, status in (("default", 200), ("other", 400)):
-            headers = await door.new_key(tenant)
-            answer = await door.client.post("/v1/agent/execute", json=asked, headers=headers)
+            headers = await server.new_key(tenant)
+            answer = await server.client.post("/v1/agent/execute", json=asked, headers=headers)
             assert answer.status_code == status, answer.text
 
 
@@ -338,8 +338,8 @@ async def test_modes_are_listed_with_their_tools() -> None:
     settings = msgspec.structs.replace(
         ADDING, modes={"sums": ModeSettings(when_to_use="To add.", display_name="Sums", tools=("add",))}
     )
-    async with open_agent_door(said(), settings) as door:
-        listed = (await door.client.get("/v1/agent/modes")).json()
+    async with open_agent_server(said(), settings) as server:
+        listed = (await server.client.get("/v1/agent/modes")).json()
         modes = {mode["key"]: mode for mode in listed["data"]}
         assert modes["sums"] == {
             "key": "sums",
@@ -368,34 +368,34 @@ SCOPED = [
 
 @pytest.mark.parametrize(("method", "path", "needed"), SCOPED)
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(method: str, path: str, needed: str) -> None:
-    async with open_agent_door(said()) as door:
+    async with open_agent_server(said()) as server:
         sent = {"instruction": "Hi"}
-        owner = await door.new_key("owner")
-        run_id = (await door.client.post("/v1/agent/runs", json=sent, headers=owner)).json()["id"]
+        owner = await server.new_key("owner")
+        run_id = (await server.client.post("/v1/agent/runs", json=sent, headers=owner)).json()["id"]
         filled = path.replace("{id}", run_id)
         body = sent if method == "POST" and "cancel" not in path else None
-        others = await door.new_key("owner", *(scope for scope in SCOPES if scope != needed))
-        refused = await door.client.request(method, filled, json=body, headers=others)
+        others = await server.new_key("owner", *(scope for scope in SCOPES if scope != needed))
+        refused = await server.client.request(method, filled, json=body, headers=others)
         assert refused.status_code == 403
         assert needed in refused.text
-        allowed = await door.client.request(
-            method, filled, json=body, headers=await door.new_key("owner", needed)
+        allowed = await server.client.request(
+            method, filled, json=body, headers=await server.new_key("owner", needed)
         )
         assert allowed.status_code == 200, allowed.text
 
 
 async def test_what_an_agent_says_belongs_to_the_tenant_that_asked() -> None:
-    async with open_agent_door(said()) as door:
-        owner, stranger = await door.new_key("owner"), await door.new_key("stranger")
-        answer = await door.client.post("/v1/agent/execute", json={"instruction": "Hi"}, headers=owner)
+    async with open_agent_server(said()) as server:
+        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
+        answer = await server.client.post("/v1/agent/execute", json={"instruction": "Hi"}, headers=owner)
         path = f"/v1/responses/{answer.json()['responseContinuationId']}"
-        assert (await door.client.get(path, headers=owner)).status_code == 200
-        assert (await door.client.get(path, headers=stranger)).status_code == 404
+        assert (await server.client.get(path, headers=owner)).status_code == 200
+        assert (await server.client.get(path, headers=stranger)).status_code == 404
 
 
-async def test_an_application_without_an_agent_has_no_doors_for_it() -> None:
-    async with open_agent_door(said()) as door:
+async def test_an_application_without_an_agent_has_no_routes_for_it() -> None:
+    async with open_agent_server(said()) as server:
         app = App(never_opened, lambda: "req_1", options())
-        app.mount(door.served.services)
+        app.mount(server.served.services)
         assert not any("/agent/" in name for name in app.routes.names)
-        assert door.app.routes.names == tuple(route.name for route in ROUTES)
+        assert server.app.routes.names == tuple(route.name for route in ROUTES)

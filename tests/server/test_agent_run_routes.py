@@ -1,84 +1,92 @@
-"""The doors of the agent: what it does in the background."""
+"""The routes of the agent: runs in the background."""
 
 from typing import Any
 
 import pytest
 
 from antiphon.server.routes.table import ROUTES
-from tests.server.agent_door import AgentDoor, Hanging, adding, events_of, open_agent_door, said, types_of
+from tests.server.agent_server import (
+    AgentServer,
+    Hanging,
+    adding,
+    events_of,
+    open_agent_server,
+    said,
+    types_of,
+)
 
 
 async def test_a_run_is_submitted_followed_shown_listed_and_deleted() -> None:
-    async with open_agent_door(adding()) as door:
-        run = await door.submit(instruction="Add one and two", title="A sum")
+    async with open_agent_server(adding()) as server:
+        run = await server.submit(instruction="Add one and two", title="A sum")
         assert (run["object"], run["status"], run["title"]) == ("agent.run", "queued", "A sum")
-        events = await door.followed(run["id"])
+        events = await server.followed(run["id"])
         assert types_of(events)[-1] == "agent.completed"
-        later = await door.followed(run["id"], f"&starting_after={events[-2]['sequenceNumber']}")
+        later = await server.followed(run["id"], f"&starting_after={events[-2]['sequenceNumber']}")
         assert later == events[-1:]
 
         path = f"/v1/agent/runs/{run['id']}"
-        shown = (await door.client.get(path)).json()
+        shown = (await server.client.get(path)).json()
         assert (shown["status"], shown["response"]["text"]) == ("completed", "It is 3.")
         assert [turn["number"] for turn in shown["tree"]["turns"]] == [1, 2]
         assert shown["tree"]["turns"][0]["calls"][0]["outcome"] == "ok"
-        in_pascal = (await door.client.get(f"{path}?case=pascal")).json()
+        in_pascal = (await server.client.get(f"{path}?case=pascal")).json()
         assert in_pascal["response"]["Text"] == "It is 3."
 
-        listed = (await door.client.get("/v1/agent/runs")).json()
+        listed = (await server.client.get("/v1/agent/runs")).json()
         assert [found["id"] for found in listed["data"]] == [run["id"]]
-        deleted = await door.client.delete(path)
+        deleted = await server.client.delete(path)
         assert deleted.json() == {"id": run["id"], "object": "agent.run", "deleted": True}
-        assert (await door.client.get(path)).status_code == 404
+        assert (await server.client.get(path)).status_code == 404
 
 
 async def test_a_run_without_a_title_is_called_by_its_instruction() -> None:
-    async with open_agent_door(said()) as door:
-        assert (await door.submit(instruction="Say  hello"))["title"] == "Say hello"
+    async with open_agent_server(said()) as server:
+        assert (await server.submit(instruction="Say  hello"))["title"] == "Say hello"
 
 
 @pytest.mark.parametrize(("title", "name"), [(5, "title"), ("x" * 201, "title")])
 async def test_a_title_that_is_none_is_refused(title: Any, name: str) -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.client.post("/v1/agent/runs", json={"instruction": "Hi", "title": title})
+    async with open_agent_server(said()) as server:
+        answer = await server.client.post("/v1/agent/runs", json={"instruction": "Hi", "title": title})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
 
 
 async def test_a_run_that_is_submitted_with_streaming_is_followed_at_once() -> None:
-    async with open_agent_door(adding()) as door:
-        answer = await door.client.post("/v1/agent/runs", json={"instruction": "Add", "streaming": True})
+    async with open_agent_server(adding()) as server:
+        answer = await server.client.post("/v1/agent/runs", json={"instruction": "Add", "streaming": True})
         run_id = answer.headers["x-agent-run-id"]
-        assert (await door.client.get(f"/v1/agent/runs/{run_id}")).json()["status"] == "completed"
+        assert (await server.client.get(f"/v1/agent/runs/{run_id}")).json()["status"] == "completed"
         assert types_of(events_of(answer.text))[-1] == "agent.completed"
 
 
 async def test_a_run_goes_on_when_its_follower_leaves_and_ends_when_it_is_cancelled() -> None:
     model = Hanging()
-    async with open_agent_door(model.backend) as door:
-        run = await door.submit(instruction="Hi")
+    async with open_agent_server(model.backend) as server:
+        run = await server.submit(instruction="Hi")
         path = f"/v1/agent/runs/{run['id']}"
         await model.asked.wait()
-        async with door.client.stream("GET", f"{path}?stream=true") as answer:
+        async with server.client.stream("GET", f"{path}?stream=true") as answer:
             await anext(answer.aiter_text())
         assert not model.stopped.is_set()
-        shown = (await door.client.get(path)).json()
+        shown = (await server.client.get(path)).json()
         assert (shown["status"], shown["response"]) == ("in_progress", None)
 
-        assert (await door.client.post(f"{path}/cancel")).json()["status"] == "cancelled"
+        assert (await server.client.post(f"{path}/cancel")).json()["status"] == "cancelled"
         await model.stopped.wait()
-        assert types_of(await door.followed(run["id"]))[-1] == "agent.cancelled"
-        assert (await door.client.post(f"{path}/cancel")).json()["status"] == "cancelled"
+        assert types_of(await server.followed(run["id"]))[-1] == "agent.cancelled"
+        assert (await server.client.post(f"{path}/cancel")).json()["status"] == "cancelled"
 
 
 async def test_runs_are_listed_newest_first_in_pages() -> None:
-    async with open_agent_door(said()) as door:
-        made = [(await door.submit(instruction=f"Say {number}"))["id"] for number in range(3)]
+    async with open_agent_server(said()) as server:
+        made = [(await server.submit(instruction=f"Say {number}"))["id"] for number in range(3)]
         for run_id in made:
-            await door.followed(run_id)
-        page = (await door.client.get("/v1/agent/runs?limit=2")).json()
+            await server.followed(run_id)
+        page = (await server.client.get("/v1/agent/runs?limit=2")).json()
         assert ([run["id"] for run in page["data"]], page["has_more"]) == (made[:0:-1], True)
         assert (page["first_id"], page["last_id"]) == (made[2], made[1])
-        rest = (await door.client.get(f"/v1/agent/runs?limit=2&after={page['last_id']}")).json()
+        rest = (await server.client.get(f"/v1/agent/runs?limit=2&after={page['last_id']}")).json()
         assert ([run["id"] for run in rest["data"]], rest["has_more"]) == (made[:1], False)
 
 
@@ -87,8 +95,8 @@ async def test_runs_are_listed_newest_first_in_pages() -> None:
     [("?limit=0", "limit"), ("?limit=101", "limit"), ("?limit=x", "limit")],
 )
 async def test_a_page_that_is_none_is_refused(query: str, param: str) -> None:
-    async with open_agent_door(said()) as door:
-        answer = await door.client.get(f"/v1/agent/runs{query}")
+    async with open_agent_server(said()) as server:
+        answer = await server.client.get(f"/v1/agent/runs{query}")
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
@@ -102,10 +110,10 @@ async def test_a_page_that_is_none_is_refused(query: str, param: str) -> None:
     ],
 )
 async def test_a_place_that_is_none_is_refused(query: str, param: str) -> None:
-    async with open_agent_door(said()) as door:
-        run = await door.submit(instruction="Hi")
-        await door.followed(run["id"])
-        answer = await door.client.get(f"/v1/agent/runs/{run['id']}{query}")
+    async with open_agent_server(said()) as server:
+        run = await server.submit(instruction="Hi")
+        await server.followed(run["id"])
+        answer = await server.client.get(f"/v1/agent/runs/{run['id']}{query}")
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
@@ -122,19 +130,19 @@ def test_every_route_of_a_run_is_tried() -> None:
     assert tried == {route.name for route in ROUTES if "/v1/agent/" in route.path and "{id}" in route.path}
 
 
-async def ask(door: AgentDoor, case: tuple[str, str], run_id: str, **headers: Any) -> tuple[int, str]:
-    answer = await door.client.request(case[0], case[1].replace("{id}", run_id), **headers)
+async def ask(server: AgentServer, case: tuple[str, str], run_id: str, **headers: Any) -> tuple[int, str]:
+    answer = await server.client.request(case[0], case[1].replace("{id}", run_id), **headers)
     return answer.status_code, answer.text.replace(run_id, "ID")
 
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_foreign_run_is_answered_like_an_unknown_one(case: tuple[str, str]) -> None:
-    async with open_agent_door(said()) as door:
-        owner, stranger = await door.new_key("owner"), await door.new_key("stranger")
-        answer = await door.client.post("/v1/agent/runs", json={"instruction": "Hi"}, headers=owner)
+    async with open_agent_server(said()) as server:
+        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
+        answer = await server.client.post("/v1/agent/runs", json={"instruction": "Hi"}, headers=owner)
         run_id = answer.json()["id"]
-        foreign = await ask(door, case, run_id, headers=stranger)
+        foreign = await ask(server, case, run_id, headers=stranger)
         assert foreign[0] == 404
-        assert foreign == await ask(door, case, "run_none", headers=stranger)
-        assert (await door.client.get("/v1/agent/runs", headers=stranger)).json()["data"] == []
-        assert (await ask(door, case, run_id, headers=owner))[0] == 200
+        assert foreign == await ask(server, case, "run_none", headers=stranger)
+        assert (await server.client.get("/v1/agent/runs", headers=stranger)).json()["data"] == []
+        assert (await ask(server, case, run_id, headers=owner))[0] == 200

@@ -173,7 +173,7 @@ def test_a_missing_scope_is_named() -> None:
 async def test_a_signal_makes_a_new_key_valid_and_a_revoked_one_not(
     keys: Keys, keyring: Keyring, store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.server.auth.INTERVAL", 60)
+    monkeypatch.setattr("antiphon.server.auth.REFRESH_SECONDS", 60)
     async with watching(keys, store):
         await asyncio.sleep(0)
         waiting = asyncio.create_task(store.wait_for_reads(1))
@@ -192,7 +192,7 @@ async def test_a_signal_makes_a_new_key_valid_and_a_revoked_one_not(
 async def test_a_change_without_a_signal_is_seen_too(
     keys: Keys, keyring: Keyring, store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.server.auth.INTERVAL", 0.01)
+    monkeypatch.setattr("antiphon.server.auth.REFRESH_SECONDS", 0.01)
     async with watching(keys, store):
         text, key = await keyring.create()
         await store.wait_for_reads(2)
@@ -210,7 +210,7 @@ async def test_an_unreadable_database_leaves_the_last_keys_in_force_and_is_logge
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("antiphon.server.auth.INTERVAL", 0.01)
+    monkeypatch.setattr("antiphon.server.auth.REFRESH_SECONDS", 0.01)
     caplog.set_level(logging.INFO, "antiphon.server.auth")
     text, _ = await keyring.create()
     await keys.refresh(store)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.stateful import Door, JsonObject, open_door
+from tests.server.stateful import JsonObject, ServerUnderTest, open_server
 from tests.service.conftest import MakeCreator
 
 
-async def conversation(door: Door, **body: Any) -> JsonObject:
-    answer = await door.client.post("/v1/conversations", json=body)
+async def conversation(server: ServerUnderTest, **body: Any) -> JsonObject:
+    answer = await server.client.post("/v1/conversations", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -24,8 +24,8 @@ def says(text: str) -> JsonObject:
     "PROTOCOL/conversations-delete",
 )
 async def test_a_conversation_is_created_read_changed_and_deleted(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        made = await conversation(door, metadata={"a": "b"})
+    async with open_server(make_creator) as server:
+        made = await conversation(server, metadata={"a": "b"})
         path = f"/v1/conversations/{made['id']}"
         assert made["id"].startswith("conv_")
         assert made == {
@@ -34,61 +34,61 @@ async def test_a_conversation_is_created_read_changed_and_deleted(make_creator: 
             "created_at": 1000,
             "metadata": {"a": "b"},
         }
-        assert (await door.client.get(path)).json() == made
-        changed = await door.client.post(path, json={"metadata": {"c": "d"}})
+        assert (await server.client.get(path)).json() == made
+        changed = await server.client.post(path, json={"metadata": {"c": "d"}})
         assert changed.json() == {**made, "metadata": {"c": "d"}}
-        assert (await door.client.post(path, json={"metadata": None})).json()["metadata"] == {}
-        deleted = await door.client.delete(path)
+        assert (await server.client.post(path, json={"metadata": None})).json()["metadata"] == {}
+        deleted = await server.client.delete(path)
         assert deleted.json() == {"id": made["id"], "object": "conversation.deleted", "deleted": True}
-        assert (await door.client.get(path)).status_code == 404
+        assert (await server.client.get(path)).status_code == 404
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-no-body")
 async def test_a_conversation_needs_no_body(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        answer = await door.client.post("/v1/conversations")
+    async with open_server(make_creator) as server:
+        answer = await server.client.post("/v1/conversations")
     assert (answer.status_code, answer.json()["metadata"]) == (200, {})
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-items")
 async def test_items_are_added_listed_read_and_taken_out(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        made = await conversation(door, items=[says("one")])
+    async with open_server(make_creator) as server:
+        made = await conversation(server, items=[says("one")])
         path = f"/v1/conversations/{made['id']}/items"
-        added = (await door.client.post(path, json={"items": [says("two"), says("three")]})).json()
+        added = (await server.client.post(path, json={"items": [says("two"), says("three")]})).json()
         assert added["object"] == "list"
         assert added["has_more"] is False
         assert [item["content"][0]["text"] for item in added["data"]] == ["two", "three"]
         ids = [item["id"] for item in added["data"]]
         assert (added["first_id"], added["last_id"]) == (ids[0], ids[1])
-        listed = (await door.client.get(path, params={"order": "asc"})).json()
+        listed = (await server.client.get(path, params={"order": "asc"})).json()
         assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two", "three"]
-        newest = (await door.client.get(path, params={"limit": 1})).json()
+        newest = (await server.client.get(path, params={"limit": 1})).json()
         assert (newest["data"], newest["has_more"]) == ([added["data"][1]], True)
-        after = (await door.client.get(path, params={"after": ids[1], "limit": 1})).json()
+        after = (await server.client.get(path, params={"after": ids[1], "limit": 1})).json()
         assert (after["data"], after["has_more"]) == ([added["data"][0]], True)
-        assert (await door.client.get(f"{path}/{ids[0]}")).json() == added["data"][0]
-        assert (await door.client.delete(f"{path}/{ids[0]}")).json() == made
-        assert (await door.client.get(f"{path}/{ids[0]}")).status_code == 404
-        assert len((await door.client.get(path)).json()["data"]) == 2
+        assert (await server.client.get(f"{path}/{ids[0]}")).json() == added["data"][0]
+        assert (await server.client.delete(f"{path}/{ids[0]}")).json() == made
+        assert (await server.client.get(f"{path}/{ids[0]}")).status_code == 404
+        assert len((await server.client.get(path)).json()["data"]) == 2
 
 
 @pytest.mark.requirement("PROTOCOL/items-ids-kept")
 async def test_an_item_keeps_the_id_that_it_came_with(make_creator: MakeCreator) -> None:
     item = {"type": "message", "id": "msg_mine", "role": "user", "content": "x"}
-    async with open_door(make_creator) as door:
-        made = await conversation(door, items=[item])
-        answer = await door.client.get(f"/v1/conversations/{made['id']}/items/msg_mine")
+    async with open_server(make_creator) as server:
+        made = await conversation(server, items=[item])
+        answer = await server.client.get(f"/v1/conversations/{made['id']}/items/msg_mine")
     assert answer.status_code == 200
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-respond")
 async def test_a_response_goes_on_in_a_conversation_and_stays_in_it(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        made = await conversation(door, items=[says("one")])
-        await door.created(input="two", conversation=made["id"])
+    async with open_server(make_creator) as server:
+        made = await conversation(server, items=[says("one")])
+        await server.created(input="two", conversation=made["id"])
         path = f"/v1/conversations/{made['id']}/items"
-        listed = (await door.client.get(path, params={"order": "asc"})).json()
+        listed = (await server.client.get(path, params={"order": "asc"})).json()
     assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two", "Hello"]
 
 
@@ -112,8 +112,8 @@ async def test_a_response_goes_on_in_a_conversation_and_stays_in_it(make_creator
 async def test_a_bad_conversation_is_refused_by_name(
     make_creator: MakeCreator, body: JsonObject, param: str, code: str
 ) -> None:
-    async with open_door(make_creator) as door:
-        answer = await door.client.post("/v1/conversations", json=body)
+    async with open_server(make_creator) as server:
+        answer = await server.client.post("/v1/conversations", json=body)
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert (error["param"], error["code"]) == (param, code)
@@ -132,7 +132,7 @@ async def test_a_bad_conversation_is_refused_by_name(
 async def test_a_bad_change_is_refused_by_name(
     make_creator: MakeCreator, tail: str, body: JsonObject, param: str
 ) -> None:
-    async with open_door(make_creator) as door:
-        made = await conversation(door)
-        answer = await door.client.post(f"/v1/conversations/{made['id']}{tail}", json=body)
+    async with open_server(make_creator) as server:
+        made = await conversation(server)
+        answer = await server.client.post(f"/v1/conversations/{made['id']}{tail}", json=body)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from tests.server.stateful import open_door
+from tests.server.stateful import open_server
 from tests.service.conftest import MakeCreator
 
 PATH = "/v1/responses/input_tokens"
@@ -18,32 +18,32 @@ class Counting(ScriptedBackend):
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens")
 async def test_an_estimate_says_that_it_is_one(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        answer = await door.client.post(PATH, json={"model": "m", "input": "x" * 40})
+    async with open_server(make_creator) as server:
+        answer = await server.client.post(PATH, json={"model": "m", "input": "x" * 40})
     assert answer.json() == {"object": "response.input_tokens", "input_tokens": 14}
     assert answer.headers["x-antiphon-count"] == "estimate"
 
 
 async def test_the_tokenizer_of_the_model_counts_if_there_is_one(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator, Counting([])) as door:
-        answer = await door.client.post(PATH, json={"model": "m", "input": "one two three"})
+    async with open_server(make_creator, Counting([])) as server:
+        answer = await server.client.post(PATH, json={"model": "m", "input": "one two three"})
     assert answer.json()["input_tokens"] == 3 + 4
     assert answer.headers["x-antiphon-count"] == "exact"
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-model")
 async def test_no_model_is_needed_but_a_named_one_must_exist(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        assert (await door.client.post(PATH, json={"input": "x"})).status_code == 200
-        unknown = await door.client.post(PATH, json={"model": "other", "input": "x"})
+    async with open_server(make_creator) as server:
+        assert (await server.client.post(PATH, json={"input": "x"})).status_code == 200
+        unknown = await server.client.post(PATH, json={"model": "other", "input": "x"})
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-refused")
 async def test_a_bad_body_is_refused_as_a_creation_would_be(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        assert (await door.client.post(PATH)).json()["error"]["code"] == "invalid_json"
-        assert (await door.client.post(PATH, json={})).json()["error"]["param"] == "input"
+    async with open_server(make_creator) as server:
+        assert (await server.client.post(PATH)).json()["error"]["code"] == "invalid_json"
+        assert (await server.client.post(PATH, json={})).json()["error"]["param"] == "input"
         body = {"input": "x", "previous_response_id": "resp_x"}
-        lost = await door.client.post(PATH, json=body)
+        lost = await server.client.post(PATH, json=body)
     assert (lost.status_code, lost.json()["error"]["code"]) == (404, "previous_response_not_found")

@@ -13,7 +13,7 @@ from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
 from antiphon.server.types import Message, Scope
 from antiphon.store.base import StoredResponse
-from tests.server.stateful import Door, Log, open_door
+from tests.server.stateful import Log, ServerUnderTest, open_server
 from tests.service.conftest import MakeCreator
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
@@ -25,8 +25,8 @@ def queued(response_id: str = "resp_q") -> Response:
     return replace(new_response(request, id=response_id, created_at=1), status="queued")
 
 
-async def ids_of(door: Door, path: str, **query: Any) -> tuple[list[str], bool]:
-    answer = await door.client.get(path, params=query)
+async def ids_of(server: ServerUnderTest, path: str, **query: Any) -> tuple[list[str], bool]:
+    answer = await server.client.get(path, params=query)
     assert answer.status_code == 200, answer.text
     listed = answer.json()
     ids = [item["id"] for item in listed["data"]]
@@ -37,52 +37,52 @@ async def ids_of(door: Door, path: str, **query: Any) -> tuple[list[str], bool]:
 
 @pytest.mark.requirement("PROTOCOL/state-retrieve-same")
 async def test_a_retrieved_response_is_the_created_one_byte_for_byte(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        created = await door.client.post(
+    async with open_server(make_creator) as server:
+        created = await server.client.post(
             "/v1/responses", json={"model": "m", "input": "hi", "metadata": {"a": "b"}}
         )
-        retrieved = await door.client.get(f"/v1/responses/{created.json()['id']}")
+        retrieved = await server.client.get(f"/v1/responses/{created.json()['id']}")
         assert retrieved.status_code == 200
         assert retrieved.content == created.content
 
 
 @pytest.mark.requirement("PROTOCOL/state-delete", "PROTOCOL/errors-response")
 async def test_a_deleted_response_is_gone(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        created = await door.created()
-        deleted = await door.client.delete(f"/v1/responses/{created['id']}")
+    async with open_server(make_creator) as server:
+        created = await server.created()
+        deleted = await server.client.delete(f"/v1/responses/{created['id']}")
         assert deleted.json() == {"id": created["id"], "object": "response", "deleted": True}
         for method, tail in (("GET", ""), ("DELETE", ""), ("GET", "/input_items")):
-            answer = await door.client.request(method, f"/v1/responses/{created['id']}{tail}")
+            answer = await server.client.request(method, f"/v1/responses/{created['id']}{tail}")
             assert answer.status_code == 404
             assert answer.json()["error"]["code"] == "not_found"
 
 
 @pytest.mark.requirement("PROTOCOL/state-store-false")
 async def test_a_response_that_was_not_stored_is_not_found(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        created = await door.created(store=False)
-        assert (await door.client.get(f"/v1/responses/{created['id']}")).status_code == 404
+    async with open_server(make_creator) as server:
+        created = await server.created(store=False)
+        assert (await server.client.get(f"/v1/responses/{created['id']}")).status_code == 404
 
 
 async def test_an_unfinished_response_is_cancelled_before_it_is_deleted(make_creator: MakeCreator) -> None:
     log = Log()
-    async with open_door(make_creator, background=log) as door:
+    async with open_server(make_creator, background=log) as server:
         log.response = queued()
-        await door.services.store.responses.save(DEFAULT_TENANT, StoredResponse(response=queued()))
-        assert (await door.client.delete("/v1/responses/resp_q")).json()["deleted"] is True
+        await server.services.store.responses.save(DEFAULT_TENANT, StoredResponse(response=queued()))
+        assert (await server.client.delete("/v1/responses/resp_q")).json()["deleted"] is True
         assert log.cancelled == [(DEFAULT_TENANT, "resp_q")]
-        assert (await door.client.get("/v1/responses/resp_q")).status_code == 404
-        finished = await door.created()
-        await door.client.delete(f"/v1/responses/{finished['id']}")
+        assert (await server.client.get("/v1/responses/resp_q")).status_code == 404
+        finished = await server.created()
+        await server.client.delete(f"/v1/responses/{finished['id']}")
         assert len(log.cancelled) == 1
 
 
 async def test_cancel_answers_with_the_response(make_creator: MakeCreator) -> None:
     log = Log()
     log.response = replace(queued(), status="cancelled")
-    async with open_door(make_creator, background=log) as door:
-        answer = await door.client.post("/v1/responses/resp_q/cancel")
+    async with open_server(make_creator, background=log) as server:
+        answer = await server.client.post("/v1/responses/resp_q/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
     assert log.cancelled == [(DEFAULT_TENANT, "resp_q")]
 
@@ -101,28 +101,28 @@ async def test_a_log_is_followed_from_where_it_was_left(
     make_creator: MakeCreator, query: str, after: int
 ) -> None:
     log = Log(b"event: a\ndata: {}\n\n", b"event: b\ndata: {}\n\n")
-    async with open_door(make_creator, background=log) as door:
-        answer = await door.client.get(f"/v1/responses/resp_q?{query}")
+    async with open_server(make_creator, background=log) as server:
+        answer = await server.client.get(f"/v1/responses/resp_q?{query}")
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text == "event: a\ndata: {}\n\nevent: b\ndata: {}\n\ndata: [DONE]\n\n"
     assert log.asked == [(DEFAULT_TENANT, "resp_q", after)]
 
 
 async def test_a_log_without_news_is_an_empty_stream(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator, background=Log()) as door:
-        answer = await door.client.get("/v1/responses/resp_q?stream=true&starting_after=9")
+    async with open_server(make_creator, background=Log()) as server:
+        answer = await server.client.get("/v1/responses/resp_q?stream=true&starting_after=9")
     assert (answer.status_code, answer.text) == (200, "data: [DONE]\n\n")
 
 
 @pytest.mark.requirement("PROTOCOL/background-resume-refused")
 async def test_what_cannot_be_followed_is_refused_with_a_status(make_creator: MakeCreator) -> None:
     log = Log(InvalidRequest("there is no log", param="stream"))
-    async with open_door(make_creator, background=log) as door:
-        answer = await door.client.get("/v1/responses/resp_q?stream=true")
+    async with open_server(make_creator, background=log) as server:
+        answer = await server.client.get("/v1/responses/resp_q?stream=true")
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
 
 
-async def follow(door: Door, on_first: Callable[[], None]) -> list[Message]:
+async def follow(server: ServerUnderTest, on_first: Callable[[], None]) -> list[Message]:
     """What the server is told to send to a follower; `on_first` is called with the first piece."""
     sent: list[Message] = []
 
@@ -142,13 +142,13 @@ async def follow(door: Door, on_first: Callable[[], None]) -> list[Message]:
         "query_string": b"stream=true",
         "headers": [(b"host", b"localhost")],
     }
-    await door.app(scope, receive, send)
+    await server.app(scope, receive, send)
     return sent
 
 
 async def test_a_stream_that_breaks_off_ends_without_the_mark_of_its_end(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator, background=Log(b"data: 1\n\n", StoreUnavailable())) as door:
-        start, *bodies = await follow(door, lambda: None)
+    async with open_server(make_creator, background=Log(b"data: 1\n\n", StoreUnavailable())) as server:
+        start, *bodies = await follow(server, lambda: None)
     assert start["status"] == 200
     assert [(body["body"], body.get("more_body", False)) for body in bodies] == [
         (b"data: 1\n\n", True),
@@ -157,8 +157,8 @@ async def test_a_stream_that_breaks_off_ends_without_the_mark_of_its_end(make_cr
 
 
 async def test_a_server_that_ends_lets_its_followers_go(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator, background=Log(b"data: 1\n\n", asyncio.Event())) as door:
-        _, *bodies = await asyncio.wait_for(follow(door, lambda: door.app.lifetimes.drain(0)), 10)
+    async with open_server(make_creator, background=Log(b"data: 1\n\n", asyncio.Event())) as server:
+        _, *bodies = await asyncio.wait_for(follow(server, lambda: server.app.lifetimes.drain(0)), 10)
     assert bodies[-1]["body"] == b""
     assert not bodies[-1].get("more_body")
 
@@ -181,37 +181,37 @@ async def test_a_server_that_ends_lets_its_followers_go(make_creator: MakeCreato
 async def test_a_query_that_cannot_be_understood_is_refused_by_name(
     make_creator: MakeCreator, query: str, param: str
 ) -> None:
-    async with open_door(make_creator, background=Log()) as door:
-        answer = await door.client.get(f"/v1/responses/resp_x?{query}")
+    async with open_server(make_creator, background=Log()) as server:
+        answer = await server.client.get(f"/v1/responses/resp_x?{query}")
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
     assert answer.json()["error"]["code"] == "invalid_value"
 
 
 async def test_too_many_parameters_are_refused(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        answer = await door.client.get("/v1/responses/resp_x?" + "&".join(["a=b"] * 101))
+    async with open_server(make_creator) as server:
+        answer = await server.client.get("/v1/responses/resp_x?" + "&".join(["a=b"] * 101))
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_query")
 
 
 @pytest.mark.requirement("PROTOCOL/state-input-items")
 async def test_input_items_are_the_history_and_the_input_newest_first(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        first = await door.created(input="one")
-        second = await door.created(input="two", previous_response_id=first["id"])
+    async with open_server(make_creator) as server:
+        first = await server.created(input="one")
+        second = await server.created(input="two", previous_response_id=first["id"])
         path = f"/v1/responses/{second['id']}/input_items"
-        data = (await door.client.get(path)).json()["data"]
+        data = (await server.client.get(path)).json()["data"]
         assert [(item["role"], item["content"][0]["text"]) for item in data] == [
             ("user", "two"),
             ("assistant", "Hello"),
             ("user", "one"),
         ]
-        newest_first, _ = await ids_of(door, path)
-        assert await ids_of(door, path, order="asc") == (newest_first[::-1], False)
-        assert await ids_of(door, path, limit=2) == (newest_first[:2], True)
-        assert await ids_of(door, path, limit=2, after=newest_first[1]) == (newest_first[2:], False)
-        assert await ids_of(door, path, before=newest_first[1]) == (newest_first[:1], False)
-        assert await ids_of(door, path, after=newest_first[2]) == ([], False)
+        newest_first, _ = await ids_of(server, path)
+        assert await ids_of(server, path, order="asc") == (newest_first[::-1], False)
+        assert await ids_of(server, path, limit=2) == (newest_first[:2], True)
+        assert await ids_of(server, path, limit=2, after=newest_first[1]) == (newest_first[2:], False)
+        assert await ids_of(server, path, before=newest_first[1]) == (newest_first[:1], False)
+        assert await ids_of(server, path, after=newest_first[2]) == ([], False)
 
 
 @pytest.mark.requirement("PROTOCOL/items-listed-whole")
@@ -224,9 +224,9 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
         OUTPUT,
         {"type": "acme:note", "id": "note_1", "text": "1"},
     ]
-    async with open_door(make_creator) as door:
-        created = await door.created(input=sent)
-        listed = await door.client.get(f"/v1/responses/{created['id']}/input_items?order=asc")
+    async with open_server(make_creator) as server:
+        created = await server.created(input=sent)
+        listed = await server.client.get(f"/v1/responses/{created['id']}/input_items?order=asc")
     shown = [{**item, "id": ""} for item in listed.json()["data"]]
     assert shown == [
         {
@@ -265,7 +265,7 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
 async def test_a_page_that_does_not_exist_is_refused_by_name(
     make_creator: MakeCreator, query: str, param: str
 ) -> None:
-    async with open_door(make_creator) as door:
-        created = await door.created()
-        answer = await door.client.get(f"/v1/responses/{created['id']}/input_items?{query}")
+    async with open_server(make_creator) as server:
+        created = await server.created()
+        answer = await server.client.get(f"/v1/responses/{created['id']}/input_items?{query}")
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)

@@ -12,7 +12,7 @@ from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import new_response
 from antiphon.server.routes.table import ROUTES
 from antiphon.store.base import StoredResponse
-from tests.server.stateful import Door, open_door
+from tests.server.stateful import ServerUnderTest, open_server
 from tests.service.conftest import MakeCreator
 
 Ids = dict[str, str]
@@ -69,24 +69,24 @@ def fill(template: Any, ids: Ids) -> Any:
     return template
 
 
-async def ask(door: Door, case: Case, ids: Ids, headers: httpx2.Headers) -> tuple[int, str]:
+async def ask(server: ServerUnderTest, case: Case, ids: Ids, headers: httpx2.Headers) -> tuple[int, str]:
     """Status and body of the answer, with the ids of the request masked."""
     method, path, body = case
-    answer = await door.client.request(method, fill(path, ids), json=fill(body, ids), headers=headers)
+    answer = await server.client.request(method, fill(path, ids), json=fill(body, ids), headers=headers)
     text = answer.text
     for value in ids.values():
         text = text.replace(value, "ID")
     return answer.status_code, text
 
 
-async def store_things(door: Door, headers: httpx2.Headers) -> Ids:
+async def store_things(server: ServerUnderTest, headers: httpx2.Headers) -> Ids:
     """One of everything that can be stored."""
     sent = {"model": "m", "input": "hi"}
-    response = await door.client.post("/v1/responses", json=sent, headers=headers)
-    running = await door.client.post("/v1/responses", json={**sent, "background": True}, headers=headers)
+    response = await server.client.post("/v1/responses", json=sent, headers=headers)
+    running = await server.client.post("/v1/responses", json={**sent, "background": True}, headers=headers)
     items = [{"role": "user", "content": "x"}]
-    made = (await door.client.post("/v1/conversations", json={"items": items}, headers=headers)).json()
-    listed = await door.client.get(f"/v1/conversations/{made['id']}/items", headers=headers)
+    made = (await server.client.post("/v1/conversations", json={"items": items}, headers=headers)).json()
+    listed = await server.client.get(f"/v1/conversations/{made['id']}/items", headers=headers)
     return {
         "response": response.json()["id"],
         "running": running.json()["id"],
@@ -95,51 +95,51 @@ async def store_things(door: Door, headers: httpx2.Headers) -> Ids:
     }
 
 
-async def are_there(door: Door, ids: Ids, headers: httpx2.Headers) -> bool:
+async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) -> bool:
     """Whether everything is as its owner left it."""
-    response = await door.client.get(f"/v1/responses/{ids['response']}", headers=headers)
-    running = await door.client.get(f"/v1/responses/{ids['running']}", headers=headers)
-    listed = await door.client.get(f"/v1/conversations/{ids['conversation']}/items", headers=headers)
+    response = await server.client.get(f"/v1/responses/{ids['response']}", headers=headers)
+    running = await server.client.get(f"/v1/responses/{ids['running']}", headers=headers)
+    listed = await server.client.get(f"/v1/conversations/{ids['conversation']}/items", headers=headers)
     kept = [item["id"] for item in listed.json()["data"]]
     return (response.status_code, running.status_code, kept) == (200, 200, [ids["item"]])
 
 
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_the_foreign_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
-    async with open_door(make_creator) as door:
-        owner, stranger = await door.new_key("owner"), await door.new_key("stranger")
-        theirs = await store_things(door, owner)
-        foreign = await ask(door, case, theirs, stranger)
+    async with open_server(make_creator) as server:
+        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
+        theirs = await store_things(server, owner)
+        foreign = await ask(server, case, theirs, stranger)
         assert foreign[0] == 404
-        assert foreign == await ask(door, case, UNKNOWN, stranger)
-        assert await are_there(door, theirs, owner)
-        assert (await ask(door, case, theirs, owner))[0] == 200
+        assert foreign == await ask(server, case, UNKNOWN, stranger)
+        assert await are_there(server, theirs, owner)
+        assert (await ask(server, case, theirs, owner))[0] == 200
 
 
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "{response}" in case[1] or "{conversation}" in case[1]], ids=spelled
 )
 async def test_the_deleted_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
-    async with open_door(make_creator) as door:
-        owner = await door.new_key("owner")
-        theirs = await store_things(door, owner)
-        await door.client.delete(f"/v1/responses/{theirs['response']}", headers=owner)
-        await door.client.delete(f"/v1/conversations/{theirs['conversation']}", headers=owner)
-        deleted = await ask(door, case, theirs, owner)
+    async with open_server(make_creator) as server:
+        owner = await server.new_key("owner")
+        theirs = await store_things(server, owner)
+        await server.client.delete(f"/v1/responses/{theirs['response']}", headers=owner)
+        await server.client.delete(f"/v1/conversations/{theirs['conversation']}", headers=owner)
+        deleted = await ask(server, case, theirs, owner)
         assert deleted[0] == 404
-        assert deleted == await ask(door, case, UNKNOWN, owner)
+        assert deleted == await ask(server, case, UNKNOWN, owner)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "{response}" in case[1]], ids=spelled)
 async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
-    async with open_door(make_creator) as door:
-        owner = await door.new_key("owner")
+    async with open_server(make_creator) as server:
+        owner = await server.new_key("owner")
         response = new_response(create_from(model="m", input="x"), id="resp_old", created_at=1)
         stored = StoredResponse(response=replace(response, status="completed"), expires_at=2)
-        await door.services.store.responses.save("owner", stored)
-        expired = await ask(door, case, {**UNKNOWN, "response": "resp_old"}, owner)
+        await server.services.store.responses.save("owner", stored)
+        expired = await ask(server, case, {**UNKNOWN, "response": "resp_old"}, owner)
         assert expired[0] == 404
-        assert expired == await ask(door, case, UNKNOWN, owner)
+        assert expired == await ask(server, case, UNKNOWN, owner)
 
 
 def test_every_route_with_an_id_is_tried() -> None:
@@ -157,17 +157,17 @@ SCOPE_OF = {"GET": READ, "DELETE": DELETE, "POST": WRITE}
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(make_creator: MakeCreator, case: Case) -> None:
     needed = READ if case[1] == COUNT else SCOPE_OF[case[0]]
-    async with open_door(make_creator) as door:
-        theirs = await store_things(door, await door.new_key("owner"))
-        others = await door.new_key("owner", *(scope for scope in SCOPES if scope != needed))
-        status, text = await ask(door, case, theirs, others)
+    async with open_server(make_creator) as server:
+        theirs = await store_things(server, await server.new_key("owner"))
+        others = await server.new_key("owner", *(scope for scope in SCOPES if scope != needed))
+        status, text = await ask(server, case, theirs, others)
         assert status == 403
         assert needed in text
-        assert (await ask(door, case, theirs, await door.new_key("owner", needed)))[0] == 200
+        assert (await ask(server, case, theirs, await server.new_key("owner", needed)))[0] == 200
 
 
 async def test_models_and_health_need_no_scope(make_creator: MakeCreator) -> None:
-    async with open_door(make_creator) as door:
-        key = await door.new_key("owner", DELETE)
+    async with open_server(make_creator) as server:
+        key = await server.new_key("owner", DELETE)
         for path in ("/v1/models", "/v1/models/m", "/healthz", "/readyz"):
-            assert (await door.client.get(path, headers=key)).status_code == 200
+            assert (await server.client.get(path, headers=key)).status_code == 200

@@ -115,7 +115,7 @@ async def refusal(socket: Socket) -> tuple[int, str | None]:
 async def test_nobody_is_let_in_while_the_server_drains() -> None:
     here = world()
     here.lifetimes.drain(60)
-    assert await refusal(Socket(here.door)) == (503, "server_unavailable")
+    assert await refusal(Socket(here.endpoint)) == (503, "server_unavailable")
 
 
 async def test_where_a_handshake_cannot_be_answered_it_is_closed() -> None:

@@ -75,8 +75,8 @@ async def test_a_lane_begins_a_turn_when_the_one_before_has_ended() -> None:
 async def test_further_responses_wait_for_those_under_way() -> None:
     gate = Gate()
     async with World(gate.backend, WebSocketLimits(responses=2)).connect() as socket:
-        for lane in "abc":
-            socket.create(stream_id=lane)
+        for stream in "abc":
+            socket.create(stream_id=stream)
         keys = [await gate.begun.get(), await gate.begun.get()]
         socket.say({"type": "nonsense"})
         while (await socket.frame())["type"] != "error":
@@ -89,10 +89,10 @@ async def test_further_responses_wait_for_those_under_way() -> None:
 
 @pytest.mark.requirement("PROTOCOL/websocket-lane-limit")
 async def test_there_is_a_limit_to_lanes_and_the_default_lane_does_not_count() -> None:
-    world = World(ScriptedBackend.saying("a"), WebSocketLimits(lanes=2))
+    world = World(ScriptedBackend.saying("a"), WebSocketLimits(streams=2))
     async with world.connect() as socket:
-        for lane in ("a", "b", None):
-            check_order(await ask_on(socket, lane))
+        for stream in ("a", "b", None):
+            check_order(await ask_on(socket, stream))
         socket.create(stream_id="c")
         error = await socket.error()
         assert (error["stream_id"], error["error"]["code"]) == ("c", "websocket_stream_limit_reached")

@@ -51,11 +51,11 @@ class Wire:
 
 @asynccontextmanager
 async def serving(world: World) -> AsyncGenerator[Wire, None]:
-    """The door alone, on a free port."""
+    """The endpoint on a free port."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await world.door.serve(
+            await world.endpoint.serve(
                 scope, receive, send, SocketClient(lambda: Caller.of("tenant"), OPENAI, "req_1")
             )
             return

@@ -49,7 +49,7 @@ class FewResponses:
 
 @dataclass
 class World:
-    """A door, and what stands behind it."""
+    """An endpoint on a scripted backend and a store."""
 
     backend: ScriptedBackend
     limits: WebSocketLimits = field(default_factory=WebSocketLimits)
@@ -65,12 +65,12 @@ class World:
             clock=lambda: 1000.0,
             sealer=Sealer(b"secret", bytes),
         )
-        self.door = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
+        self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
 
     @asynccontextmanager
     async def connect(self, profile: Profile = OPENAI) -> "AsyncGenerator[Socket, None]":
         """An accepted socket; at the end the client leaves."""
-        socket = Socket(self.door, profile)
+        socket = Socket(self.endpoint, profile)
         try:
             assert await socket.receive() == {
                 "type": "websocket.accept",
@@ -84,7 +84,7 @@ class World:
 class Socket:
     """One connection, seen by its client."""
 
-    def __init__(self, door: WebSocketEndpoint, profile: Profile = OPENAI) -> None:
+    def __init__(self, endpoint: WebSocketEndpoint, profile: Profile = OPENAI) -> None:
         self._to_server: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.blocked: asyncio.Queue[Message] = asyncio.Queue()
@@ -100,7 +100,9 @@ class Socket:
         self.key_ended = False
         self._to_server.put_nowait({"type": "websocket.connect"})
         self.task = asyncio.create_task(
-            door.serve(scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1"))
+            endpoint.serve(
+                scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1")
+            )
         )
 
     def _admit(self) -> Caller:
@@ -125,7 +127,7 @@ class Socket:
         return msgspec.json.decode((await self.receive())["text"])
 
     async def answer(self, stream_id: str | None = None) -> list[JsonObject]:
-        """All frames up to the end of one turn of this lane, without those of other lanes."""
+        """All frames up to the end of one turn of this stream, without those of other streams."""
         frames: list[JsonObject] = []
         while not frames or (frames[-1]["type"] not in TERMINAL and "status" not in frames[-1]):
             frame = await self.frame()

@@ -1,4 +1,4 @@
-"""Who is asking: `Authorization: Bearer KEY` against the configured keys and a copy of the stored ones.
+"""Authentication: `Authorization: Bearer KEY`, against the configured keys and a copy of the stored ones.
 
 A request costs one lookup and one comparison, and never waits for the database: `Keys.watch` renews the copy.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from antiphon.caller import OPERATOR, Caller
+from antiphon.caller import ANONYMOUS, OPERATOR, Caller
 from antiphon.errors import AntiphonError, Unauthorized
 from antiphon.protocol.ids import Clock
 from antiphon.service.keys import CHANGED, PREFIX, secret_digest
@@ -20,12 +20,12 @@ from antiphon.store.signals import Signals
 
 logger = logging.getLogger(__name__)
 
-INTERVAL = 0.5
-"""Seconds after which the copy is renewed, signal or not: a change bites within a second."""
+REFRESH_SECONDS = 0.5
+"""The copy is renewed this often even without a signal, so that a change takes effect within a second."""
 
 
 class StoredKey(Struct, frozen=True):
-    """What a check needs to know of a key. It is valid until `ends`; a revoked one is over since ever."""
+    """The parts of a key that a check needs. It is valid until `ends`; a revoked key ended in the past."""
 
     digest: bytes
     caller: Caller
@@ -33,7 +33,7 @@ class StoredKey(Struct, frozen=True):
 
 
 _REVOKED = float("-inf")
-_NOBODY = StoredKey(bytes(32), Caller("", frozenset()), _REVOKED)
+_UNKNOWN = StoredKey(bytes(32), ANONYMOUS, _REVOKED)
 
 
 def _no_clock() -> float:
@@ -41,13 +41,13 @@ def _no_clock() -> float:
 
 
 class Keys:
-    """Knows who may ask. Without any key everybody is welcome; the server then listens on loopback only.
+    """The keys in force. Without any key every caller is accepted; the server then listens on loopback only.
 
-    A revoked or expired key is still a key: when the last one ends, nobody gets in, not everybody.
+    A revoked or expired key still counts as a key: when the last one ends, no caller is accepted.
     """
 
     def __init__(self, api_keys: Iterable[str], *, pepper: bytes = b"", clock: Clock = _no_clock) -> None:
-        # Looking up a digest in a set is no leak: nobody can choose the digest of a guess.
+        # Looking up a digest in a set leaks nothing: a guess does not control its digest.
         self._configured = frozenset(_digest(key.encode()) for key in api_keys)
         self._pepper = pepper
         self._clock = clock
@@ -55,11 +55,11 @@ class Keys:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no key at all, so that everybody may ask."""
+        """Whether there is no key at all, so that every caller is accepted."""
         return not self._configured and not self._stored
 
     def check(self, authorization: bytes) -> Caller:
-        """Who sends this header. Unknown, malformed, revoked and expired keys are refused alike."""
+        """The caller who sends this header. Unknown, malformed, revoked and expired keys fail alike."""
         if self.empty:
             return OPERATOR
         scheme, _, key = authorization.partition(b" ")
@@ -73,15 +73,15 @@ class Keys:
     def _check_stored(self, key: bytes) -> Caller:
         prefix, _, rest = key.decode("latin-1").partition("_")
         key_id, _, secret = rest.partition("_")
-        found = self._stored.get(key_id, _NOBODY)
-        # Compared even if nobody has this id, so that the time does not tell.
+        found = self._stored.get(key_id, _UNKNOWN)
+        # Compared even for an unknown id, so that the time does not reveal which ids exist.
         same = hmac.compare_digest(secret_digest(self._pepper, secret.encode("latin-1")), found.digest)
         if not same or prefix != PREFIX or (found.ends is not None and found.ends <= self._clock()):
             raise Unauthorized
         return found.caller
 
     async def refresh(self, store: KeyStore) -> None:
-        """Copy the stored keys. Call it before the first request is let in."""
+        """Copy the stored keys. Call it before the first request is served."""
         self._stored = {key.id: _stored(key) for key in await store.list_keys()}
 
     async def watch(self, store: KeyStore, signals: Signals) -> None:
@@ -89,7 +89,7 @@ class Keys:
         failing = False
         with signals.subscribe(CHANGED) as changed:
             while True:
-                await changed.wait(INTERVAL)
+                await changed.wait(REFRESH_SECONDS)
                 try:
                     await self.refresh(store)
                 except AntiphonError as error:

@@ -1,4 +1,4 @@
-"""A server beside something else in one process: it leaves signals alone, and ends when its context does."""
+"""A server inside another program: it leaves signals alone, and ends with its context."""
 
 import asyncio
 import socket
@@ -11,34 +11,33 @@ from antiphon.errors import Unavailable
 from antiphon.server.app import App
 from antiphon.server.process import make_config
 
-MAX_MESSAGE = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 Build = Callable[[Callable[[App], None]], App]
-"""Makes the application; what it is given is to be called when that has started."""
+"""Makes the application, which calls the given function when it has started."""
 
 
-class _Beside(uvicorn.Server):
-    """uvicorn, but signals are not for it."""
+class _EmbeddedServer(uvicorn.Server):
+    """uvicorn without signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """None."""
         yield
 
 
 @asynccontextmanager
 async def serve_embedded(
-    build: Build, listener: socket.socket, *, max_message: int = MAX_MESSAGE
+    build: Build, listener: socket.socket, *, max_message: int = MAX_MESSAGE_BYTES
 ) -> AsyncGenerator[None, None]:
-    """Serve for as long as the context lasts. Whoever is still connected at its end is cut off."""
+    """Serve for as long as the context lasts. At its end, connected clients are disconnected."""
     started: asyncio.Future[App] = asyncio.get_running_loop().create_future()
     config = make_config(
         lambda: build(started.set_result), workers=1, drain=0, log_level="warning", max_message=max_message
     )
-    server = _Beside(config)
+    server = _EmbeddedServer(config)
     running = asyncio.create_task(_run(server, listener))
     await asyncio.wait({started, running}, return_when=asyncio.FIRST_COMPLETED)
     if not started.done():
-        raise Unavailable("The server could not start; its log says why.")
+        raise Unavailable("The server could not start; see its log.")
     try:
         yield
     finally:
@@ -48,5 +47,5 @@ async def serve_embedded(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    with suppress(SystemExit):  # its way to say that the application did not start
+    with suppress(SystemExit):  # uvicorn raises it if the application does not start
         await server.serve(sockets=[listener])

@@ -30,6 +30,8 @@ _EVENT_STREAM = (
 
 _CLOSING_ERRORS = (BodyTimeout, BodyTooLarge, HeadersTooLarge, Unavailable)
 """After these the connection is closed: the rest of the body is not read, or the server is stopping."""
+COUNTED_BY = b"x-antiphon-count"
+"""The header of a token count: `exact` if the model's tokenizer counted, else `estimate`."""
 MAX_DISCARDED_BYTES = 512 * 1024 * 1024
 DISCARD_TIMEOUT_SECONDS = 5.0
 

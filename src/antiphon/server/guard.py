@@ -1,6 +1,6 @@
-"""The guard: what is checked of a request's head before anything reads its body.
+"""Checks of a request's head, before its body is read.
 
-uvicorn with httptools frames strictly, but takes no Host, two Hosts and headers of any size; these are ours.
+uvicorn with httptools frames strictly, but accepts requests with no Host or two, and headers of any size.
 """
 
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
 from antiphon.protocol.profile import HEADER
 
-MAX_HEADERS = 32 * 1024
+MAX_HEADER_BYTES = 32 * 1024
 
 
 @dataclass(slots=True)
 class Head:
-    """The headers that we read; all others are never looked at."""
+    """The headers that the server reads; it ignores all others."""
 
     host: bytes = b""
     content_type: bytes = b""
@@ -43,7 +43,7 @@ _READ = {
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    """Pick our headers out, and refuse what no honest client sends."""
+    """Read the known headers; refuse heads that are too large, or without exactly one Host."""
     head, size, hosts = Head(), 0, 0
     for name, value in headers:
         size += len(name) + len(value)
@@ -53,17 +53,17 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
                 raise InvalidRequest(f"A request has one '{HEADER}' at most.", param=HEADER)
             setattr(head, field, value)
             hosts += name == b"host"
-    if size > MAX_HEADERS:
-        raise HeadersTooLarge(f"The request headers have {size} bytes; at most {MAX_HEADERS} are taken.")
+    if size > MAX_HEADER_BYTES:
+        raise HeadersTooLarge(f"The request headers have {size} bytes; the limit is {MAX_HEADER_BYTES}.")
     if hosts != 1 or not head.host:
         raise InvalidRequest("A request needs exactly one Host header.", code="invalid_host")
-    if head.api_key and not head.authorization:  # how clients of Anthropic's API send their key
+    if head.api_key and not head.authorization:  # where clients of Anthropic's API send their key
         head.authorization = b"Bearer " + head.api_key
     return head
 
 
 class HostGuard:
-    """On loopback, answers only to loopback names: a web page must not reach us by DNS rebinding."""
+    """On loopback, accepts only loopback names, so that no web page reaches the server by DNS rebinding."""
 
     def __init__(self, names: Iterable[str] | None) -> None:
         self._names = None if names is None else frozenset(name.lower() for name in names)
@@ -85,7 +85,7 @@ class HostGuard:
 def check_origin(head: Head) -> None:
     """Refuse web pages of other sites: browsers let every page send requests to every server.
 
-    Programs name no Origin and pass, whatever they are.
+    Programs that are not browsers send no Origin and pass.
     """
     if head.origin is None:
         return
@@ -94,7 +94,7 @@ def check_origin(head: Head) -> None:
     if site.removesuffix(usual_port) == head.host.lower().removesuffix(usual_port):
         return
     raise Forbidden(
-        f"Web pages of '{head.origin.decode('latin-1')[:100]}' may not ask this server, only those of its "
-        f"own host, '{head.host.decode('latin-1')[:100]}'. Programs that are no web pages send no Origin.",
+        f"Web pages of '{head.origin.decode('latin-1')[:100]}' may not use this server, only those of its "
+        f"own host, '{head.host.decode('latin-1')[:100]}'. Programs that are not browsers send no Origin.",
         code="forbidden_origin",
     )

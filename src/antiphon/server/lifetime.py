@@ -1,4 +1,4 @@
-"""How long work lives: until it is done, its client leaves, or the server has drained long enough.
+"""How long a request may work: until it is done, its client leaves, or the server has drained long enough.
 
 A `Lease` covers one request. When it must end early, the task is cancelled inside the lease and the reason is
 raised out of it: `BodyTimeout`, `ClientGone` or `Unavailable`.
@@ -10,16 +10,16 @@ from types import TracebackType
 from antiphon.errors import BodyTimeout, Unavailable
 from antiphon.server.types import Receive
 
-SWEEP = 0.2
-"""Seconds between two looks at the open leases. Most answers are faster, and no timer is set for them."""
+SWEEP_SECONDS = 0.2
+"""Between two checks of the open leases. Most answers are faster and need no timer of their own."""
 
 
 class ClientGone(Exception):
-    """The client closed its connection; there is nobody to answer."""
+    """The client closed its connection; no answer can be sent."""
 
 
 class Lifetimes:
-    """All open leases of a server, and one timer that looks after them."""
+    """All open leases of a server, and one timer that checks them."""
 
     def __init__(self) -> None:
         self._open: set[Lease] = set()
@@ -28,24 +28,24 @@ class Lifetimes:
 
     @property
     def draining(self) -> bool:
-        """Whether the server is about to end."""
+        """Whether the server is stopping."""
         return self._draining.is_set()
 
     async def drain_begins(self) -> None:
-        """Return when the server is told to end."""
+        """Return when the server begins to stop."""
         await self._draining.wait()
 
     def lease(self, receive: Receive | None = None) -> "Lease":
-        """A lease for the current request. Without `receive`, somebody else sees when the client leaves."""
+        """A lease for the current request. Without `receive`, it does not notice when the client leaves."""
         if self.draining:
             raise Unavailable
         lease = Lease(receive, self._open)
         if self._sweeper is None:
-            self._sweeper = lease.loop.call_later(SWEEP, self._sweep)
+            self._sweeper = lease.loop.call_later(SWEEP_SECONDS, self._sweep)
         return lease
 
     def drain(self, grace: float) -> None:
-        """No new work from now on; what is still open after `grace` seconds is ended."""
+        """Refuse new work from now on; end what is still open after `grace` seconds."""
         if not self.draining:
             self._draining.set()
             asyncio.get_running_loop().call_later(grace, self._end_all)
@@ -53,9 +53,9 @@ class Lifetimes:
     def _sweep(self) -> None:
         self._sweeper = None
         for lease in list(self._open):
-            lease.look()
+            lease.check()
         for lease in self._open:
-            self._sweeper = lease.loop.call_later(SWEEP, self._sweep)
+            self._sweeper = lease.loop.call_later(SWEEP_SECONDS, self._sweep)
             break
 
     def _end_all(self) -> None:
@@ -100,15 +100,15 @@ class Lease:
             self._task.cancel()
 
     def expect_body(self, seconds: float) -> None:
-        """The request's body must be read within so many seconds, give or take a sweep."""
+        """The body must be read within so many seconds, plus one sweep at most."""
         self._body_by = self.loop.time() + seconds
 
     def expect_disconnect(self) -> None:
-        """The body is read: from now on, whatever is received means that the client left."""
+        """The body is complete: from now on, end when the client leaves."""
         self._body_by = None
 
-    def look(self) -> None:
-        """A sweep has come by."""
+    def check(self) -> None:
+        """Called by every sweep."""
         if self._body_by is not None:
             if self.loop.time() >= self._body_by:
                 self.end(BodyTimeout())

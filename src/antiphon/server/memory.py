@@ -1,4 +1,4 @@
-"""An HTTP transport that calls the application in memory, streaming as a socket would."""
+"""An HTTP transport that calls the application in memory and streams like a socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,13 +9,13 @@ from antiphon.server.types import ASGIApp, Message, Scope
 
 
 class MemoryTransport(httpx2.AsyncBaseTransport):
-    """Runs each request as a task of its own and hands its body over piece by piece."""
+    """Runs each request as a task, and passes its answer on piece by piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Start the request; return when its head is there."""
+        """Start the request; return with the head of the answer."""
         call = _Call(await request.aread())
         scope: Scope = {
             "type": "http",
@@ -28,7 +28,7 @@ class MemoryTransport(httpx2.AsyncBaseTransport):
         call.task = asyncio.get_running_loop().create_task(self._run(scope, call))
         await call.started.wait()
         if call.status is None:
-            await call.task  # raises what broke the application
+            await call.task  # raises the application's exception
             raise httpx2.RemoteProtocolError("The application sent no answer.")
         return httpx2.Response(call.status, headers=call.headers, stream=_Body(call))
 
@@ -68,7 +68,7 @@ class _Call:
             self.pieces.put_nowait(message["body"])
 
     async def close(self) -> None:
-        """The reader has left."""
+        """The client stopped reading."""
         self._gone.set()
         if self.task is not None:
             self.task.cancel()
@@ -88,5 +88,5 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def memory_client(app: ASGIApp) -> httpx2.AsyncClient:
-    """A client whose every request goes to `app`."""
+    """A client that sends every request to `app`."""
     return httpx2.AsyncClient(transport=MemoryTransport(app), base_url="http://localhost", timeout=None)

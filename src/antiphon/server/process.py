@@ -1,8 +1,8 @@
-"""The server process: uvicorn on a socket that we bind, with a deadline for headers and a clean end.
+"""The server process: uvicorn on a socket that we bind, with a deadline for heads, and signals.
 
-SIGTERM and SIGINT begin the drain at once; uvicorn alone would tell the application only after the last
-stream has ended. SIGHUP reads the settings again in every worker; uvicorn alone would end one worker after
-the other, with its streams. If the terminal is gone, SIGHUP means that: then it is the end.
+SIGTERM and SIGINT begin the drain at once; uvicorn alone notifies the application only after the last stream
+has ended. SIGHUP reloads the settings in every worker; uvicorn alone restarts one worker after the other and
+cuts its streams. If SIGHUP comes because the terminal was closed, the server stops.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from antiphon.server.app import App
 
 logger = logging.getLogger(__name__)
 
-HEADER_TIMEOUT = 10.0
-"""Seconds within which a request's head must be complete."""
-PING_INTERVAL = 20.0
-"""Seconds between two pings of a WebSocket; a client that does not answer for as long is gone."""
-CLOSE_TIMEOUT = 2.0
-"""Seconds that a client gets to answer our goodbye."""
+HEAD_TIMEOUT_SECONDS = 10.0
+"""A request's head must be complete within this time."""
+PING_SECONDS = 20.0
+"""Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
+CLOSE_TIMEOUT_SECONDS = 2.0
+"""A client may take this long to answer a close frame."""
 
 
 MAX_JOINED_BYTES = 64 * 1024
@@ -89,23 +89,22 @@ class GuardedProtocol(HttpToolsProtocol):
     _head_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- uvicorn's own narrowing
-        """A new connection must say something."""
+        """The first head is due from now on."""
         super().connection_made(transport)
         self._head_since = self.loop.time()
         self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing left to watch."""
         self._cancel_timer()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
-        """From here on the connection belongs to another protocol, and we would not hear of its end."""
+        """The connection moves to another protocol; this one is not notified of its end."""
         self._cancel_timer()
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
-        """The first byte of a head."""
+        """The first byte of a head has arrived."""
         super().on_message_begin()
         self._head_since = self.loop.time()
 
@@ -118,21 +117,21 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.transport = cast("asyncio.Transport", JoinedHead(self.cycle))
 
     def _set_timer(self) -> None:
-        self._timer = self.loop.call_later(HEADER_TIMEOUT / 2, self._look)
+        self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS / 2, self._check_head)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
-        if self._head_since is not None and self.loop.time() - self._head_since >= HEADER_TIMEOUT:
+    def _check_head(self) -> None:
+        if self._head_since is not None and self.loop.time() - self._head_since >= HEAD_TIMEOUT_SECONDS:
             self.transport.close()
         else:
             self._set_timer()
 
 
 def _bad_handshake() -> bytes:
-    """The answer to a handshake that is none, whole."""
+    """The complete HTTP response to an invalid handshake."""
     error = InvalidRequest(
         "This WebSocket handshake cannot be read. Send a GET with at most 128 headers of up to 8 kB.",
         code="invalid_handshake",
@@ -149,18 +148,17 @@ _BAD_HANDSHAKE = _bad_handshake()
 
 
 class DrainedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, except that the application ends an open socket, not the server's shutdown.
+    """uvicorn's protocol, except that a shutdown leaves open sockets to the application.
 
-    At a signal to stop, uvicorn alone would cut every socket at once, in the middle of an answer.
+    At a signal to stop, uvicorn alone closes every socket at once, in the middle of an answer.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A new socket."""
         super().connection_made(transport)
-        self.close_timeout = CLOSE_TIMEOUT
+        self.close_timeout = CLOSE_TIMEOUT_SECONDS
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a handshake or of frames. uvicorn alone never answers a handshake that it cannot read."""
+        """Also answer a handshake that cannot be parsed, which uvicorn alone does not."""
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.close_sent = True
@@ -168,18 +166,18 @@ class DrainedWebSocket(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def shutdown(self) -> None:
-        """The server stops: the drain gives open sockets their time and then closes them."""
+        """The server stops: the drain closes open sockets when their turns have ended."""
         if self.close_sent or not self.handshake_complete:
             super().shutdown()
 
     def keepalive_timeout(self) -> None:
-        """The client does not answer, so it may not read either: do not wait until it has read the rest."""
+        """The client does not answer pings, so do not wait until it has read the rest."""
         super().keepalive_timeout()
         self.transport.abort()
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket on this address; the error says what to do."""
+    """A socket bound to this address; raises `SettingsError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -196,15 +194,15 @@ def bind(host: str, port: int) -> socket.socket:
 def make_config(
     build_app: Callable[[], App], *, workers: int, drain: float, log_level: str, max_message: int
 ) -> uvicorn.Config:
-    """How uvicorn serves us: our protocols, our logging, its framing."""
+    """uvicorn with our protocols and our logging."""
     return uvicorn.Config(
         cast("Any", build_app),
         factory=True,
         http=GuardedProtocol,
         ws=DrainedWebSocket,
         ws_max_size=max_message,
-        ws_ping_interval=PING_INTERVAL,
-        ws_ping_timeout=PING_INTERVAL,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=True,
         loop="auto",
         lifespan="on",
@@ -213,7 +211,7 @@ def make_config(
         proxy_headers=False,
         server_header=False,
         log_config=None,
-        log_level="warning",  # at debug it would log what clients send, their keys included
+        log_level="warning",  # at debug it logs what clients send, including their keys
         timeout_graceful_shutdown=int(drain) + 3,
         timeout_keep_alive=75,
         backlog=2048,
@@ -230,8 +228,8 @@ def serve(
     max_message: int,
     reread: Callable[[], bool],
 ) -> None:
-    """Serve until told to stop; returns when everything has ended. `reread`: read the settings again, for
-    workers to come; whether they are good."""
+    """Serve until a signal to stop; returns when everything has ended. `reread` reloads the settings for new
+    workers, and returns whether they are valid."""
     config = make_config(
         build_app, workers=workers, drain=drain, log_level=log_level, max_message=max_message
     )
@@ -241,7 +239,7 @@ def serve(
     server = uvicorn.Server(config)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        # Before uvicorn listens for signals there is nothing to end; after it did, it raises them again.
+        # Before uvicorn handles signals there is nothing to end; afterwards it raises them again.
         if not server.started:
             raise SystemExit(0)
 
@@ -251,8 +249,8 @@ def serve(
 
 
 class Workers(Multiprocess):
-    """uvicorn's supervisor, except that SIGHUP does not replace the workers: they live on and read the
-    settings again, as does whoever takes the place of one that dies."""
+    """uvicorn's supervisor, except that SIGHUP does not replace the workers: they reload the settings, and so
+    does the replacement of one that dies."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, reread: Callable[[], bool]) -> None:
         self._hung_up = hangup()
@@ -260,8 +258,8 @@ class Workers(Multiprocess):
         super().__init__(config, sockets=[listener])
 
     def handle_hup(self) -> None:
-        """The settings have changed, or the terminal is gone. One that has not started yet dies of the signal
-        and is replaced."""
+        """The settings have changed, or the terminal was closed. A worker that has not started yet dies
+        of the signal and is replaced."""
         if self._hung_up():
             self.should_exit.set()
         elif self._reread():
@@ -272,9 +270,9 @@ class Workers(Multiprocess):
 
 
 def hangup() -> Callable[[], bool]:
-    """How to find out whether SIGHUP means the end of the terminal that we were started from. Who began us
-    with the signal ignored, as `nohup` does, wants us to outlive it."""
-    if not hasattr(signal, "SIGHUP"):  # Windows has none
+    """A check whether SIGHUP came because the terminal was closed. If the server was started with the signal
+    ignored, as by `nohup`, it outlives the terminal."""
+    if not hasattr(signal, "SIGHUP"):  # not on Windows
         return lambda: False
     bound = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     return lambda: bound and not _has_terminal()
@@ -289,24 +287,24 @@ def _has_terminal() -> bool:
 
 
 def reload_on_signal(reload: Callable[[], None], *, alone: bool) -> None:
-    """From now on, SIGHUP calls this in the event loop. `alone`: no supervisor minds the terminal for us."""
+    """Call this in the event loop at every SIGHUP. `alone`: no supervisor watches the terminal."""
     loop, hung_up = asyncio.get_running_loop(), hangup()
 
-    def hear(_number: int, _frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         if alone and hung_up():
             signal.raise_signal(signal.SIGTERM)
         else:
             loop.call_soon_threadsafe(reload)
 
     if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, hear)
+        signal.signal(signal.SIGHUP, handle)
 
 
 def spare_collector() -> None:
-    """Let the garbage collector look at new objects only, and seldom.
+    """Make the garbage collector scan new objects only, and rarely.
 
-    What stands after the start stays; a request leaves next to no cycles. Without this, a tenth of the time
-    goes into looking at modules and classes again and again.
+    Objects that exist after the start stay, and requests leave few cycles. Without this, a tenth of the time
+    is spent on scanning modules and classes again and again.
     """
     gc.collect()
     gc.freeze()
@@ -323,13 +321,13 @@ def stop_tracking_generators() -> None:
 
 
 def drain_on_signals(grace: float, app: App) -> None:
-    """From now on, a signal to stop begins the drain, and then goes where it went before."""
+    """Begin the drain at a signal to stop, then call the previous handler."""
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         previous = signal.getsignal(signal_number)
 
         def drain(number: int, frame: FrameType | None, previous: object = previous) -> None:
-            logger.info("told to stop: open work gets up to %g s", grace)
+            logger.info("stopping: open work gets up to %g s", grace)
             loop.call_soon_threadsafe(app.lifetimes.drain, grace)
             if callable(previous):
                 previous(number, frame)

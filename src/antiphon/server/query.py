@@ -1,4 +1,4 @@
-"""Query parameters: what cannot be understood is refused by name, what is not known is ignored."""
+"""Query parameters: invalid values are refused by name, unknown parameters are ignored."""
 
 from typing import get_args
 from urllib.parse import parse_qsl
@@ -56,7 +56,7 @@ class Query:
         return number
 
     def check_include(self) -> None:
-        """Refuse what nobody can include. The rest is in what is stored, or was never asked for."""
+        """Refuse unknown values of `include`. Known ones need no work: what was requested is stored."""
         for value in self._values.get("include", ()):
             if value not in _INCLUDABLE:
                 known = ", ".join(f"'{name}'" for name in sorted(_INCLUDABLE))
@@ -65,7 +65,7 @@ class Query:
                 )
 
     def page(self) -> Page:
-        """Which part of a list is wanted."""
+        """The requested part of a list."""
         self.check_include()
         order = self.text("order") or "desc"
         if order not in ("asc", "desc"):

@@ -44,7 +44,7 @@ class Keyring:
         scopes: Collection[str] = SCOPES,
         lifetime: float | None = None,
     ) -> tuple[str, ApiKey]:
-        """A new key: its full text, which nobody can tell again, and what is stored.
+        """A new key: its full text, which cannot be recovered later, and what is stored.
 
         `lifetime` is in seconds; without one it is valid until it is revoked.
         """

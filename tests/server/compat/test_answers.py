@@ -1,4 +1,4 @@
-"""What the doors tell: through the application in memory, on a scripted backend."""
+"""Answers of the compatible endpoints, through the application in memory on a scripted backend."""
 
 import asyncio
 import json
@@ -245,7 +245,7 @@ async def test_logprobs_and_citations(open_client: OpenClient) -> None:
     assert choice["message"]["annotations"] == [annotation]
     assert streamed["message"]["annotations"] == [annotation]
     assert message["downgrades"] == [
-        "citations are not told: the words that they quote, which this API wants, are not kept"
+        "citations are left out: this API requires the quoted text, which is not stored"
     ]
 
 
@@ -255,7 +255,7 @@ async def test_what_was_left_out_is_told(open_client: OpenClient) -> None:
     async with open_client(backend) as client:
         whole = (await client.post("/v1/chat/completions", json={**CHAT, "seed": 1})).json()
         streamed = await client.post("/v1/messages", json={**MESSAGES, "top_k": 1, "stream": True})
-    untold = "items of type 'web_search_call' have no place in this API and are not told"
+    untold = "items of type 'web_search_call' have no place in this API and are left out"
     assert whole["downgrades"] == ["not used here: seed", untold]
     assert fold_message(streamed.text)["downgrades"] == ["not used here: top_k", untold]
     assert [block["type"] for block in fold_message(streamed.text)["content"]] == ["text"]
@@ -343,7 +343,7 @@ async def test_signs_of_life(open_client: OpenClient) -> None:
     assert [event["type"] for event in message_events(message)].count("ping") == 3
 
 
-@pytest.mark.requirement("PROTOCOL/doors-errors")
+@pytest.mark.requirement("PROTOCOL/compat-errors")
 async def test_a_fault_in_mid_stream(open_client: OpenClient) -> None:
     script = [[TextDelta("half")], [Failed(BackendTimeout("Too slow."))]]
     async with open_client(ScriptedBackend(script)) as client:

@@ -242,7 +242,7 @@ def test_choices(given: Any, choice: Any) -> None:
     [
         ({"seed": 1, "prediction": {"type": "content", "content": "a"}}, "not used here: prediction, seed"),
         ({"top_k": 5, "min_p": 0.1}, "not used here: min_p, top_k"),
-        ({"store": True}, "not stored: POST /v1/responses keeps responses"),
+        ({"store": True}, "not stored: POST /v1/responses stores responses"),
     ],
 )
 def test_what_is_left_out_is_noted(given: dict[str, Any], note: str) -> None:
@@ -332,7 +332,7 @@ def test_refused_messages(messages: list[Any], param: str) -> None:
     assert refusal(*messages)[0] == param
 
 
-def test_a_wrong_door_is_named() -> None:
+def test_a_wrong_endpoint_is_named() -> None:
     with pytest.raises(InvalidRequest, match="'input' is a parameter of POST /v1/responses"):
         ask(input="hi")
     with pytest.raises(InvalidRequest, match="'system' is a parameter of POST /v1/messages"):

@@ -1,4 +1,4 @@
-"""Whatever goes wrong behind a door, its client is told in the shape that it knows."""
+"""Errors of the compatible endpoints have the shape of their API."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -131,7 +131,7 @@ async def test_the_engine_blames_what_was_sent(open_client: OpenClient) -> None:
     assert counted.json()["error"]["message"] == "Missing required parameter: 'messages'."
 
 
-async def test_the_wrong_door(open_client: OpenClient) -> None:
+async def test_the_wrong_endpoint(open_client: OpenClient) -> None:
     async with open_client(ScriptedBackend.saying("hi")) as client:
         chat = await ask(client, "/v1/chat/completions", {"input": "hi"})
         message = await ask(client, "/v1/messages", {"input": "hi"})
@@ -172,7 +172,9 @@ async def test_members_of_other_apis_are_named_where_they_are_not_refused(open_c
     assert "downgrades" not in plain.json()
 
 
-async def test_the_header_of_one_api_changes_nothing_at_the_doors_of_others(open_client: OpenClient) -> None:
+async def test_the_header_of_one_api_changes_nothing_on_the_endpoints_of_others(
+    open_client: OpenClient,
+) -> None:
     version = {"anthropic-version": "2023-06-01"}
     async with open_client(ScriptedBackend.saying("hi")) as client:
         for path in ("/v1/responses", "/v1/chat/completions", "/v1/conversations"):
@@ -186,7 +188,7 @@ async def test_the_header_of_one_api_changes_nothing_at_the_doors_of_others(open
             assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
 
 
-async def test_a_profile_changes_no_error_at_a_door(open_client: OpenClient) -> None:
+async def test_a_profile_changes_no_error_of_a_compatible_endpoint(open_client: OpenClient) -> None:
     maestro = {"x-antiphon-profile": "maestro"}
     for path in ("/v1/chat/completions", "/v1/messages"):
         async with open_client(ScriptedBackend([BackendRefused("Busy.", status=503)])) as client:

@@ -1,4 +1,4 @@
-"""For any answer: the stream of a door folds into the same as its answer in one piece."""
+"""For any answer: the stream of a compatible API folds into the same as its JSON answer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
-from antiphon.server.compat.chat_completions.stream import ChatTeller
-from antiphon.server.compat.messages.stream import MessagesTeller
+from antiphon.server.compat.chat_completions.stream import ChatRenderer
+from antiphon.server.compat.messages.stream import MessagesRenderer
 from antiphon.turn.chunks import Chunk, Finished, ReasoningDelta, ReasoningSummaryDelta
 from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
@@ -54,9 +54,9 @@ NOTE = Downgrade("not_used", "a note")
 @given(answers(), st.booleans(), st.booleans())
 def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
     events, response = run(batches, {} if legacy else TOOLS)
-    teller = ChatTeller((NOTE,), usage=usage, legacy=legacy)
-    streamed = fold_chat(b"".join(teller.render(batch) for batch in events).decode())
-    whole = whole_chat(json.loads(ChatTeller((NOTE,), legacy=legacy).whole(response, None)))
+    renderer = ChatRenderer((NOTE,), usage=usage, legacy=legacy)
+    streamed = fold_chat(b"".join(renderer.render(batch) for batch in events).decode())
+    whole = whole_chat(json.loads(ChatRenderer((NOTE,), legacy=legacy).render_response(response, None)))
     if not usage:
         whole["usage"] = None
     streamed["message"] = {name: value for name, value in streamed["message"].items() if value}
@@ -66,9 +66,9 @@ def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
 @given(answers(), st.booleans())
 def test_messages(batches: list[list[Chunk]], thoughts: bool) -> None:
     events, response = run(batches)
-    teller = MessagesTeller((NOTE,), thoughts=thoughts)
-    stream = b"".join(teller.render(batch) for batch in events).decode()
-    whole: dict[str, Any] = whole_message(json.loads(teller.whole(response, None)))
+    renderer = MessagesRenderer((NOTE,), thoughts=thoughts)
+    stream = b"".join(renderer.render(batch) for batch in events).decode()
+    whole: dict[str, Any] = whole_message(json.loads(renderer.render_response(response, None)))
     for block in whole["content"]:
         if "INVALID_JSON" in block.get("input", {}):
             return  # a client of the stream finds that out itself

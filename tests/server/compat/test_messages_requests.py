@@ -341,7 +341,7 @@ NOTED: list[tuple[Any, str]] = [
         ({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}, "not used here: context_management"),
         ({"cache_control": {"type": "ephemeral"}}, "not used here: cache_control"),
         ({"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}}, "'output_config.effort' is not used: thinking is disabled"),
-        ({"speed": "fast", "service_tier": "standard_only"}, "'service_tier' is not used: 'speed' says something else"),
+        ({"speed": "fast", "service_tier": "standard_only"}, "'service_tier' is not used: 'speed' contradicts it"),
         ({"inference_geo": "eu"}, "not used here: inference_geo"),
         ({"tools": [{**WEATHER, "cache_control": {"type": "ephemeral"}}]}, "cache markers on tools are not passed on"),
         ({"tools": [{**WEATHER, "defer_loading": True}]}, "'defer_loading' is not heeded: every tool is shown to the model"),
@@ -422,7 +422,7 @@ def test_refused_messages(message: Any, param: str) -> None:
     assert refusal(message) == param
 
 
-def test_a_wrong_door_is_named() -> None:
+def test_a_wrong_endpoint_is_named() -> None:
     with pytest.raises(InvalidRequest, match="'input' is a parameter of POST /v1/responses"):
         ask(input="hi")
     with pytest.raises(InvalidRequest, match="'stop' is a parameter of POST /v1/chat/completions"):
@@ -431,7 +431,7 @@ def test_a_wrong_door_is_named() -> None:
         ask({"role": "tool", "content": "a"})
 
 
-@pytest.mark.requirement("PROTOCOL/doors-count-tokens")
+@pytest.mark.requirement("PROTOCOL/compat-count-tokens")
 def test_a_count_needs_no_limit() -> None:
     body = {"model": "m", "messages": [USER], "system": "Be brief.", "tools": [WEATHER]}
     question = read_count(msgspec.json.encode(body), opened)

@@ -1,1 +1,1 @@
-"""Doors for clients of other APIs. The engine behind them is the same: a body becomes a `CreateResponse`."""
+"""Compatible endpoints for clients of other APIs: each body becomes a `CreateResponse` of the same engine."""

@@ -1,4 +1,4 @@
-"""What a door makes of a body: a request of the engine, and what the door must remember of the original."""
+"""The port of a compatible API: reads a body into a request of the engine, and renders the answer."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +16,15 @@ _ITEM = re.compile(r"input\[(\d+)\](?:\.(?:content|output)\[(\d+)\])?([A-Za-z_.]
 
 
 class Place(NamedTuple):
-    """Where an item stood in the body. `blocks`: for each part of the item the index of the block there that
-    it was made of; none: they are in order."""
+    """The place of an item in the body. `blocks`: for each part of the item, the index of its block in the
+    body; empty: they are in order."""
 
     path: str
     blocks: tuple[int, ...] = ()
 
 
 class Names(Struct, frozen=True):
-    """What the door calls the parameters of the engine, and the members of an item."""
+    """The names that this API has for parameters of the Responses API and for members of an item."""
 
     params: Mapping[str, str]
     members: Mapping[str, str]
@@ -41,7 +41,7 @@ class CompatRequest(Struct, frozen=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
     def blame(self, error: AntiphonError) -> None:
-        """Let an error of the engine name what the caller has sent, in the caller's words."""
+        """Rename the parameter of an engine's error to the one that the caller sent."""
         if error.param is None:
             return
         named = self._own_name(error.param)
@@ -65,18 +65,18 @@ def _block(part: int, blocks: tuple[int, ...]) -> int:
 
 
 class Renderer(Protocol):
-    """Tells one answer in the words of its door."""
+    """Renders one answer."""
 
     def render(self, events: Iterable[Event]) -> bytes:
-        """What these events are on the wire."""
+        """The bytes of these events."""
         ...
 
-    def whole(self, response: Response, stop: str | None) -> bytes:
-        """The answer in one piece. `stop`: the sequence that ended it."""
+    def render_response(self, response: Response, stop: str | None) -> bytes:
+        """The complete JSON answer. `stop`: the sequence that ended it."""
         ...
 
     def stopped(self, stop: str) -> None:
-        """The next events are the last ones, because this sequence was found."""
+        """The next events are the last, because this stop sequence was found."""
         ...
 
     def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
@@ -84,13 +84,13 @@ class Renderer(Protocol):
         ...
 
     def failed(self, status: int, request_id: str) -> None:
-        """The next error stands for this status."""
+        """The next error event has this status."""
         ...
 
 
 class CompatApi(Protocol):
-    """Reads the bodies of one API."""
+    """Reads the requests of one API."""
 
     def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
-        """The question, and who will tell the answer; raises `InvalidRequest`."""
+        """The request, and the renderer of its answer; raises `InvalidRequest`."""
         ...

@@ -1,4 +1,4 @@
-"""Bodies that were meant for another door: refused, with the door that takes them."""
+"""Parameters of other APIs: requests for another endpoint are refused, with the endpoint that takes them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -55,13 +55,15 @@ CHAT_ONLY = (
 )
 
 
-def refuse_foreign_params(given: Iterable[str], here: str, strangers: Mapping[str, Iterable[str]]) -> None:
-    """Refuse a body with a member that only another door knows. `strangers`: by door, its members."""
+def refuse_foreign_params(given: Iterable[str], here: str, foreign: Mapping[str, Iterable[str]]) -> None:
+    """Refuse a body with a parameter of another endpoint. `foreign`: endpoints and their parameters."""
     members = frozenset(given)
-    for door, names in strangers.items():
+    for endpoint, names in foreign.items():
         for name in names:
             if name in members:
-                message = f"'{name}' is a parameter of {door}, and this is {here}. Send the request there."
+                message = (
+                    f"'{name}' is a parameter of {endpoint}, and this is {here}. Send the request there."
+                )
                 raise InvalidRequest(message, param=name, code="wrong_endpoint")
 
 

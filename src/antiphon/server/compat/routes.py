@@ -15,9 +15,8 @@ from antiphon.server.compat.api import CompatApi, CompatRequest, Renderer
 from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import read_count
 from antiphon.server.error_shapes import ANTHROPIC_ERRORS, CHAT_ERRORS, internal_error
-from antiphon.server.exchange import BodyReader, Exchange
+from antiphon.server.exchange import COUNTED_BY, BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
-from antiphon.server.routes.responses import COUNTED_BY
 from antiphon.server.routing import Route
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
@@ -32,7 +31,7 @@ class _Running(NamedTuple):
     """A request that is being answered."""
 
     question: CompatRequest
-    teller: Renderer
+    renderer: Renderer
     run: ResponseRun
 
 
@@ -50,16 +49,16 @@ class CompatRoutes:
         running: _Running | None = None
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
-                question, teller = self._api.read(await self._bodies.read_within(exchange, lease))
+                question, renderer = self._api.read(await self._bodies.read_within(exchange, lease))
                 request = replace(question.request, stop=question.stops)
                 run = self._creator.start(request, exchange.caller)
-                running = _Running(question, teller, run)
+                running = _Running(question, renderer, run)
                 if question.streamed:
-                    await self._stream(exchange, run, teller)
+                    await self._stream(exchange, run, renderer)
                     return
                 response = await run.result()
-            teller.downgraded(run.downgrades)
-            payload = teller.whole(response, run.stop_sequence)
+            renderer.downgraded(run.downgrades)
+            payload = renderer.render_response(response, run.stop_sequence)
             await exchange.send_json(payload, headers=exchange.errors.headers(exchange.request_id))
         except ClientGone:
             raise
@@ -73,7 +72,7 @@ class CompatRoutes:
                 running.question.blame(error)
             raise
 
-    async def _stream(self, exchange: Exchange, run: ResponseRun, teller: Renderer) -> None:
+    async def _stream(self, exchange: Exchange, run: ResponseRun, renderer: Renderer) -> None:
         """Send events as they are made. Until the first content, an error is still an HTTP status."""
         unsent: list[Event] = []
         async with aclosing(run.events()) as batches:
@@ -86,13 +85,13 @@ class CompatRoutes:
                     _check_refused(events)
                     await exchange.start_stream(exchange.errors.headers(exchange.request_id))
                 if run.stop_sequence is not None:
-                    teller.stopped(run.stop_sequence)
+                    renderer.stopped(run.stop_sequence)
                 elif run.failure is not None:
-                    teller.failed(run.failure.status, exchange.request_id)
+                    renderer.failed(run.failure.status, exchange.request_id)
                 if run.ended:
-                    teller.downgraded(run.downgrades)
-                    await exchange.end_stream(teller.render(events))
-                elif payload := teller.render(events):
+                    renderer.downgraded(run.downgrades)
+                    await exchange.end_stream(renderer.render(events))
+                elif payload := renderer.render(events):
                     await exchange.send_events(payload)
 
     async def _abort(self, exchange: Exchange, running: _Running, error: Exception) -> None:
@@ -100,8 +99,8 @@ class CompatRoutes:
         if not isinstance(error, AntiphonError):
             logger.error("request %s failed", exchange.request_id, exc_info=error)
             error = internal_error(exchange.request_id)
-        running.teller.failed(error.status, exchange.request_id)
-        await exchange.end_stream(running.teller.render(await running.run.abort(error)))
+        running.renderer.failed(error.status, exchange.request_id)
+        await exchange.end_stream(running.renderer.render(await running.run.abort(error)))
 
 
 def _check_refused(events: Sequence[Event]) -> None:

@@ -16,7 +16,7 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason
 from antiphon.protocol.sse import SseRenderer
 from antiphon.server.error_shapes import internal_error
-from antiphon.server.exchange import BodyReader, Exchange
+from antiphon.server.exchange import COUNTED_BY, BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
 from antiphon.service.background import Background
@@ -28,9 +28,6 @@ from antiphon.service.responses.run import ResponseRun
 from antiphon.service.stored import StoredResponses
 
 logger = logging.getLogger(__name__)
-
-COUNTED_BY = b"x-antiphon-count"
-"""The header that says whether the model's tokenizer counted (`exact`) or we estimated (`estimate`)."""
 
 
 class StoredRoutes:

@@ -1,1 +1,1 @@
-"""The WebSocket form of ``/v1/responses``: `door` lets in, `connection` reads, `lane` works."""
+"""``/v1/responses`` as a WebSocket: an endpoint accepts, a connection reads frames, its streams run turns."""

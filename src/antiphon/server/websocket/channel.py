@@ -1,4 +1,4 @@
-"""The two ends of an ASGI socket, in our words: text frames, and a client that may leave at any time."""
+"""An ASGI WebSocket as text frames, with a client that may leave at any time."""
 
 import msgspec
 
@@ -34,11 +34,11 @@ class Channel:
         """One text frame; waits while the client reads too slowly. Raises `ClientGone`."""
         try:
             await self._send({"type": "websocket.send", "text": text})
-        except (OSError, RuntimeError):  # the peer has left, or the server has closed before we heard of it
+        except (OSError, RuntimeError):  # the client left, or the server closed the socket first
             raise ClientGone from None
 
     async def close(self, code: int, reason: str) -> None:
-        """Say goodbye. Raises `ClientGone` if the client was faster."""
+        """Close the socket. Raises `ClientGone` if the client closed it first."""
         try:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except (OSError, RuntimeError):

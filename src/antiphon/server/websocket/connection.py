@@ -1,7 +1,7 @@
-"""One open socket: frames go to their lanes, and the end comes in good order.
+"""One open socket: passes frames to their streams, and ends in order.
 
-It ends when the client leaves (what runs is cancelled), when it is too old, or when the server drains. In the
-last two cases no turn is begun any more, those under way are finished, and then the socket is closed.
+It ends when the client leaves (running turns are cancelled), when it is too old, or when the server drains.
+In the last two cases no further turn begins, running ones are finished, and then the socket is closed.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ NORMAL = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSocketLimits:
-    """What one connection may do."""
+    """The limits of one connection."""
 
     responses: int = 16
     """Responses that are made at a time; further ones wait."""
-    lanes: int = 32
+    streams: int = 32
     """Different `stream_id`s."""
     seconds: float = 60 * 60
-    """How long a connection lasts."""
+    """The lifetime of a connection."""
     waiting: int = 64
     """Frames that wait for their turn."""
     waiting_bytes: int = 64 * 1024 * 1024
@@ -37,10 +37,10 @@ class Connection:
     def __init__(self, shared: Shared, limits: WebSocketLimits) -> None:
         self._shared = shared
         self._limits = limits
-        self._lanes: dict[str | None, SocketStream] = {None: SocketStream(shared, None)}
+        self._streams: dict[str | None, SocketStream] = {None: SocketStream(shared, None)}
 
     async def serve(self) -> None:
-        """Until the end."""
+        """Serve the socket until it ends."""
         reading = asyncio.create_task(self._read())
         draining = asyncio.create_task(self._shared.lifetimes.drain_begins())
         try:
@@ -61,7 +61,7 @@ class Connection:
             await _cancel({reading, draining, *self._working()})
 
     async def _finish(self, reading: asyncio.Task[None], error: AntiphonError) -> None:
-        """Begin no turn any more, and wait until none is under way. Raises `ClientGone`."""
+        """Begin no further turn, and wait until none is running. Raises `ClientGone`."""
         self._shared.ending = error
         while working := self._working():
             await asyncio.wait({reading, *working}, return_when=asyncio.FIRST_COMPLETED)
@@ -73,7 +73,7 @@ class Connection:
             await self._take(await self._shared.channel.receive())
 
     async def _take(self, message: str | bytes) -> None:
-        """Give a frame to its lane. What cannot be given to one is refused at once."""
+        """Pass a frame to its stream; refuse an invalid one at once."""
         stream_id: str | None = None
         try:
             frame = read_frame(message)
@@ -81,26 +81,26 @@ class Connection:
             if frame.type != CREATE:
                 raise unsupported_event(frame.type)
             self._check_room(frame)
-            self._lane(stream_id).add(frame)
+            self._stream(stream_id).add(frame)
         except AntiphonError as error:
             await self._shared.channel.send(FrameWriter(stream_id).error(error))
 
-    def _lane(self, stream_id: str | None) -> SocketStream:
-        lane = self._lanes.get(stream_id)
-        if lane is None:
-            if len(self._lanes) > self._limits.lanes:
+    def _stream(self, stream_id: str | None) -> SocketStream:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            if len(self._streams) > self._limits.streams:
                 raise InvalidRequest(
-                    f"This connection has {self._limits.lanes} lanes already. Use one of them again, or "
+                    f"This connection has {self._limits.streams} streams already. Use one of them again, or "
                     "open another connection.",
                     param="stream_id",
                     code="websocket_stream_limit_reached",
                 )
-            lane = self._lanes[stream_id] = SocketStream(self._shared, stream_id)
-        return lane
+            stream = self._streams[stream_id] = SocketStream(self._shared, stream_id)
+        return stream
 
     def _check_room(self, frame: Frame) -> None:
-        """What waits is held in memory, so there is a limit to it."""
-        sizes = [len(waiting.body) for lane in self._lanes.values() for waiting in lane.waiting]
+        """Waiting frames are held in memory, so there is a limit."""
+        sizes = [len(waiting.body) for stream in self._streams.values() for waiting in stream.waiting]
         if len(sizes) >= self._limits.waiting or sum(sizes) + len(frame.body) > self._limits.waiting_bytes:
             raise TooManyRequests(
                 "Too many requests wait on this connection. Send the next one when an answer has ended.",
@@ -108,7 +108,7 @@ class Connection:
             )
 
     def _working(self) -> set[asyncio.Task[None]]:
-        return {lane.task for lane in self._lanes.values() if lane.task is not None}
+        return {stream.task for stream in self._streams.values() if stream.task is not None}
 
 
 def _too_old(seconds: float) -> InvalidRequest:
@@ -119,7 +119,7 @@ def _too_old(seconds: float) -> InvalidRequest:
 
 
 async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
-    """Stop these and wait until they have let go of everything."""
+    """Cancel these tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""``GET /v1/responses`` as a WebSocket: who is let in, and what a connection is made of."""
+"""``GET /v1/responses`` as a WebSocket: accepts connections and serves them."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class SocketClient(NamedTuple):
-    """Who comes in: how it is admitted to each turn, and how it wants to be spoken to."""
+    """The client of a socket: `admit` checks its key for each turn."""
 
     admit: Admit
     profile: Profile
@@ -26,31 +26,31 @@ class SocketClient(NamedTuple):
 
 
 class WebSocketEndpoint:
-    """Serves sockets whose key, Host and Origin were checked already."""
+    """Serves sockets whose key, Host and Origin were checked before."""
 
     def __init__(self, creator: Creator, lifetimes: Lifetimes, *, limits: WebSocketLimits) -> None:
         self._creator = creator
         self._lifetimes = lifetimes
         self._limits = limits
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, guest: SocketClient) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send, client: SocketClient) -> None:
         """One connection, from its handshake to its end."""
         if self._lifetimes.draining:
-            await refuse(scope, send, Unavailable(), guest.request_id)
+            await refuse(scope, send, Unavailable(), client.request_id)
             return
         channel = Channel(receive, send)
-        await channel.accept(guest.request_id)
+        await channel.accept(client.request_id)
         shared = Shared(
             creator=self._creator,
             lifetimes=self._lifetimes,
             channel=channel,
             memory=ConnectionMemory(),
             turns=asyncio.Semaphore(self._limits.responses),
-            admit=guest.admit,
-            profile=guest.profile,
-            request_id=guest.request_id,
+            admit=client.admit,
+            profile=client.profile,
+            request_id=client.request_id,
         )
         try:
             await Connection(shared, self._limits).serve()
         except ClientGone:
-            logger.info("request %s: the client left", guest.request_id)
+            logger.info("request %s: the client disconnected", client.request_id)

@@ -1,4 +1,4 @@
-"""A lane: turns of one connection that go one after another. Lanes go side by side."""
+"""A stream: turns of one connection that run one after another. Streams run concurrently."""
 
 import asyncio
 import logging
@@ -31,8 +31,8 @@ Admit = Callable[[], Caller]
 
 @dataclass(slots=True)
 class Shared:
-    """What the lanes of one connection share. `turns` bounds how many responses are made at a time; `admit`
-    gives the tenant for every turn anew, so that a key that was revoked opens no further ones."""
+    """What the streams of one connection share. `turns` limits how many responses are made at a time; `admit`
+    checks the key for every turn, so that a revoked one begins no further ones."""
 
     creator: Creator
     lifetimes: Lifetimes
@@ -43,11 +43,11 @@ class Shared:
     profile: Profile
     request_id: str
     ending: AntiphonError | None = None
-    """Why no turn is begun any more."""
+    """The error for every further turn."""
 
 
 class SocketStream:
-    """One lane; its task lives while there is work."""
+    """One stream; its task lives while there is work."""
 
     def __init__(self, shared: Shared, stream_id: str | None) -> None:
         self._shared = shared
@@ -75,7 +75,7 @@ class SocketStream:
             self.task = None
 
     async def _serve(self, frame: Frame) -> None:
-        """One turn; whatever goes wrong with it is told, and the lane goes on."""
+        """One turn; an error is sent as a frame, and the stream continues."""
         try:
             await self._turn(frame)
         except ClientGone:
@@ -87,7 +87,7 @@ class SocketStream:
             await self._refuse(frame, internal_error(self._shared.request_id))
 
     async def _turn(self, frame: Frame) -> None:
-        """What goes wrong before the first event is raised."""
+        """Raises what fails before the first event."""
         shared = self._shared
         if shared.ending is not None:
             raise shared.ending
@@ -95,31 +95,31 @@ class SocketStream:
         create = parse_create_frame(frame.body, shared.profile)
         self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
         if create.generate:
-            await self._play(shared.creator.start(create.request, caller, self._session), frame)
+            await self._run(shared.creator.start(create.request, caller, self._session), frame)
         else:
-            await self._tell(await shared.creator.store_only(create.request, caller, self._session), frame)
+            await self._send(await shared.creator.store_only(create.request, caller, self._session), frame)
 
-    async def _play(self, run: ResponseRun, frame: Frame) -> None:
-        """Run to the end. What goes wrong after the first event is told as the end of the response."""
+    async def _run(self, run: ResponseRun, frame: Frame) -> None:
+        """Run to the end. An error after the first event is sent as the end of the response."""
         try:
             with self._shared.lifetimes.lease():
                 async with aclosing(run.events()) as batches:
                     async for events in batches:
-                        await self._tell(events, frame)
+                        await self._send(events, frame)
         except (ClientGone, asyncio.CancelledError):
             await run.abandon()
             raise
         except Exception as error:
-            told = error if isinstance(error, AntiphonError) else internal_error(self._shared.request_id)
-            closing = await run.abort(told)
+            sent = error if isinstance(error, AntiphonError) else internal_error(self._shared.request_id)
+            closing = await run.abort(sent)
             if not closing and not run.ended:
                 raise
-            if told is not error:
+            if sent is not error:
                 logger.error("request %s failed", self._shared.request_id, exc_info=error)
-            await self._tell(closing, frame)
+            await self._send(closing, frame)
 
-    async def _tell(self, events: Sequence[Event], frame: Frame) -> None:
-        """Send these events, after those that a cut-off batch left behind: no number is left out."""
+    async def _send(self, events: Sequence[Event], frame: Frame) -> None:
+        """Send these events, after those of a batch that was interrupted, so that no number is missing."""
         if events and isinstance(events[-1], ResponseFailed):
             self._evict_parent(frame)
         self._unsent.extend(_with_one_end(events))
@@ -128,21 +128,21 @@ class SocketStream:
             self._unsent.popleft()
 
     async def _refuse(self, frame: Frame, error: AntiphonError) -> None:
-        """Answer a turn that came to nothing with an error frame."""
+        """Answer a turn that failed before its first event with an error frame."""
         level = logging.WARNING if error.status >= 500 else logging.INFO
         logger.log(level, "request %s: %d %s", self._shared.request_id, error.status, error.message)
         self._evict_parent(frame)
         await self._shared.channel.send(self._writer.error(error))
 
     def _evict_parent(self, frame: Frame) -> None:
-        """After a failed continuation the client must not build on what it believes its parent to be."""
+        """A failed continuation removes its parent from the connection's memory."""
         if frame.parent is not None:
             self._session.evict(frame.parent)
 
 
 def _with_one_end(events: Sequence[Event]) -> Sequence[Event]:
-    """On a socket an `error` frame is the end of a turn, and clients would take a `response.failed` after it
-    for the end of the next one. It says the same, so it alone is sent, under the number of the error."""
+    """On a socket an `error` frame ends a turn, and clients would take a `response.failed` after it for the
+    end of the next one. Both have the same error, so `response.failed` alone is sent, with its number."""
     if len(events) < 2 or not isinstance(events[-2], ErrorEvent):
         return events
     return [*events[:-2], replace(events[-1], sequence_number=events[-2].sequence_number)]

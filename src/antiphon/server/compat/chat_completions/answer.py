@@ -12,20 +12,20 @@ from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reaso
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
 from antiphon.protocol.shape import finish_reason
-from antiphon.server.compat.words import GAP, message_text, refusal_text, thought_text
+from antiphon.server.compat.content import GAP, message_text, reasoning_text, refusal_text
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
 
 class Logprobs(Struct, frozen=True):
-    """How likely the tokens of the text were."""
+    """The logprobs of the text."""
 
     content: list[Logprob]
     refusal: None = None
 
 
 class AnswerMessage(Struct, frozen=True, kw_only=True):
-    """What the model said."""
+    """The message of the answer."""
 
     role: Literal["assistant"] = "assistant"
     content: str | None
@@ -46,7 +46,7 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(Struct, frozen=True, kw_only=True):
-    """The whole answer. `downgrades` is Antiphon's own."""
+    """The complete answer. `downgrades` is an extension of Antiphon."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -60,7 +60,7 @@ class ChatCompletion(Struct, frozen=True, kw_only=True):
 
 
 def chat_completion(response: Response, *, legacy: bool, downgrades: Sequence[str]) -> bytes:
-    """The answer in one piece. `legacy`: the caller knows `functions`, not `tools`."""
+    """The JSON answer. `legacy`: the caller sent `functions`, not `tools`."""
     return msgspec.json.encode(
         ChatCompletion(
             id=completion_id(response),
@@ -94,7 +94,7 @@ def chat_finish(response: Response, *, legacy: bool) -> FinishReason:
 
 
 def chat_usage(usage: EngineUsage | None) -> JsonObject | None:
-    """The same numbers under the names of this API; None if the upstream told none."""
+    """The same numbers under the names of this API; None if the upstream reported none."""
     if usage is None:
         return None
     return {
@@ -125,7 +125,7 @@ def chat_annotation(annotation: JsonObject) -> JsonObject | None:
 
 def _message(response: Response, *, legacy: bool) -> AnswerMessage:
     messages = [item for item in response.output if isinstance(item, Message)]
-    thoughts = [thought_text(item) for item in response.output if isinstance(item, Reasoning)]
+    thoughts = [reasoning_text(item) for item in response.output if isinstance(item, Reasoning)]
     calls = [item for item in response.output if isinstance(item, FunctionCall | CustomToolCall)]
     text = GAP.join(filter(None, map(message_text, messages)))
     refusal = GAP.join(filter(None, map(refusal_text, messages)))
@@ -135,7 +135,7 @@ def _message(response: Response, *, legacy: bool) -> AnswerMessage:
         refusal=refusal or None,
         reasoning_content=thought or UNSET,
         annotations=[
-            told for part in _texts(messages) for raw in part.annotations if (told := chat_annotation(raw))
+            cited for part in _texts(messages) for raw in part.annotations if (cited := chat_annotation(raw))
         ],
         tool_calls=[_call(item) for item in calls] if calls and not legacy else UNSET,
         function_call=_call(calls[0])["function"] if calls and legacy else UNSET,

@@ -1,4 +1,4 @@
-"""From chat messages to items: one message may be several, words before calls."""
+"""From chat messages to items: one message may become several items, text before calls."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ class Conversation(Struct, frozen=True):
 
 
 def read_messages(messages: Sequence[ChatMessage]) -> Conversation:
-    """The whole conversation."""
+    """All messages."""
     reader = _Reader()
     for index, message in enumerate(messages):
         reader.add(message, f"messages[{index}]")
@@ -90,15 +90,15 @@ class _Reader:
 
     def _assistant(self, message: ChatMessage, path: str) -> None:
         if message.audio is not None:
-            text = "Sound that the model made is not kept here. Send what was said as 'content'."
+            text = "Audio of the model is not stored here. Send its text as 'content'."
             raise Unsupported(text, param=f"{path}.audio", code="unsupported_parameter")
         thought = message.reasoning_content or message.reasoning
         if thought:
             self._put(Reasoning(summary=[], content=[ReasoningText(thought)]), path)
         calls = message.tool_calls or ()
-        words = _words(message, path)
-        if words or not (calls or message.function_call):
-            self._put(Message(role="assistant", content=words), path)
+        parts = _assistant_content(message, path)
+        if parts or not (calls or message.function_call):
+            self._put(Message(role="assistant", content=parts), path)
         for index, call in enumerate(calls):
             self._put(self._call(call, f"{path}.tool_calls[{index}]"), path)
         if message.function_call is not None:
@@ -169,24 +169,24 @@ def _input_part(part: ChatPart, path: str) -> InputText | InputImage | InputFile
             raise InvalidRequest(text, param=f"{path}.type", code="invalid_value")
 
 
-def _words(message: ChatMessage, path: str) -> str | list[MessagePart]:
-    """What the model said: text, refusals, or both."""
+def _assistant_content(message: ChatMessage, path: str) -> str | list[MessagePart]:
+    """The content of the assistant: text, refusals, or both."""
     if isinstance(message.content, str | None) and not message.refusal:
         return message.content or ""
     content = [TextPart(message.content)] if isinstance(message.content, str) else message.content or []
-    words: list[MessagePart] = []
+    parts: list[MessagePart] = []
     for index, part in enumerate(content):
         match part:
             case TextPart():
-                words.append(OutputText(text=part.text))
+                parts.append(OutputText(text=part.text))
             case RefusalPart():
-                words.append(Refusal(part.refusal))
+                parts.append(Refusal(part.refusal))
             case _:
                 text = "The assistant's messages hold text and refusals only."
                 raise InvalidRequest(text, param=f"{path}.content[{index}].type", code="invalid_value")
     if message.refusal:
-        words.append(Refusal(message.refusal))
-    return words
+        parts.append(Refusal(message.refusal))
+    return parts
 
 
 def _tool_output(message: ChatMessage, path: str) -> ToolOutput:

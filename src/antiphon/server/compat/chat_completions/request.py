@@ -56,7 +56,7 @@ NAMES = Names(
 
 
 def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
-    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    """Read and check a request; raises `InvalidRequest` with the parameter."""
     if not raw:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(raw)
@@ -109,7 +109,7 @@ def _left_out(body: ChatBody) -> list[Downgrade]:
         downgrades.append(not_used(*hints))
     if body.store:
         downgrades.append(
-            Downgrade("not_stored", "not stored: POST /v1/responses keeps responses", ("store",))
+            Downgrade("not_stored", "not stored: POST /v1/responses stores responses", ("store",))
         )
     return downgrades
 
@@ -170,11 +170,11 @@ def _text(body: ChatBody) -> TextOptions | None:
     if named.schema is None:
         raise missing("response_format.json_schema.schema")
     check_schema(named.schema, "response_format.json_schema.schema")
-    asked = TextFormat(
+    form = TextFormat(
         type="json_schema",
         name=named.name,
         schema=named.schema,
         description=UNSET if named.description is None else named.description,
         strict=UNSET if named.strict is None else named.strict,
     )
-    return TextOptions(asked, body.verbosity)
+    return TextOptions(form, body.verbosity)

@@ -41,7 +41,7 @@ from antiphon.server.compat.chat_completions.answer import (
     completion_id,
 )
 from antiphon.server.compat.chat_completions.request import NAMES, read_chat
-from antiphon.server.compat.words import GAP, omitted_items
+from antiphon.server.compat.content import GAP, omitted_items
 
 _encode = msgspec.json.encode
 
@@ -50,14 +50,14 @@ class ChatCompletionsApi:
     """Reads chat requests."""
 
     def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
-        """The question, and who will tell the answer."""
-        question, asked = read_chat(body)
-        wants_usage = asked.stream_options is not None and asked.stream_options.include_usage is True
-        return question, ChatTeller(question.downgrades, usage=wants_usage, legacy=bool(asked.functions))
+        """The request, and the renderer of its answer."""
+        question, wire = read_chat(body)
+        wants_usage = wire.stream_options is not None and wire.stream_options.include_usage is True
+        return question, ChatRenderer(question.downgrades, usage=wants_usage, legacy=bool(wire.functions))
 
 
-class ChatTeller:
-    """Tells one answer. `usage`: the stream ends with it; `legacy`: calls are told as `function_call`."""
+class ChatRenderer:
+    """Renders one answer. `usage`: the stream ends with it; `legacy`: calls become `function_call`."""
 
     def __init__(self, own: Sequence[Downgrade], *, usage: bool = False, legacy: bool = False) -> None:
         self._own = own
@@ -70,8 +70,8 @@ class ChatTeller:
         self._spoken: set[str] = set()
         self._calls: dict[str, int] = {}
 
-    def whole(self, response: Response, stop: str | None) -> bytes:
-        """The answer in one piece."""
+    def render_response(self, response: Response, stop: str | None) -> bytes:
+        """The complete JSON answer."""
         return chat_completion(response, legacy=self._legacy, downgrades=self._downgrades(response))
 
     def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
@@ -79,7 +79,7 @@ class ChatTeller:
         self._engine = downgrades
 
     def stopped(self, stop: str) -> None:
-        """This API does not tell which sequence it was."""
+        """This API has no member for the sequence."""
 
     def failed(self, status: int, request_id: str) -> None:
         """The error object has no member for either."""
@@ -94,13 +94,13 @@ class ChatTeller:
                     self._item_id = event.item_id
                 pieces.append(self._text_head + _encode(event.delta) + self._tail)
             else:
-                tell = _TELL.get(type(event))
-                if tell is not None:
-                    pieces.append(tell(self, event))
+                render = _RENDER.get(type(event))
+                if render is not None:
+                    pieces.append(render(self, event))
         return b"".join(pieces)
 
     def begin(self, event: ResponseCreated) -> bytes:
-        """The first chunk says who speaks."""
+        """The first chunk has the role."""
         response = event.response
         common = {
             "id": completion_id(response),
@@ -117,7 +117,7 @@ class ChatTeller:
         return self._delta({"role": "assistant", "content": "", "refusal": None})
 
     def likely(self, event: OutputTextDelta) -> bytes:
-        """Text with the likelihood of its tokens."""
+        """Text with logprobs."""
         gap = b""
         if event.item_id is not self._item_id:
             gap = self._separated("content", event.item_id)
@@ -137,7 +137,7 @@ class ChatTeller:
         return self._thinking(event.delta, (event.item_id, "summary", event.summary_index))
 
     def add(self, event: OutputItemAdded) -> bytes:
-        """A call begins; other items begin with their first word."""
+        """A call begins; other items begin with their first delta."""
         item = event.item
         if not isinstance(item, FunctionCall | CustomToolCall) or item.id in self._calls:
             return b""
@@ -175,7 +175,7 @@ class ChatTeller:
         return b"" if annotation is None else self._delta({"annotations": [annotation]})
 
     def end(self, event: ResponseCompleted | ResponseIncomplete) -> bytes:
-        """The reason, the usage if it was asked for and is known, and the mark of the end."""
+        """The finish reason, the usage if it was requested and is known, and `[DONE]`."""
         response, legacy = event.response, self._legacy
         reason = chat_finish(response, legacy=legacy)
         choice: JsonObject = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
@@ -190,11 +190,11 @@ class ChatTeller:
         return last + DONE
 
     def fail(self, event: ErrorEvent) -> bytes:
-        """The error object. No mark of the end follows: this is none."""
+        """The error object, without `[DONE]`."""
         return b'data: {"error":%b}\n\n' % _encode(event.error)
 
     def stay(self, _event: Keepalive) -> bytes:
-        """A sign of life."""
+        """A comment."""
         return COMMENT
 
     def _downgrades(self, response: Response) -> list[str]:
@@ -210,7 +210,7 @@ class ChatTeller:
         return b'%b{"index":0,"delta":%b%b' % (self._head, _encode(delta)[:-1], tail)
 
     def _separated(self, member: str, item_id: str) -> bytes:
-        """The gap between what two items say in the same member."""
+        """The gap between the texts of two items in the same member."""
         place = f"{member} {item_id}"
         if place in self._spoken:
             return b""
@@ -224,18 +224,18 @@ class ChatTeller:
         return self._delta({"reasoning_content": gap + text})
 
 
-_TELL: Mapping[type[Event], Callable[[ChatTeller, Any], bytes]] = {
-    ResponseCreated: ChatTeller.begin,
-    OutputTextDelta: ChatTeller.likely,
-    RefusalDelta: ChatTeller.refuse,
-    ReasoningTextDelta: ChatTeller.think,
-    ReasoningSummaryTextDelta: ChatTeller.sum_up,
-    OutputItemAdded: ChatTeller.add,
-    FunctionCallArgumentsDelta: ChatTeller.argue,
-    CustomToolCallInputDelta: ChatTeller.put_in,
-    OutputTextAnnotationAdded: ChatTeller.cite,
-    ResponseCompleted: ChatTeller.end,
-    ResponseIncomplete: ChatTeller.end,
-    ErrorEvent: ChatTeller.fail,
-    Keepalive: ChatTeller.stay,
+_RENDER: Mapping[type[Event], Callable[[ChatRenderer, Any], bytes]] = {
+    ResponseCreated: ChatRenderer.begin,
+    OutputTextDelta: ChatRenderer.likely,
+    RefusalDelta: ChatRenderer.refuse,
+    ReasoningTextDelta: ChatRenderer.think,
+    ReasoningSummaryTextDelta: ChatRenderer.sum_up,
+    OutputItemAdded: ChatRenderer.add,
+    FunctionCallArgumentsDelta: ChatRenderer.argue,
+    CustomToolCallInputDelta: ChatRenderer.put_in,
+    OutputTextAnnotationAdded: ChatRenderer.cite,
+    ResponseCompleted: ChatRenderer.end,
+    ResponseIncomplete: ChatRenderer.end,
+    ErrorEvent: ChatRenderer.fail,
+    Keepalive: ChatRenderer.stay,
 }

@@ -89,7 +89,7 @@ class ChatCall(Struct, frozen=True):
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True):
-    """What somebody said, called or answered."""
+    """One message: text, calls or the output of a call."""
 
     role: Role
     content: str | list[ChatPart] | None = None
@@ -128,7 +128,7 @@ class ChatStreamOptions(Struct, frozen=True):
 
 
 class ChatBody(Struct, frozen=True, kw_only=True):
-    """The whole body."""
+    """The request body."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     messages: Annotated[list[ChatMessage], Meta(min_length=1, max_length=10_000)]

@@ -11,18 +11,18 @@ from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import FunctionCall, Message, OutputItem, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
-from antiphon.server.compat.words import refusal_text, thought_text
+from antiphon.server.compat.content import reasoning_text, refusal_text
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 UNREADABLE = "INVALID_JSON"
 """The member that holds arguments which are no JSON object: Anthropic's own advice for such input."""
 _UNCITED = Downgrade(
-    "output_omitted", "citations are not told: the words that they quote, which this API wants, are not kept"
+    "output_omitted", "citations are left out: this API requires the quoted text, which is not stored"
 )
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What the answer cost. This API has no word for unknown: where the upstream told nothing, it is 0."""
+    """The usage. This API has no value for unknown: without numbers from the upstream it is 0."""
 
     input_tokens: int = 0
     cache_creation_input_tokens: int = 0
@@ -31,7 +31,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class AnswerMessage(Struct, tag_field="type", tag="message", frozen=True, kw_only=True):
-    """The whole answer. `downgrades` is Antiphon's own."""
+    """The complete answer. `downgrades` is an extension of Antiphon."""
 
     id: str
     role: Literal["assistant"] = "assistant"
@@ -46,7 +46,7 @@ class AnswerMessage(Struct, tag_field="type", tag="message", frozen=True, kw_onl
 def whole_message(
     response: Response, stop: str | None, *, downgrades: Sequence[str], thoughts: bool
 ) -> bytes:
-    """The answer in one piece. `thoughts`: their words are shown."""
+    """The JSON answer. `thoughts`: whether the text of reasoning is shown."""
     return msgspec.json.encode(
         AnswerMessage(
             id=message_id(response),
@@ -128,7 +128,7 @@ def _part_text(part: OutputText | Refusal) -> str:
 
 
 def _thought(item: Reasoning, *, thoughts: bool) -> list[JsonObject]:
-    text, envelope = thought_text(item), item.encrypted_content
+    text, envelope = reasoning_text(item), item.encrypted_content
     if text:
         shown = text if thoughts else ""
         return [{"type": "thinking", "thinking": shown, "signature": envelope or ""}]

@@ -71,7 +71,7 @@ class Parts:
         self.blocks += [index] * len(parts)
 
     def mark_last(self, marker: CacheControl | None) -> None:
-        """Let the last part carry the marker."""
+        """Put the marker on the last part."""
         self.parts = _marked(self.parts, marker)
 
 
@@ -125,7 +125,7 @@ def read_texts(content: str | list[Any], path: str) -> list[InputText]:
 
 
 def breakpoint_of(marker: CacheControl | None) -> JsonObject | UnsetType:
-    """A cache marker in the engine's words."""
+    """A cache marker as the engine's `prompt_cache_breakpoint`."""
     if marker is None:
         return UNSET
     return {"mode": "explicit"} if marker.ttl is None else {"mode": "explicit", "ttl": marker.ttl}
@@ -164,7 +164,7 @@ def _document(block: MediaBlock, path: str, downgrades: Downgrades) -> list[Part
 
 
 def _heading(*lines: str | None) -> list[Part]:
-    """What is said of a document before it. The title of a file is the file's name."""
+    """The text before a document. The title of a file is the file's name."""
     text = "\n".join(filter(None, lines))
     return [InputText(text=text)] if text else []
 

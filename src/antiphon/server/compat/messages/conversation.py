@@ -1,4 +1,4 @@
-"""From Anthropic's messages to items: a message may hold words, calls, their outputs and thoughts."""
+"""From Anthropic's messages to items: a message may contain text, calls, their outputs and reasoning."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -81,7 +81,7 @@ class Conversation:
 
     def system(self, content: str | list[Any]) -> None:
         """The prompt before all messages."""
-        self._put(Message(role="system", content=_words(read_texts(content, "system"))), Place("system"))
+        self._put(Message(role="system", content=_texts(read_texts(content, "system"))), Place("system"))
 
     def read(self, messages: Sequence[WireMessage]) -> None:
         """All messages."""
@@ -94,7 +94,7 @@ class Conversation:
                     self._assistant(message, path)
                 case "system":
                     texts = read_texts(message.content, f"{path}.content")
-                    self._put(Message(role="system", content=_words(texts)), Place(path))
+                    self._put(Message(role="system", content=_texts(texts)), Place(path))
                 case _:
                     raise _foreign_role(message.role, f"{path}.role")
         if messages[-1].role == "assistant":
@@ -109,21 +109,21 @@ class Conversation:
         if isinstance(message.content, str):
             self._put(Message(role="user", content=message.content), Place(path))
             return
-        said = Parts()
+        parts = Parts()
         for index, value in enumerate(message.content):
             where = f"{path}.content[{index}]"
             block = as_object(value, where)
             if block_type(block, where) != "tool_result":
-                said.add(index, read_part(block, where, self.downgrades))
+                parts.add(index, read_part(block, where, self.downgrades))
                 continue
-            self._said(said, path)
-            said = Parts()
+            self._put_parts(parts, path)
+            parts = Parts()
             self._result(convert(block, ToolResult, where), where)
-        self._said(said, path)
+        self._put_parts(parts, path)
 
-    def _said(self, said: Parts, path: str) -> None:
-        if said.parts:
-            self._put(Message(role="user", content=[*said.parts]), Place(path, tuple(said.blocks)))
+    def _put_parts(self, parts: Parts, path: str) -> None:
+        if parts.parts:
+            self._put(Message(role="user", content=[*parts.parts]), Place(path, tuple(parts.blocks)))
 
     def _result(self, block: ToolResult, path: str) -> None:
         read = Parts()
@@ -164,7 +164,7 @@ class Conversation:
         match kind:
             case "text":
                 text = convert(block, TextBlock, path)
-                self._put(Message(role="assistant", content=_own_words(text)), Place(path))
+                self._put(Message(role="assistant", content=_assistant_text(text)), Place(path))
             case "tool_use":
                 call = convert(block, ToolUse, path)
                 if call.cache_control is not None:
@@ -183,7 +183,7 @@ class Conversation:
                 raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
 
     def _thought(self, block: ThinkingBlock, path: str) -> None:
-        """A signature of ours is the envelope: the thought in it is whole, whatever was shown of it."""
+        """A signature of ours is the envelope; it contains the complete reasoning, also if less was shown."""
         sealed = self._open(block.signature) if block.signature else None
         if sealed is not None:
             shown = [SummaryText(block.thinking)] if block.thinking and not sealed.reasoning else []
@@ -203,11 +203,11 @@ class Conversation:
             self._put(Reasoning(summary=[], encrypted_content=block.data), Place(path))
 
 
-def _words(texts: Sequence[InputText]) -> str | list[MessagePart]:
+def _texts(texts: Sequence[InputText]) -> str | list[MessagePart]:
     return texts[0].text if len(texts) == 1 and not texts[0].prompt_cache_breakpoint else [*texts]
 
 
-def _own_words(block: TextBlock) -> str | list[MessagePart]:
+def _assistant_text(block: TextBlock) -> str | list[MessagePart]:
     if block.cache_control is None:
         return block.text
     return [OutputText(text=block.text, prompt_cache_breakpoint=breakpoint_of(block.cache_control))]

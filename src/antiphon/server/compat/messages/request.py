@@ -63,7 +63,7 @@ _TIERS: Mapping[str | None, ServiceTier | None] = {"auto": "auto", "standard_onl
 
 
 def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatRequest, MessagesBody]:
-    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    """Read and check a request; raises `InvalidRequest` with the parameter."""
     given = _members(raw)
     body = decode(raw, MessagesBody)
     stops = read_stops(body.stop_sequences or (), "stop_sequences", _MAX_STOPS)
@@ -152,7 +152,7 @@ def _downgrades(body: CountBody, given: dict[str, msgspec.Raw]) -> Downgrades:
 
 
 def _list_contradictions(body: MessagesBody, downgrades: Downgrades) -> None:
-    """What the answer cannot be made with, besides what nobody here reads."""
+    """List parameters that contradict others, besides those without effect."""
     if body.top_k is not None:
         downgrades.append(not_used("top_k"))
     off = body.thinking is not None and body.thinking.type == "disabled"
@@ -160,7 +160,7 @@ def _list_contradictions(body: MessagesBody, downgrades: Downgrades) -> None:
         text = "'{param}' is not used: thinking is disabled"
         downgrades.add("not_used", text, "output_config.effort")
     if body.speed == "fast" and body.service_tier == "standard_only":
-        text = "'{param}' is not used: 'speed' says something else"
+        text = "'{param}' is not used: 'speed' contradicts it"
         downgrades.add("not_used", text, "service_tier")
 
 
@@ -186,7 +186,7 @@ def _reasoning(body: MessagesBody) -> ReasoningOptions | None:
 
 
 def _thinking(body: MessagesBody) -> Thinking | None:
-    """What an effort does not say: that the model shall think at all, and with how many tokens."""
+    """What an effort does not express: that the model shall reason at all, and with how many tokens."""
     thinking = body.thinking
     if thinking is None or thinking.type not in ("enabled", "adaptive"):
         return None

@@ -1,6 +1,6 @@
 """The events of a run as a stream of content blocks.
 
-An item becomes one block, or none if it says nothing; blocks follow one another and are numbered without a
+An item becomes one block, or none if it is empty; blocks follow one another and are numbered without a
 gap. Text deltas, the hot path, are cached bytes around the escaped text.
 """
 
@@ -30,6 +30,7 @@ from antiphon.protocol.events import (
 from antiphon.protocol.items import FunctionCall, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.server.compat.api import CompatRequest, Renderer
+from antiphon.server.compat.content import GAP, omitted_items
 from antiphon.server.compat.messages.answer import (
     AnswerMessage,
     message_downgrades,
@@ -40,7 +41,6 @@ from antiphon.server.compat.messages.answer import (
 )
 from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import NAMES, read_messages
-from antiphon.server.compat.words import GAP, omitted_items
 from antiphon.server.error_shapes import anthropic_error
 
 _encode = msgspec.json.encode
@@ -58,14 +58,14 @@ class MessagesApi:
         self._open_envelope = open_envelope
 
     def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
-        """The question, and who will tell the answer."""
-        question, asked = read_messages(body, self._open_envelope)
-        shown = asked.thinking is None or asked.thinking.display != "omitted"
-        return question, MessagesTeller(question.downgrades, thoughts=shown)
+        """The request, and the renderer of its answer."""
+        question, wire = read_messages(body, self._open_envelope)
+        shown = wire.thinking is None or wire.thinking.display != "omitted"
+        return question, MessagesRenderer(question.downgrades, thoughts=shown)
 
 
-class MessagesTeller:
-    """Tells one answer. `thoughts`: their words are shown."""
+class MessagesRenderer:
+    """Renders one answer. `thoughts`: whether the text of reasoning is shown."""
 
     def __init__(self, own: Sequence[Downgrade], *, thoughts: bool = True) -> None:
         self._own = own
@@ -76,12 +76,12 @@ class MessagesTeller:
         self._request_id = ""
         self._index = -1
         self._open: tuple[str, int] | None = None
-        """The part that the open block tells: the id of its item, and its index there."""
+        """The part in the open block: the id of its item, and its index there."""
         self._thought: tuple[Literal["raw", "summary"], int] | None = None
         self._text_head = b""
 
-    def whole(self, response: Response, stop: str | None) -> bytes:
-        """The answer in one piece."""
+    def render_response(self, response: Response, stop: str | None) -> bytes:
+        """The complete JSON answer."""
         return whole_message(response, stop, downgrades=self._downgrades(response), thoughts=self._thoughts)
 
     def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
@@ -105,18 +105,18 @@ class MessagesTeller:
                     pieces.append(self._begin_text(event))
                 pieces.append(self._text_head + _encode(event.delta) + b"}}\n\n")
             else:
-                tell = _TELL.get(type(event))
-                if tell is not None:
-                    pieces.append(tell(self, event))
+                render = _RENDER.get(type(event))
+                if render is not None:
+                    pieces.append(render(self, event))
         return b"".join(pieces)
 
     def begin(self, event: ResponseCreated) -> bytes:
-        """The message, without its content. What it costs is told at the end."""
+        """The message without content; the usage follows at the end."""
         empty = AnswerMessage(id=message_id(event.response), model=event.response.model)
         return _event("message_start", {"message": empty}) + _PING
 
     def refuse(self, event: RefusalDelta) -> bytes:
-        """A piece of a refusal: text, and the reason for the end says what it is."""
+        """A refusal delta, as text; the stop reason identifies it."""
         begun = b"" if self._open == (event.item_id, event.content_index) else self._begin_text(event)
         return begun + self._text_head + _encode(event.delta) + b"}}\n\n"
 
@@ -129,7 +129,7 @@ class MessagesTeller:
         return self._thinking(event.item_id, event.delta, ("summary", event.summary_index))
 
     def add(self, event: OutputItemAdded) -> bytes:
-        """A call begins; other items begin with their first word."""
+        """A call begins; other items begin with their first delta."""
         item = event.item
         if not isinstance(item, FunctionCall):
             return b""
@@ -141,7 +141,7 @@ class MessagesTeller:
         return b"%b%d%b%b}}\n\n" % (_DELTA, self._index, _ARGUMENTS, _encode(event.delta))
 
     def close(self, event: OutputItemDone) -> bytes:
-        """An item is whole. The envelope of a thought is its signature; one without words has only that."""
+        """An item is complete. The envelope of reasoning is its signature; without text it has only that."""
         item = event.item
         if not isinstance(item, Reasoning):
             return self._end_block()
@@ -167,11 +167,11 @@ class MessagesTeller:
     def fail(self, event: ErrorEvent) -> bytes:
         """Something broke; nothing follows."""
         error = event.error
-        told = anthropic_error(self._status, error.message, error.param)
-        return _event("error", {"error": told, "request_id": self._request_id})
+        wire = anthropic_error(self._status, error.message, error.param)
+        return _event("error", {"error": wire, "request_id": self._request_id})
 
     def stay(self, _event: Keepalive) -> bytes:
-        """A sign of life."""
+        """A ping."""
         return _PING
 
     def _downgrades(self, response: Response) -> list[str]:
@@ -212,16 +212,16 @@ def _event(kind: str, members: JsonObject) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode({"type": kind, **members}))
 
 
-_TELL: Mapping[type[Event], Callable[[MessagesTeller, Any], bytes]] = {
-    ResponseCreated: MessagesTeller.begin,
-    RefusalDelta: MessagesTeller.refuse,
-    ReasoningTextDelta: MessagesTeller.think,
-    ReasoningSummaryTextDelta: MessagesTeller.sum_up,
-    OutputItemAdded: MessagesTeller.add,
-    FunctionCallArgumentsDelta: MessagesTeller.argue,
-    OutputItemDone: MessagesTeller.close,
-    ResponseCompleted: MessagesTeller.end,
-    ResponseIncomplete: MessagesTeller.end,
-    ErrorEvent: MessagesTeller.fail,
-    Keepalive: MessagesTeller.stay,
+_RENDER: Mapping[type[Event], Callable[[MessagesRenderer, Any], bytes]] = {
+    ResponseCreated: MessagesRenderer.begin,
+    RefusalDelta: MessagesRenderer.refuse,
+    ReasoningTextDelta: MessagesRenderer.think,
+    ReasoningSummaryTextDelta: MessagesRenderer.sum_up,
+    OutputItemAdded: MessagesRenderer.add,
+    FunctionCallArgumentsDelta: MessagesRenderer.argue,
+    OutputItemDone: MessagesRenderer.close,
+    ResponseCompleted: MessagesRenderer.end,
+    ResponseIncomplete: MessagesRenderer.end,
+    ErrorEvent: MessagesRenderer.fail,
+    Keepalive: MessagesRenderer.stay,
 }

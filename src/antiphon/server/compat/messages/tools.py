@@ -14,7 +14,7 @@ from antiphon.server.compat.messages.client_tools import client_tool
 from antiphon.server.compat.messages.wire import WireChoice
 
 _HOSTED = {"web_search": "web_search", "code_execution": "code_interpreter"}
-"""What the engine calls the tools that a server runs, by their family. Others keep their own name."""
+"""The engine's names of hosted tools, by their family. Others have the same name."""
 
 
 class CustomTool(Struct, frozen=True):

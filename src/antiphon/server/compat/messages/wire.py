@@ -8,7 +8,7 @@ from antiphon.protocol.content import JsonObject
 
 
 class WireMessage(Struct, frozen=True):
-    """What somebody said."""
+    """One message."""
 
     role: str
     content: str | list[Any]
@@ -70,7 +70,7 @@ class CountBody(Struct, frozen=True, kw_only=True):
 
 
 class MessagesBody(CountBody, frozen=True, kw_only=True):
-    """The whole body."""
+    """The request body."""
 
     max_tokens: Annotated[int, Meta(ge=1)]
     metadata: WireMetadata | None = None

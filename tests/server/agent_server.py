@@ -24,7 +24,7 @@ from antiphon.wiring.application import open_agents
 from tests.server.conftest import never_opened, options
 
 NOW = 1_000_000_000.0
-ADDING = AgentSettings(model="m", tools=("tests.server.agent_door:add",))
+ADDING = AgentSettings(model="m", tools=("tests.server.agent_server:add",))
 
 
 def add(a: int, b: int) -> int:
@@ -79,7 +79,7 @@ class Hanging:
 
 
 @dataclass(frozen=True)
-class AgentDoor:
+class AgentServer:
     """A client of the application, and what stands behind it."""
 
     client: httpx2.AsyncClient
@@ -108,9 +108,9 @@ class AgentDoor:
 
 
 @asynccontextmanager
-async def open_agent_door(
+async def open_agent_server(
     backend: ScriptedBackend, agent: AgentSettings = ADDING, *, heartbeat: float = 10.0
-) -> AsyncGenerator[AgentDoor, None]:
+) -> AsyncGenerator[AgentServer, None]:
     """An application whose agent asks this model; what it keeps, it keeps in memory."""
     settings = Settings(store=StoreSettings(url="memory:"), seal=SealSettings(key="seal"), agent=agent)
     keys = Keys((), pepper=b"pepper", clock=lambda: NOW)
@@ -132,7 +132,7 @@ async def open_agent_door(
 
         app.mount(*served)
         async with memory_client(app) as client:
-            yield AgentDoor(client, app, served, new_key)
+            yield AgentServer(client, app, served, new_key)
 
 
 def events_of(stream: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What every door reads out of a finished answer in the same way, so that JSON and stream agree."""
+"""The text of items, and items without a place, for all compatible APIs: JSON answers and streams agree."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from antiphon.protocol.items import (
 )
 
 GAP = "\n\n"
-"""What stands between two messages, or two parts of reasoning, where a door has one text for all."""
+"""Separates two messages, or two parts of reasoning, where an API has one text for all."""
 
 RENDERED = (Message, Reasoning, FunctionCall, CustomToolCall)
 """The items that a chat-shaped answer has a place for."""
@@ -29,14 +29,14 @@ def message_text(item: Message) -> str:
 
 
 def refusal_text(item: Message) -> str:
-    """Why the model would not answer."""
+    """The refusals of a message."""
     if isinstance(item.content, str):
         return ""
     return "".join(part.refusal for part in item.content if isinstance(part, Refusal))
 
 
-def thought_text(item: Reasoning) -> str:
-    """What is shown of a thought: its summary, and its own words."""
+def reasoning_text(item: Reasoning) -> str:
+    """The summary of reasoning, and its raw text."""
     raw = [] if isinstance(item.content, UnsetType) else item.content
     return GAP.join([part.text for part in item.summary] + [part.text for part in raw])
 
@@ -46,6 +46,6 @@ def omitted_items(output: Sequence[OutputItem]) -> list[Downgrade]:
     found = Downgrades()
     for item in output:
         if not isinstance(item, RENDERED):
-            text = f"items of type '{item.__struct_config__.tag}' have no place in this API and are not told"
+            text = f"items of type '{item.__struct_config__.tag}' have no place in this API and are left out"
             found.add("output_omitted", text)
     return found

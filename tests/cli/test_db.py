@@ -10,8 +10,7 @@ import pytest
 from antiphon.store.migrations import load_migrations
 from antiphon.store.ports import Stores
 from tests.cli.conftest import Run
-from tests.cli.keeping import in_store, keep
-from tests.cli.stored import turn
+from tests.cli.stored_responses import in_store, save_responses, turn
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def test_a_migration_is_done_once(run: Run, url: str, path: Path) -> None:
     assert first.exit_code == 0
     assert first.stdout.splitlines() == [*names, "Up to date."]
     assert "responses" in tables(path)
-    assert run("db", "migrate", "--store", url).stdout == "Up to date; there was nothing to do.\n"
+    assert run("db", "migrate", "--store", url).stdout == "Up to date; no migration was missing.\n"
 
 
 def test_the_missing_sql_is_printed_and_not_run(run: Run, url: str, path: Path) -> None:
@@ -71,7 +70,7 @@ def test_the_status_as_json(run: Run, url: str) -> None:
 
 def test_a_vacuum_says_what_it_gave_back(run: Run, url: str) -> None:
     turns = [turn(f"resp_{n}", asked="x" * 100_000) for n in range(20)]
-    keep(url, *turns)
+    save_responses(url, *turns)
 
     async def forget(store: Stores) -> None:
         for stored in turns:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from antiphon.cli.durations import read_span, say_date, say_span
 from antiphon.cli.failure import WrongUsage
+from antiphon.cli.keys import parse_duration
+from antiphon.cli.terminal import format_date, format_duration
 
 
 @pytest.mark.parametrize(
@@ -11,13 +12,13 @@ from antiphon.cli.failure import WrongUsage
     [("45s", 45), ("30min", 1800), ("12h", 43_200), ("90d", 7_776_000), ("2 w", 1_209_600)],
 )
 def test_a_span_is_read(text: str, seconds: int) -> None:
-    assert read_span(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "90", "d", "0d", "-1d", "1.5h", "1y", "1d1h", "9999999d", "٣d"])
 def test_what_is_no_span_is_wrong_usage(text: str) -> None:
     with pytest.raises(WrongUsage, match="30min, 12h, 90d"):
-        read_span(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,8 @@ def test_what_is_no_span_is_wrong_usage(text: str) -> None:
     ],
 )
 def test_a_span_is_said_in_its_largest_unit(seconds: float, text: str) -> None:
-    assert say_span(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_a_date_is_said_in_utc() -> None:
-    assert say_date(1_000_000) == "1970-01-12 13:46 UTC"
+    assert format_date(1_000_000) == "1970-01-12 13:46 UTC"

@@ -10,7 +10,7 @@ from antiphon.settings import load_settings
 from antiphon.store.ports import Stores
 from antiphon.wiring import key_pepper, make_ids
 from tests.cli.conftest import Run
-from tests.cli.keeping import in_store
+from tests.cli.stored_responses import in_store
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_revoked_key_is_refused(run: Run, url: str) -> None:
     [
         (("revoke", "nobody"), "nobody"),
         (("create", "--tenant", "a b"), "A tenant has 1 to 64"),
-        (("create", "--expires", "soon"), "'soon' is no span of time"),
+        (("create", "--expires", "soon"), "'soon' is not a duration"),
         (("create", "--scope", "admin"), "responses:read"),
     ],
 )
@@ -119,5 +119,5 @@ def test_what_cannot_be_is_wrong_usage(run: Run, url: str, arguments: tuple[str,
 def test_a_store_that_keeps_nothing_is_refused(run: Run, arguments: tuple[str, ...], store: str) -> None:
     result = run(*arguments, "--store", store)
     assert result.exit_code == 2
-    assert f"The store '{store}' keeps nothing that lasts." in result.stderr
+    assert f"The store '{store}' does not persist responses." in result.stderr
     assert "sqlite:PATH" in result.stderr

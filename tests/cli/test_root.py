@@ -28,7 +28,7 @@ def test_the_version_is_printed(run: Run) -> None:
 def test_the_help_lists_every_command(run: Run) -> None:
     text = run("--help").stdout
     assert "Examples:" in text
-    assert all(f"  {name} " in text and line in text for name, line in COMMANDS.items())
+    assert all(f"  {name} " in text and line in text for name, (_, line) in COMMANDS.items())
 
 
 @pytest.mark.parametrize("path", all_commands())
@@ -42,7 +42,7 @@ def test_every_command_explains_itself_with_an_example(run: Run, path: tuple[str
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_in_the_list_is_the_first_line_of_the_help(name: str) -> None:
     help_text = main.commands[name].help or ""
-    assert help_text.partition("\n")[0] == COMMANDS[name]
+    assert help_text.partition("\n")[0] == COMMANDS[name].summary
 
 
 def test_the_help_of_the_root_loads_no_server() -> None:

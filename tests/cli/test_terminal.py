@@ -116,7 +116,7 @@ def test_the_doctor_marks_in_colour(upstream: ScriptedUpstream) -> None:
     with terminal("doctor", "--upstream", upstream.url, environment={"COLUMNS": "100"}) as screen:
         assert screen.finish() == 0
     assert "\x1b[32m✓\x1b[0m" in screen.seen
-    assert "Everything is in order." in screen.seen
+    assert "All checks passed." in screen.seen
 
 
 def test_the_embedded_model_answers(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from antiphon import Route, ScriptedBackend, Settings
 from antiphon.backends.scripted import Step
-from antiphon.cli.codex_config import PROVIDER, CodexConfig, as_overrides, keep_catalogue
-from antiphon.cli.codex_server import ask_catalogue
+from antiphon.cli.codex.program import PROVIDER, CodexConfig, config_arguments, save_catalogue
+from antiphon.cli.codex.server import fetch_catalogue
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.settings import SealSettings, StoreSettings
 from antiphon.turn.chunks import (
@@ -144,7 +144,7 @@ class Codex:
         fixed = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         process = await asyncio.create_subprocess_exec(
             self.program,
-            *as_overrides(entries),
+            *config_arguments(entries),
             *(word for entry in provider for word in ("-c", entry)),
             "exec",
             *([] if shown else ["--json"]),
@@ -185,5 +185,5 @@ async def codex_on(
     work.mkdir(exist_ok=True)
     async with serve_here(app, max_message=2**24) as here:
         base_url = f"http://127.0.0.1:{here.port}/v1"
-        told = await ask_catalogue(base_url, "0.166.0", names[0])
-        yield Codex(program, base_url, home, work, websocket, catalogue=keep_catalogue(home, told.body))
+        told = await fetch_catalogue(base_url, "0.166.0", names[0])
+        yield Codex(program, base_url, home, work, websocket, catalogue=save_catalogue(home, told.body))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.checks.codex import check_codex
+from antiphon.cli.doctor.models import check_codex
 from antiphon.errors import BackendBroken
 from antiphon.settings import CodexSettings, Settings
 from antiphon.wiring.codex import make_codex_backend

@@ -1,4 +1,4 @@
-"""`antiphon conformance`: does a Responses server, ours or any other, keep to the protocol?"""
+"""`antiphon conformance`: checks whether a Responses server conforms to the protocol."""
 
 import asyncio
 import sys
@@ -15,24 +15,22 @@ from rich.text import Text
 
 from antiphon import __version__
 from antiphon.cli.failure import FAILED, WrongUsage
-from antiphon.cli.remote import API_KEY
-from antiphon.cli.terminal import errors, harmless, output
+from antiphon.cli.options import API_KEY_VARIABLE
+from antiphon.cli.terminal import errors, output, printable
 from antiphon.conformance.checking import Check
 from antiphon.conformance.checks import CHECKS, GROUPS
 from antiphon.conformance.report import Report, Result
 from antiphon.conformance.run import CannotRun, prepare, run
 from antiphon.conformance.target import Target
 
-MARKS = {"pass": ("✓", "green"), "fail": ("✗", "red"), "skip": ("–", "yellow")}
+SYMBOLS = {"pass": ("✓", "green"), "fail": ("✗", "red"), "skip": ("–", "yellow")}
 PIPE_WIDTH = 160
-EVIDENCE = 3
-"""Lines of evidence that the table shows; the JSON has all of them."""
+MAX_EVIDENCE_LINES = 3
+"""In the table; the JSON report has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceOptions:
-    """What was said on the command line."""
-
     base_url: str | None
     model: str | None
     api_key: str | None
@@ -45,26 +43,31 @@ class ConformanceOptions:
 @click.command("conformance")
 @click.option("--base-url", metavar="URL", help="The server to check, such as http://127.0.0.1:8080/v1.")
 @click.option("--model", metavar="NAME", help="The model to ask.  [default: the first that is listed]")
-@click.option("--api-key", envvar=API_KEY, metavar="KEY", help=f"The server's key.  [default: {API_KEY}]")
+@click.option(
+    "--api-key",
+    envvar=API_KEY_VARIABLE,
+    metavar="KEY",
+    help=f"The server's key.  [default: {API_KEY_VARIABLE}]",
+)
 @click.option("--json", metavar="FILE", help="Write the report as JSON to a file, or to standard output (-).")
 @click.option(
     "--only", multiple=True, metavar="GROUP", help="A group of checks, or one check; may be repeated."
 )
-@click.option("--list", "listed", is_flag=True, help="Say what would be checked, and ask nobody.")
+@click.option("--list", "listed", is_flag=True, help="List the checks without running them.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1, max=3600),
     default=60.0,
     metavar="SECONDS",
     show_default=True,
-    help="How long one request may take.",
+    help="Timeout of one request.",
 )
 def command(**values: Any) -> None:
-    """Check whether a Responses server keeps to the protocol.
+    """Check whether a Responses server conforms to the protocol.
 
-    Asks the server a few dozen small questions and looks at what comes: the order and numbers of events,
-    ids, state, tools, errors, background, WebSocket. It stores and deletes responses of its own there. What
-    a server does not offer, and what the model could not be made to do, is skipped, not failed. The exit code
+    Sends a few dozen small requests and checks the responses: order and numbers of events, ids, state, tools,
+    errors, background, WebSocket. It creates and deletes its own responses on the server. A check is skipped,
+    not failed, if the server lacks the feature or the model does not do what the check needs. The exit code
     is 1 if a check failed and 2 if the server cannot be checked.
 
     \b
@@ -82,7 +85,7 @@ def command(**values: Any) -> None:
     if not options.base_url:
         raise WrongUsage("Name the server to check with --base-url.")
     if options.json and options.json != "-":
-        _expect_writable(options.json)
+        _require_writable(options.json)
     try:
         report = asyncio.run(_check(options, options.base_url, checks))
     except CannotRun as error:
@@ -108,7 +111,7 @@ async def _check(options: ConformanceOptions, base_url: str, checks: Sequence[Ch
 
 
 def _chosen(only: Sequence[str]) -> list[Check]:
-    """The checks of these groups, or with these ids; all if none is named."""
+    """The checks with these ids or of these groups; all checks if `only` is empty."""
     known = {*GROUPS, *(check.id for check in CHECKS)}
     for name in only:
         if name not in known:
@@ -117,7 +120,7 @@ def _chosen(only: Sequence[str]) -> list[Check]:
 
 
 class _Progress:
-    """What is being checked, on standard error: a line that changes on a terminal, else a line per group."""
+    """Shows the current check on standard error: a status line on a terminal, otherwise a line per group."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -137,7 +140,6 @@ class _Progress:
             self._status.stop()
 
     def show(self, check: Check) -> None:
-        """This one begins."""
         self._number += 1
         if self._status is not None:
             self._status.update(Text(f"{self._number}/{self._total} {check.id}", style="dim"))
@@ -146,8 +148,8 @@ class _Progress:
         self._group = check.group
 
 
-def _expect_writable(where: str) -> None:
-    """A run takes minutes: whether its report can be kept is seen before. Nothing is written yet."""
+def _require_writable(where: str) -> None:
+    """Raise `WrongUsage` before the checks, which take minutes, if the report cannot be written."""
     try:
         with Path(where).open("ab"):
             pass
@@ -173,19 +175,19 @@ def _print(report: Report) -> None:
         if result.group != group:
             group = result.group
             table.add_row("", Text(group, style="bold"), "")
-        mark, colour = MARKS[result.verdict]
-        table.add_row(Text(mark, style=colour), Text(f"  {result.id}"), _said(result, colour))
+        symbol, colour = SYMBOLS[result.verdict]
+        table.add_row(Text(symbol, style=colour), Text(f"  {result.id}"), _details(result, colour))
     console.print(table)
     console.print()
     console.print(Text(_verdict(report), style="bold"), soft_wrap=True)
 
 
-def _said(result: Result, colour: str) -> Text:
+def _details(result: Result, colour: str) -> Text:
     text = Text(result.title)
     if result.why:
-        text.append(f"\n→ {harmless(result.why)}", style=colour)
-    for line in result.evidence[:EVIDENCE]:
-        text.append(f"\n  {harmless(line)}", style="dim")
+        text.append(f"\n→ {printable(result.why)}", style=colour)
+    for line in result.evidence[:MAX_EVIDENCE_LINES]:
+        text.append(f"\n  {printable(line)}", style="dim")
     return text
 
 
@@ -193,7 +195,7 @@ def _verdict(report: Report) -> str:
     found = report.summary
     return (
         f"{found.passed} passed, {found.failed} failed, {found.skipped} skipped: "
-        f"{harmless(report.base_url)}, model {harmless(report.model)}, "
+        f"{printable(report.base_url)}, model {printable(report.model)}, "
         f"{report.requests} requests in {report.seconds:.1f} s."
     )
 

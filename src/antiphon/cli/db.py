@@ -1,4 +1,4 @@
-"""`antiphon db`: the database under the store."""
+"""`antiphon db`: the database of the store."""
 
 import asyncio
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
-from antiphon.cli.terminal import at_work, output
+from antiphon.cli.options import JSON_OPTION, STORE_OPTIONS, load_with_store
+from antiphon.cli.terminal import output, print_note, print_table, spinner
 from antiphon.http.redact import redact
 from antiphon.settings import Settings
 from antiphon.wiring import open_database
@@ -16,7 +16,7 @@ from antiphon.wiring.folders import store_path
 
 @click.group("db")
 def command() -> None:
-    """Migrate, look at and vacuum the database.
+    """Migrate, inspect and vacuum the database.
 
     \b
     Examples:
@@ -26,14 +26,16 @@ def command() -> None:
     """
 
 
-@command.command("migrate", short_help="Bring the database to the current version.")
-@click.option("--print", "only_print", is_flag=True, help="Print the SQL that is missing, and run nothing.")
-@KEPT_OPTIONS
+@command.command("migrate", short_help="Apply the missing migrations.")
+@click.option(
+    "--print", "only_print", is_flag=True, help="Print the SQL of the missing migrations without running it."
+)
+@STORE_OPTIONS
 def migrate(only_print: bool, **options: Any) -> None:
-    """Bring the database to the version that this program needs.
+    """Apply the migrations that this version needs.
 
-    Each migration is one transaction; several processes may try at once. A server does the same when
-    it starts.
+    Each migration is one transaction; several processes may run this at the same time. A server migrates its
+    database when it starts.
 
     \b
     Examples:
@@ -41,28 +43,28 @@ def migrate(only_print: bool, **options: Any) -> None:
       antiphon db migrate --print
       antiphon db migrate --store postgresql://localhost/antiphon
     """
-    settings = load_lasting(**options)
+    settings = load_with_store(**options)
     if only_print:
         click.echo(asyncio.run(_missing_sql(settings)), nl=False)
         return
     done = asyncio.run(_migrate(settings))
     for version, name in done:
         click.echo(f"{version:04} {name}")
-    _tell("Up to date." if done else "Up to date; there was nothing to do.")
+    print_note("Up to date." if done else "Up to date; no migration was missing.")
 
 
 @command.command("status", short_help="Show the version and the size of the database.")
 @JSON_OPTION
-@KEPT_OPTIONS
+@STORE_OPTIONS
 def status(machine: bool, **options: Any) -> None:
-    """Show which migrations the database has, and its size.
+    """Show the applied migrations and the size of the database.
 
     \b
     Examples:
       antiphon db status
       antiphon db status --json
     """
-    settings = load_lasting(**options)
+    settings = load_with_store(**options)
     size, migrations = asyncio.run(_status(settings))
     store = _place(settings)
     if machine:
@@ -74,23 +76,23 @@ def status(machine: bool, **options: Any) -> None:
         ("version", "name", "applied"),
         [(f"{version:04}", name, "yes" if done else "no") for version, name, done in migrations],
     )
-    _tell(f"\n{store}, {_megabytes(size)}")
+    print_note(f"\n{store}, {_megabytes(size)}")
     if not all(done for _, _, done in migrations):
-        _tell("Some migrations are missing: antiphon db migrate")
+        print_note("Some migrations are missing: antiphon db migrate")
 
 
-@command.command("vacuum", short_help="Give the room of what was erased back to the system.")
-@KEPT_OPTIONS
+@command.command("vacuum", short_help="Return unused space to the file system.")
+@STORE_OPTIONS
 def vacuum(**options: Any) -> None:
-    """Give the room of what was erased back to the system.
+    """Return the space of deleted rows to the file system.
 
-    It can take a while, and writers wait meanwhile.
+    This can take a while, and blocks writers meanwhile.
 
     \b
     Example:
       antiphon db vacuum
     """
-    settings = load_lasting(**options)
+    settings = load_with_store(**options)
     before, after = asyncio.run(_vacuum(settings))
     output().print(f"{_megabytes(before)} before, {_megabytes(after)} now.", soft_wrap=True)
 
@@ -103,7 +105,7 @@ async def _missing_sql(settings: Settings) -> str:
 
 async def _migrate(settings: Settings) -> list[tuple[int, str]]:
     async with open_database(settings) as database:
-        with at_work("migrating"):
+        with spinner("migrating"):
             return [(row.version, row.name) for row in await database.migrate()]
 
 
@@ -116,20 +118,16 @@ async def _status(settings: Settings) -> tuple[int, list[tuple[int, str, bool]]]
 async def _vacuum(settings: Settings) -> tuple[int, int]:
     async with open_database(settings) as database:
         before = await database.size()
-        with at_work(f"vacuuming {_megabytes(before)}"):
+        with spinner(f"vacuuming {_megabytes(before)}"):
             await database.vacuum()
         return before, await database.size()
 
 
 def _place(settings: Settings) -> str:
-    """Where the database is; passwords are not shown."""
+    """The address of the database, without its password."""
     url = settings.store.url
     return f"sqlite:{store_path(settings)}" if url.startswith("sqlite:") else redact(url)
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
-
-
-def _tell(line: str) -> None:
-    output().print(line, style="dim", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How a command fails: one red line on standard error, and a code that means something."""
+"""How a command fails: one red line on standard error, and an exit code."""
 
 from typing import IO, Any
 
@@ -19,18 +19,17 @@ class Failure(click.ClickException):
     exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line."""
         print_error(self.message)
 
 
 class WrongUsage(Failure):
-    """It would not have failed if it had been asked or configured differently."""
+    """The options, the input or the configuration must be changed before the command can succeed."""
 
     exit_code = USAGE
 
 
 def failure_of(error: AntiphonError | OSError) -> Failure:
-    """How a command ends with this error."""
+    """The failure with which a command reports this error."""
     if isinstance(error, RequestError | SettingsError):
         return WrongUsage(error.message)
     if isinstance(error, AntiphonError):
@@ -40,5 +39,5 @@ def failure_of(error: AntiphonError | OSError) -> Failure:
 
 
 def print_error(message: str) -> None:
-    """One red line; no wrapping, so that it stays one line in a pipe."""
+    """Print one red line. It is not wrapped, so that it stays one line in a pipe."""
     errors().print(f"Error: {message}", style="red", markup=False, soft_wrap=True)

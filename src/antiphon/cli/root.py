@@ -1,13 +1,13 @@
-"""`antiphon`: the root of all commands. A command's module is imported when that command is called.
+"""`antiphon`: the root of all commands. A command's module is imported when the command is used.
 
-Exit codes of every command: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+Exit codes of every command: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted.
 """
 
 import io
 import sys
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,70 +15,78 @@ from antiphon import __version__
 from antiphon.cli.failure import INTERRUPTED, failure_of
 from antiphon.errors import AntiphonError
 
+
+class Command(NamedTuple):
+    """Where a command is implemented, and its line in the help."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "serve": "Serve the Responses API over HTTP.",
-    "ask": "Ask a model one question.",
-    "chat": "Talk with a model in the terminal.",
-    "codex": "Run Codex on any model.",
-    "execute": "Have the agent do one thing.",
-    "agent": "Run agents in the background; list, follow and cancel them.",
-    "ddr": "Keep design documents.",
-    "doctor": "Check the installation and say what to do.",
-    "conformance": "Check whether a Responses server keeps to the protocol.",
-    "responses": "List, show, delete and export stored responses.",
-    "keys": "Make, list and revoke API keys.",
-    "db": "Migrate, look at and vacuum the database.",
-    "model": "Tell what a model can do; fetch weights for the embedded one.",
+    "serve": Command("serve.command", "Serve the Responses API over HTTP."),
+    "ask": Command("ask.ask", "Ask a model one question."),
+    "chat": Command("ask.chat", "Talk with a model in the terminal."),
+    "codex": Command("codex.command", "Run Codex on any model."),
+    "execute": Command("agent.execute", "Send one request to the agent."),
+    "agent": Command("agent.command", "Run agents in the background; list, follow and cancel runs."),
+    "ddr": Command("ddr.command", "Create, show, change and search design documents."),
+    "doctor": Command("doctor.command", "Check the installation and advise what to do."),
+    "conformance": Command("conformance", "Check whether a Responses server conforms to the protocol."),
+    "responses": Command("stored.responses", "List, show, delete and export stored responses."),
+    "keys": Command("keys", "Create, list and revoke API keys."),
+    "db": Command("db", "Migrate, inspect and vacuum the database."),
+    "model": Command("model", "Show capabilities of models; fetch weights to embed one."),
 }
-"""Every command in the order of the help, with its one line there."""
+"""All commands, in the order of the help."""
 
 
 class CommandModules(MutableMapping[str, click.Command]):
-    """The commands by name, each in the module of its name; further ones may be added."""
+    """The commands by name. A command's module is imported when the command is looked up."""
 
     def __init__(self) -> None:
-        self._found: dict[str, click.Command | None] = dict.fromkeys(COMMANDS)
+        self._loaded: dict[str, click.Command | None] = dict.fromkeys(COMMANDS)
 
     def __getitem__(self, name: str) -> click.Command:
-        found = self._found[name]
+        found = self._loaded[name]
         if found is None:
-            found = self._found[name] = import_module(f"antiphon.cli.{name}").command
+            module = import_module(f"antiphon.cli.{COMMANDS[name].module}")
+            found = self._loaded[name] = module.command
         return found
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._found[name] = command
+        self._loaded[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._found[name]
+        del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._loaded)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._loaded)
 
 
 class Root(click.Group):
-    """Whatever goes wrong in a command leaves as one line and a code."""
+    """Reports every error of a command as one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In our order, not by name."""
+        """In the order of `COMMANDS`, not by name."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help, without importing what it names."""
+        """Write the list of the help without importing the commands."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo(err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            raise  # click ends quietly when the reader of a pipe is gone
+            raise  # click exits without a message when the reader of a pipe is gone
         except (AntiphonError, OSError) as error:
             raise failure_of(error) from None
 
@@ -92,8 +100,8 @@ class Root(click.Group):
 def main() -> None:
     """The Responses API for every model.
 
-    Without any configuration, a small embedded model answers. An OpenAI-compatible endpoint takes its
-    place with --upstream, and antiphon.toml configures everything else.
+    Without any configuration, a small embedded model answers. --upstream uses an OpenAI-compatible endpoint
+    instead, and antiphon.toml configures everything else.
 
     \b
     Examples:
@@ -105,4 +113,6 @@ def main() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # an answer may hold what the terminal's encoding does not
+            stream.reconfigure(
+                errors="replace"
+            )  # an answer may contain characters that the terminal's encoding lacks

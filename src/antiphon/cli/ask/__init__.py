@@ -1,0 +1,1 @@
+"""`antiphon ask` and `antiphon chat`: questions to a model."""

@@ -1,0 +1,1 @@
+"""`antiphon codex`: Codex CLI on any model."""

@@ -1,0 +1,1 @@
+"""`antiphon ddr`: design documents."""

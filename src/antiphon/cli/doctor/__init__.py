@@ -1,0 +1,1 @@
+"""`antiphon doctor`: checks of the installation."""

@@ -1,0 +1,1 @@
+"""`antiphon serve`: the server process."""

@@ -1,0 +1,84 @@
+"""The application as `antiphon serve` runs it: it logs, drains on signals, and prints a banner when ready."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from antiphon.cli.log import configure_logging
+from antiphon.cli.models import check_upstreams, offered_models
+from antiphon.cli.serve.banner import Banner
+from antiphon.cli.terminal import output
+from antiphon.errors import AntiphonError, SettingsError
+from antiphon.server.app import App
+from antiphon.server.process import drain_on_signals, reload_on_signal, spare_collector
+from antiphon.settings import Settings
+from antiphon.wiring import build_app
+from antiphon.wiring.live import LiveRoutes, reloaded
+
+logger = logging.getLogger(__name__)
+
+MODEL_LIST_TIMEOUT_SECONDS = 2.0
+"""For the name of a model in the banner."""
+
+
+class Ticket(Protocol):
+    """A semaphore of one: the first process that acquires it prints the banner."""
+
+    def acquire(self, block: bool = True, /) -> bool: ...
+
+
+@dataclass(slots=True)
+class ServedApp:
+    """Builds the application of a worker. It is pickled for worker processes."""
+
+    settings: Settings
+    banner: Banner
+    ticket: Ticket
+    read: Callable[[], Settings]
+    """Reads the settings again, from the same sources as at the start."""
+    _announcement: "asyncio.Task[None] | None" = field(default=None, init=False)
+
+    def __call__(self) -> App:
+        """Build the application, and configure the logging of this worker."""
+        configure_logging(self.settings.server.log_level)
+        live = LiveRoutes(self.settings)
+        return build_app(self.settings, live=live, on_started=partial(self._started, live))
+
+    def reread(self) -> bool:
+        """Read the settings for future workers; returns False and keeps the old ones if they are invalid."""
+        try:
+            settings = self.read()
+            check_upstreams(settings)
+        except SettingsError as error:
+            logger.error("settings not reloaded, the previous ones stay in use: %s", error.message)
+            return False
+        self.settings = reloaded(self.settings, settings)
+        return True
+
+    def _started(self, live: LiveRoutes, app: App) -> None:
+        server = self.settings.server
+        drain_on_signals(server.drain, app)
+        reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
+        spare_collector()
+        if self.ticket.acquire(False):
+            # Not awaited: an upstream that is slow to list its models must not delay the start.
+            self._announcement = asyncio.get_running_loop().create_task(
+                announce(replace(self.banner, keys=app.guarded))
+            )
+
+
+async def announce(banner: Banner) -> None:
+    """Print the banner with an example that names a served model."""
+    for upstream in banner.unnamed_upstreams:
+        try:
+            banner = replace(
+                banner, offered=tuple(await offered_models(upstream, MODEL_LIST_TIMEOUT_SECONDS))
+            )
+        except AntiphonError as error:
+            logger.warning("%s", error.message)
+    with suppress(OSError):  # a closed standard output must not end the server
+        banner.print(output())

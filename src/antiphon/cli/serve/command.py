@@ -1,0 +1,164 @@
+"""`antiphon serve`: the server process."""
+
+import asyncio
+import multiprocessing
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from antiphon.cli.failure import Failure
+from antiphon.cli.log import configure_logging
+from antiphon.cli.models import check_upstreams, ensure_weights, require_engine
+from antiphon.cli.options import (
+    CONFIG_OPTION,
+    LOG_OPTION,
+    STORE_OPTION,
+    UPSTREAM_OPTIONS,
+    Overrides,
+    SettingsOptions,
+    given,
+    with_options,
+)
+from antiphon.cli.serve.application import ServedApp, Ticket
+from antiphon.cli.serve.banner import Banner
+from antiphon.errors import SettingsError
+from antiphon.protocol.profile import HEADER, PROFILES
+from antiphon.server.process import bind, serve
+from antiphon.settings import LOOPBACK, Settings, no_keys
+from antiphon.wiring import data_folder, open_stores, seal_secret
+from antiphon.wiring.agent import make_agent
+
+BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions(SettingsOptions):
+    host: str | None = None
+    port: int | None = None
+    workers: int | None = None
+    profile: str | None = None
+    drain: float | None = None
+
+    def overrides_to_serve(self) -> Overrides:
+        """The shared options, and those of the server."""
+        overrides = SettingsOptions.overrides_to_serve(self)
+        server = given(
+            host=self.host, port=self.port, workers=self.workers, profile=self.profile, drain=self.drain
+        )
+        return {**overrides, "server": {**overrides.get("server", {}), **server}}
+
+
+@click.command("serve")
+@click.option(
+    "--host",
+    metavar="HOST",
+    help="Address to listen on; other than loopback needs keys.  [default: 127.0.0.1]",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port; 0 picks a free one.  [default: 8080]"
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="With an upstream: serve this model only. Without: the embedded model, by its name in the "
+    "catalogue or as the path of a GGUF file.",
+)
+@with_options(*UPSTREAM_OPTIONS, STORE_OPTION, CONFIG_OPTION)
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes.  [default: 1]")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    metavar="NAME",
+    help=f"The set of wire choices: {', '.join(PROFILES)}. A request can select another one with the "
+    f"header {HEADER}.  [default: openai]",
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long open responses may continue after a signal to stop.  [default: 10]",
+)
+@with_options(LOG_OPTION)
+def command(**values: Any) -> None:
+    """Serve the Responses API over HTTP.
+
+    Without options, it listens on http://127.0.0.1:8080 and serves the embedded model. SIGTERM and Ctrl-C
+    stop the server after open responses have finished. SIGHUP reloads the models without interrupting
+    responses. Create keys for clients with `antiphon keys create`, or set them in antiphon.toml or
+    ANTIPHON_SERVER__API_KEYS.
+
+    \b
+    Examples:
+      antiphon serve
+      antiphon serve --port 9000 --model qwen2.5-coder-1.5b
+      antiphon serve --upstream http://localhost:8000/v1 --upstream-kind vllm
+      antiphon serve --config antiphon.toml --log-level debug
+    """
+    options = ServeOptions(**values)
+    settings = options.load_to_serve()
+    configure_logging(settings.server.log_level)
+    _check(settings)
+    with bind(settings.server.host, settings.server.port) as listener:
+        weights = _prepare_local(settings)
+        _listen(listener)
+        banner = Banner(settings, port=listener.getsockname()[1], weights=weights)
+        _serve(settings, listener, banner, options.load_to_serve)
+
+
+def _check(settings: Settings) -> None:
+    """Report in one line what would make the application fail."""
+    check_upstreams(settings)
+    seal_secret(settings, data_folder())
+    make_agent(settings.agent)
+    asyncio.run(_check_store(settings))
+
+
+async def _check_store(settings: Settings) -> None:
+    """Open the store once; a server beyond loopback must have a key."""
+    async with open_stores(settings) as stores:
+        server = settings.server
+        if server.host not in LOOPBACK and not server.api_keys and not await stores.keys.list_keys():
+            raise SettingsError(no_keys(server.host))
+
+
+def _prepare_local(settings: Settings) -> str:
+    """Download the embedded model if it is missing; returns its path."""
+    if not settings.serves_local_model:
+        return ""
+    require_engine()
+    return str(ensure_weights(settings.local.model))
+
+
+def _listen(listener: socket.socket) -> None:
+    """Accept connections; they are answered once the application has started."""
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
+
+
+def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Callable[[], Settings]) -> None:
+    server = settings.server
+    ticket: Ticket = (
+        multiprocessing.get_context("spawn").Semaphore(1) if server.workers > 1 else threading.Semaphore(1)
+    )
+    app = ServedApp(settings, banner, ticket, read)
+    try:
+        serve(
+            app,
+            listener,
+            workers=server.workers,
+            drain=server.drain,
+            log_level=server.log_level,
+            max_message=server.max_body,
+            reread=app.reread,
+        )
+    except SystemExit:  # uvicorn exits so if the application did not start; it has logged why
+        raise Failure("The server could not start; see the log above.") from None
+    if ticket.acquire(False):
+        raise Failure("The server stopped before it was ready; see the log above.")

@@ -1,0 +1,1 @@
+"""`antiphon responses`: the responses in the store."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from antiphon.conformance.checking import Check
 from antiphon.conformance.checks import CHECKS
-from antiphon.conformance.report import Report
+from antiphon.conformance.probe import Check
+from antiphon.conformance.results import Report
 from antiphon.conformance.run import run
 from antiphon.conformance.target import Target
 from tests.conformance_checker.answer_faults import ANSWER_FAULTS

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from antiphon.conformance.grammar import ROWS
+from antiphon.conformance.items import Aspect, Mode
 from antiphon.conformance.order import check_stream
-from antiphon.conformance.violation import Aspect, Mode
 from tests.conformance_checker.good_streams import ITEMS, OPTIONAL, Events, inside, numbered, stream
 
 JsonObject = dict[str, Any]

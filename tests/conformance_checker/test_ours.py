@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.conformance.checks import CHECKS
-from antiphon.conformance.probe import Heard, Probe
+from antiphon.conformance.probe import Probe, Streams
 from antiphon.conformance.target import Target
 from tests.conformance_checker.obedient import MODEL
 
@@ -124,9 +124,9 @@ NEEDS_A_KEY = "errors.key"
 
 
 @pytest.fixture(scope="module")
-def heard() -> Heard:
-    """What was streamed once is looked at by several checks."""
-    return Heard()
+def streams() -> Streams:
+    """Several checks use the same stream."""
+    return {}
 
 
 @pytest.fixture
@@ -137,9 +137,9 @@ def target(good_url: str) -> Iterator[Target]:
 
 
 @pytest.mark.parametrize("name", PASSED)
-async def test_our_server_passes(name: str, target: Target, heard: Heard) -> None:
+async def test_our_server_passes(name: str, target: Target, streams: Streams) -> None:
     (check,) = [check for check in CHECKS if check.id == name]
-    await check.body(Probe(target, heard))
+    await check.body(Probe(target, streams))
 
 
 def test_every_check_is_run_and_marked_with_its_rule() -> None:

@@ -17,9 +17,9 @@ from antiphon import __version__
 from antiphon.cli.failure import FAILED, WrongUsage
 from antiphon.cli.options import API_KEY_VARIABLE
 from antiphon.cli.terminal import errors, output, printable
-from antiphon.conformance.checking import Check
 from antiphon.conformance.checks import CHECKS, GROUPS
-from antiphon.conformance.report import Report, Result
+from antiphon.conformance.probe import Check
+from antiphon.conformance.results import Report, Result
 from antiphon.conformance.run import CannotRun, prepare, run
 from antiphon.conformance.target import Target
 

@@ -1,5 +1,5 @@
-"""The order table: for every type of item, which events stand between `added` and `done`, and what `added`
-holds already. Kinds are written without `response.`.
+"""The order table: for every type of item, the events between `added` and `done`, and the members that are
+empty in `added`. Event types are written without `response.`.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from antiphon.conformance.pattern import NOTHING, Pattern, either, kinds, many, 
 class Row(Struct, frozen=True):
     """One row of the table.
 
-    `observed` is the order where it is more generous than `order`: what real servers leave out and clients
-    do not miss. `added` holds the members that are empty when the item is added: clients append to them.
+    `observed` is a more tolerant order for other servers: events may be missing that real servers omit
+    without harm to clients. `added` maps members to the values that are empty: clients append to them.
     """
 
     order: Pattern = NOTHING
@@ -22,10 +22,10 @@ class Row(Struct, frozen=True):
     added: Mapping[str, tuple[Any, ...]] = {}
 
 
-def _part(words: str, *among: str) -> Pattern:
-    """A content part and its words."""
-    inside = many(either(f"{words}.delta", *among)) if among else f"{words}.delta*"
-    return sequence("content_part.added", inside, f"{words}.done", "content_part.done")
+def _part(text: str, *others: str) -> Pattern:
+    """A content part with its deltas."""
+    deltas = many(either(f"{text}.delta", *others)) if others else f"{text}.delta*"
+    return sequence("content_part.added", deltas, f"{text}.done", "content_part.done")
 
 
 _SUMMARY = sequence(
@@ -125,17 +125,17 @@ ROWS: dict[str, Row] = {
     "computer_call": Row(),
     "mcp_approval_request": Row(),
 }
-"""Types that are not here (outputs, extensions with a prefix) have nothing between `added` and `done`."""
+"""Other types (outputs, extensions with a prefix) have no events between `added` and `done`."""
 
 TERMINAL = frozenset({"completed", "incomplete", "failed"})
 ENVELOPE = frozenset({"created", "queued", "in_progress", "error"}) | TERMINAL
 KINDS = ENVELOPE.union(
     {"output_item.added", "output_item.done"}, *(kinds(row.order) for row in ROWS.values())
 )
-"""Every kind that has a place in the order. Others are extensions: clients ignore them."""
+"""Every event type of the table. Others are extensions, which clients ignore."""
 
 OPENING = either(sequence("created", "queued?", "in_progress"), sequence("queued", "created", "in_progress"))
-"""What a stream begins with; `queued` in the background only."""
+"""The first events of a stream; `queued` in the background only."""
 
 STATUSES = {
     "created": ("in_progress", "queued"),
@@ -145,12 +145,12 @@ STATUSES = {
     "incomplete": ("incomplete", "cancelled"),
     "failed": ("failed",),
 }
-"""The status of the response in each event of the envelope. One that is cancelled is incomplete."""
+"""The status of the response in each event of the envelope. A cancelled response ends as incomplete."""
 
 WITHOUT_STATUS = frozenset(
     {"reasoning", "mcp_list_tools", "mcp_approval_request", "compaction", "program", "custom_tool_call"}
 )
-"""Types whose schema has no status, or whose status real servers leave out."""
+"""Types whose schema has no status, or whose status real servers omit."""
 
 HOSTED = frozenset(
     {
@@ -163,11 +163,12 @@ HOSTED = frozenset(
     }
 )
 """Items of tools that a server runs: one that is cut off ends as incomplete, without its last steps."""
-BORN_DONE = frozenset(
+
+ADDED_COMPLETE = frozenset(
     {
         "shell_call_output", "tool_search_output", "program_output", "mcp_approval_request", "compaction",
         "function_call_output", "custom_tool_call_output", "local_shell_call_output", "computer_call_output",
         "apply_patch_call_output",
     }
 )  # fmt: skip
-"""Types that may have their last status when they are added: nothing is made between."""
+"""Types that may have their final status in `added`."""

@@ -1,7 +1,7 @@
-"""Patterns over the kinds of events, matched one event at a time.
+"""Patterns over event types, matched one event at a time.
 
-A pattern is a value; `after` is what is left of it when one event has come, or None if that event cannot come
-now. So a mismatch is known at the event that causes it, together with what could have come instead.
+A pattern is a value. `after` returns the rest of a pattern after one event, or None if the event does not
+match. So a mismatch is reported at the event that causes it, with the events that would have matched.
 """
 
 from functools import lru_cache
@@ -10,19 +10,19 @@ from msgspec import Struct
 
 
 class One(Struct, frozen=True):
-    """Exactly this kind."""
+    """Exactly one event of this type."""
 
     kind: str
 
 
 class Chain(Struct, frozen=True):
-    """One pattern after another; without any, nothing is wanted."""
+    """Patterns in sequence; without steps, no event."""
 
     steps: "tuple[Pattern, ...]" = ()
 
 
 class Either(Struct, frozen=True):
-    """Any one of these patterns."""
+    """One of these patterns."""
 
     options: "tuple[Pattern, ...]"
 
@@ -39,22 +39,20 @@ NOTHING = Chain()
 
 
 def sequence(*steps: str | Pattern) -> Pattern:
-    """One after another. A name ends with `*` for any number, with `?` for at most one."""
+    """Steps in sequence. A name ends with `*` for any number of events, with `?` for at most one."""
     return _follow(tuple(_read(step) for step in steps))
 
 
 def either(*options: str | Pattern) -> Pattern:
-    """Any one of them."""
     return Either(tuple(_read(option) for option in options))
 
 
 def many(*steps: str | Pattern) -> Pattern:
-    """These steps, any number of times."""
     return Many(sequence(*steps))
 
 
 def may_end(pattern: Pattern) -> bool:
-    """Whether nothing more has to come."""
+    """Whether no further event is required."""
     match pattern:
         case One():
             return False
@@ -68,7 +66,7 @@ def may_end(pattern: Pattern) -> bool:
 
 @lru_cache(maxsize=4096)
 def after(pattern: Pattern, kind: str) -> Pattern | None:
-    """What is left when an event of this kind has come; None if it cannot come now."""
+    """The rest of the pattern after an event of this type; None if it does not match."""
     match pattern:
         case One(wanted):
             return NOTHING if wanted == kind else None
@@ -82,7 +80,7 @@ def after(pattern: Pattern, kind: str) -> Pattern | None:
 
 
 def wanted(pattern: Pattern) -> list[str]:
-    """The kinds that can come next, in the order in which they were written."""
+    """The event types that match next, in the order of the pattern."""
     match pattern:
         case One(kind):
             return [kind]
@@ -100,7 +98,7 @@ def wanted(pattern: Pattern) -> list[str]:
 
 
 def kinds(pattern: Pattern) -> frozenset[str]:
-    """Every kind that the pattern knows."""
+    """All event types of the pattern."""
     match pattern:
         case One(kind):
             return frozenset({kind})
@@ -111,7 +109,7 @@ def kinds(pattern: Pattern) -> frozenset[str]:
 
 
 def _continued(steps: tuple[Pattern, ...], kind: str) -> list[Pattern | None]:
-    """Each way to go on: with the first step, or with a later one if those before it may be left out."""
+    """Each continuation: with the first step, or with a later one if the steps before it are optional."""
     ways: list[Pattern | None] = []
     for position, step in enumerate(steps):
         rest = after(step, kind)

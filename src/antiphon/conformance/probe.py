@@ -1,50 +1,48 @@
-"""What one check asks of the server, and what it heard: that is its evidence.
+"""What a check is, and the `Probe` with which it sends requests and collects evidence.
 
-Answers to the questions that several checks ask are kept in `Heard`, so that a run stays small.
+Streams that several checks look at are requested once and stored in `Streams`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
+from msgspec import Struct
 
-from antiphon.conformance.members import list_at, text_at
+from antiphon.conformance.reading import list_at, text_at
+from antiphon.conformance.results import Skipped, expect
 from antiphon.conformance.scenarios import SCENARIOS
 from antiphon.conformance.target import Answer, Target
-from antiphon.conformance.verdict import Skipped, expect
 from antiphon.http.redact import redact
 from antiphon.protocol.content import JsonObject
 
-KEPT = 6
-ENOUGH = 512
-"""Tokens: room for a model that thinks, little for one that does not stop."""
-LIMIT = 400
+MAX_EXCHANGES = 6
+MAX_OUTPUT_TOKENS = 512
+"""Enough for a model that reasons, and a bound for one that does not stop."""
+MAX_LINE_CHARACTERS = 400
 ABSENT = frozenset({404, 405, 501})
-"""How a server says that it has no such endpoint."""
+"""Statuses of a server that lacks the endpoint."""
 REFUSED = frozenset({400, 405, 422, 501})
-"""How a server says that it does not take a request. Others are no answer to that: a key that is wrong, a
-model that is not there, too many requests."""
+"""Statuses of a server that does not support a request. Others have another cause: a wrong key, an unknown
+model, too many requests."""
 NO_MODEL = "model_not_found"
 
 
-class Heard:
-    """The streams of the scenarios, each asked for once."""
-
-    def __init__(self) -> None:
-        self.streams: dict[str, Answer] = {}
+Streams = dict[str, Answer]
+"""The streams of the scenarios that were requested so far, by name."""
 
 
 class Probe:
-    """The hands of one check."""
+    """Sends the requests of one check, and keeps the last exchanges as evidence."""
 
-    def __init__(self, target: Target, heard: Heard) -> None:
+    def __init__(self, target: Target, streams: Streams) -> None:
         self.target = target
         self.exchanges: list[str] = []
-        self._heard = heard
+        self._streams = streams
 
     @property
-    def basis(self) -> JsonObject:
-        """What every request for a response has: the model, and a bound for those that ramble."""
-        return {"model": self.target.model, "max_output_tokens": ENOUGH}
+    def defaults(self) -> JsonObject:
+        """Members of every request for a response."""
+        return {"model": self.target.model, "max_output_tokens": MAX_OUTPUT_TOKENS}
 
     async def send(
         self,
@@ -55,7 +53,7 @@ class Probe:
         headers: Mapping[str, str] | None = None,
         frames: int | None = None,
     ) -> Answer:
-        """One exchange, whatever comes of it."""
+        """Send a request; any status is accepted."""
         encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
         self.note(f"→ {method} /{path} {encoded.decode('utf-8', 'replace')}")
         answer = await self.target.send(method, path, encoded, headers=headers, frames=frames)
@@ -63,18 +61,18 @@ class Probe:
         return answer
 
     async def create(self, **parameters: object) -> JsonObject:
-        """A response, which must be there."""
+        """POST /responses; fails unless the status is 200."""
         answer = await self.ask(**parameters)
         expect(answer.status == 200, f"POST /responses was answered with status {answer.status}")
         expect(answer.json, "the answer to POST /responses is not a JSON object")
         return answer.json
 
     async def ask(self, **parameters: object) -> Answer:
-        """POST /responses, whatever comes of it."""
-        return await self.send("POST", "responses", {**self.basis, **parameters})
+        """POST /responses; any status is accepted."""
+        return await self.send("POST", "responses", {**self.defaults, **parameters})
 
     async def optional(self, what: str, method: str, path: str, body: JsonObject | bytes = b"") -> Answer:
-        """An exchange with an endpoint that a server need not have."""
+        """Send a request to an optional endpoint; skips the check if the server lacks it."""
         answer = await self.send(method, path, body)
         if answer.status in ABSENT:
             raise Skipped(f"not offered: {what} is answered with status {answer.status}")
@@ -82,41 +80,41 @@ class Probe:
         return answer
 
     async def stream(self, name: str) -> Answer:
-        """The stream of a scenario. A server may refuse those that are not `core`."""
+        """The stream of a scenario. The check is skipped if the server refuses one that is not `core`."""
         scenario = SCENARIOS[name]
-        if name not in self._heard.streams:
-            body = {**self.basis, "stream": True, **scenario.body}
-            self._heard.streams[name] = await self.send("POST", "responses", body)
-        answer = self._heard.streams[name]
+        if name not in self._streams:
+            body = {**self.defaults, "stream": True, **scenario.body}
+            self._streams[name] = await self.send("POST", "responses", body)
+        answer = self._streams[name]
         if not scenario.core:
             expect_offered(answer, scenario.what)
         expect(
             answer.status == 200, f"a stream was answered with status {answer.status}", [self.shown(answer)]
         )
-        expect(answer.frames, "a stream was asked for, and no events came", [self.shown(answer)])
+        expect(answer.frames, "the stream has no events", [self.shown(answer)])
         return answer
 
-    def told(self, name: str) -> Answer | None:
-        """The stream of a scenario, if it was asked for and came."""
-        answer = self._heard.streams.get(name)
+    def requested(self, name: str) -> Answer | None:
+        """The stream of a scenario, if it was requested and accepted before."""
+        answer = self._streams.get(name)
         return answer if answer is not None and answer.status == 200 else None
 
     def note(self, line: str) -> None:
-        """Keep a line as evidence; the last ones are shown."""
+        """Add a line of evidence; only the last ones are kept."""
         self.exchanges.append(self.safe(line))
-        del self.exchanges[:-KEPT]
+        del self.exchanges[:-MAX_EXCHANGES]
 
     def safe(self, line: str) -> str:
-        """A line that can be shown: short, and without the key."""
-        return redact(line, self.target.secrets, LIMIT)
+        """The line, shortened and without the key."""
+        return redact(line, self.target.secrets, MAX_LINE_CHARACTERS)
 
     def shown(self, answer: Answer) -> str:
-        """An answer in a line."""
+        """The status and the body of an answer on one line."""
         return self.safe(f"← {answer.status} {answer.body.decode('utf-8', 'replace')}")
 
 
 def output_text(response: JsonObject) -> str:
-    """All that the messages of a response say."""
+    """The text of all messages of a response."""
     messages = items_of(response, "message")
     return "".join(text_at(part, "text") for item in messages for part in list_at(item, "content"))
 
@@ -127,15 +125,41 @@ def items_of(response: JsonObject, *types: str) -> list[JsonObject]:
 
 
 def expect_offered(answer: Answer, what: str, statuses: Collection[int] = REFUSED) -> None:
-    """Skip where the server says that it does not have this. What else went wrong is for the check to say."""
+    """Raise `Skipped` if the server does not support the request. Other statuses are left to the check."""
     if answer.status in statuses and text_at(answer.json, "error.code") != NO_MODEL:
         raise Skipped(f"not offered: {what} is refused with status {answer.status}")
 
 
 def expect_error(answer: Answer, *statuses: int) -> None:
-    """A refusal as the protocol writes it: the status, and an error object that says something."""
+    """Fail unless the answer has one of these statuses and an error object with a message and a type."""
     listed = " or ".join(map(str, statuses))
     expect(answer.status in statuses, f"the status is {answer.status}, not {listed}")
     expect(isinstance(answer.json.get("error"), dict), "the body has no `error` object")
     for name in ("message", "type"):
-        expect(text_at(answer.json, f"error.{name}"), f"`error.{name}` is not a text with words in it")
+        expect(text_at(answer.json, f"error.{name}"), f"`error.{name}` is not a non-empty string")
+
+
+CheckBody = Callable[[Probe], Awaitable[None]]
+
+
+class Check(Struct, frozen=True):
+    """One check: a function that sends requests, and the rule of the protocol that it tests."""
+
+    id: str
+    title: str
+    rule: str
+    body: CheckBody
+
+    @property
+    def group(self) -> str:
+        """The part of the id before the dot."""
+        return self.id.partition(".")[0]
+
+
+def check(id: str, title: str, *, rule: str) -> Callable[[CheckBody], Check]:
+    """Decorate a function that is a check."""
+
+    def decorate(body: CheckBody) -> Check:
+        return Check(id, title, f"PROTOCOL/{rule}", body)
+
+    return decorate

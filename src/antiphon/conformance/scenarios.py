@@ -1,5 +1,4 @@
-"""What is asked of a model so that it says something of every kind. Each is streamed once, and looked at by
-several checks."""
+"""Requests that make a model produce items of every kind. Each is streamed once, for several checks."""
 
 from msgspec import Struct
 
@@ -7,7 +6,7 @@ from antiphon.protocol.content import JsonObject
 
 
 class Scenario(Struct, frozen=True):
-    """One request; `what` it is for, and whether every server must take it."""
+    """One request, the feature that it needs, and whether every server must support it (`core`)."""
 
     what: str
     body: JsonObject

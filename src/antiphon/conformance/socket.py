@@ -1,4 +1,4 @@
-"""A WebSocket to the server under test: one JSON object per frame, a turn ends with its terminal event."""
+"""A WebSocket to the server under test: one JSON object per frame; a turn ends with its terminal event."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,28 +10,26 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketExce
 
 from antiphon.conformance.order import kind_of
 from antiphon.conformance.probe import Probe
+from antiphon.conformance.results import Failed, Skipped
 from antiphon.conformance.target import Unanswered
-from antiphon.conformance.verdict import Failed, Skipped
 from antiphon.protocol.content import JsonObject
 
 ENDS = frozenset({"completed", "incomplete", "failed", "error"})
-MAX_FRAME = 64 * 1024 * 1024
+MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 
 class Socket:
-    """An open connection."""
-
     def __init__(self, connection: ClientConnection, probe: Probe) -> None:
         self._connection = connection
         self._probe = probe
 
     async def turn(self, **parameters: object) -> list[JsonObject]:
         """The events of one `response.create`, up to the terminal one or an error."""
-        body = {"type": "response.create", **self._probe.basis, **parameters}
-        return await self.say(msgspec.json.encode(body).decode())
+        body = {"type": "response.create", **self._probe.defaults, **parameters}
+        return await self.exchange(msgspec.json.encode(body).decode())
 
-    async def say(self, frame: str) -> list[JsonObject]:
-        """Send a frame; what comes until a turn ends."""
+    async def exchange(self, frame: str) -> list[JsonObject]:
+        """Send a frame and receive events until a turn ends."""
         probe = self._probe
         probe.target.requests += 1
         probe.note(f"→ {frame}")
@@ -46,7 +44,7 @@ class Socket:
         except WebSocketException as error:
             raise Unanswered(f"the connection broke: {probe.safe(str(error))}") from None
         finally:
-            probe.note(f"← {msgspec.json.encode(events[-1]).decode() if events else 'nothing'}")
+            probe.note(f"← {msgspec.json.encode(events[-1]).decode() if events else 'no event'}")
         return events
 
     def _read(self, frame: str | bytes) -> JsonObject:
@@ -58,7 +56,7 @@ class Socket:
 
 @asynccontextmanager
 async def connected(probe: Probe) -> AsyncGenerator[Socket, None]:
-    """A connection, or the check is skipped."""
+    """An open connection; skips the check if the server refuses WebSockets."""
     opened = await open_socket(probe)
     if isinstance(opened, int):
         raise Skipped(f"not offered: a WebSocket is refused with status {opened}")
@@ -79,7 +77,7 @@ async def open_socket(probe: Probe) -> ClientConnection | int:
             additional_headers=target.authorization,
             open_timeout=target.timeout,
             close_timeout=5,
-            max_size=MAX_FRAME,
+            max_size=MAX_FRAME_BYTES,
             proxy=None,
         )
     except InvalidStatus as refusal:

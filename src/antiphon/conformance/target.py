@@ -1,4 +1,4 @@
-"""The server under test, over HTTP: any method, any body, one connection per request, nothing assumed."""
+"""The server under test, over HTTP: any method, any body, one connection per request."""
 
 import asyncio
 import socket
@@ -9,33 +9,31 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from antiphon.conformance.framing import Frame, count_frames, read_frames
-from antiphon.conformance.verdict import Failed
+from antiphon.conformance.reading import Frame, count_frames, read_frames
+from antiphon.conformance.results import Failed
 from antiphon.errors import SettingsError
 from antiphon.http.connection import ConnectionFault, IncomingResponse, NotHttp, Pool
 from antiphon.protocol.content import JsonObject
 
-MAX_BODY = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class Unanswered(Failed):
-    """No answer, or none that can be read."""
+    """No answer, or one that cannot be read."""
 
 
 class Unreachable(Unanswered):
-    """There is no connection."""
+    """The connection failed."""
 
 
 class Answer(Struct, frozen=True):
-    """What came back."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def media_type(self) -> str:
-        """What the answer says that it is."""
+        """The media type of the content-type header."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
@@ -53,12 +51,12 @@ class Answer(Struct, frozen=True):
 
     @property
     def events(self) -> list[JsonObject]:
-        """The events of a stream; what is no JSON object is left out."""
+        """The events of a stream; frames that are not JSON objects are left out."""
         return [event for frame in self.frames if (event := frame.event()) is not None]
 
 
 class Target:
-    """Where the server is and what is sent to it by default; counts what it is asked."""
+    """The address of the server and its default headers. Counts the requests."""
 
     def __init__(
         self, base_url: str, *, model: str = "", api_key: str | None = None, timeout: float = 60
@@ -67,24 +65,22 @@ class Target:
         self.model = model
         self.timeout = timeout
         self.requests = 0
-        self.silence = 0
+        self.unanswered = 0
         """Requests in a row that had no answer in time."""
         self._key = api_key
         self._host, self._path, self._pool, self.socket_url = _locate(self.base_url)
 
     @property
     def has_key(self) -> bool:
-        """Whether requests carry a key."""
         return self._key is not None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be shown."""
+        """Values that must not be shown."""
         return (self._key,) if self._key else ()
 
     @property
     def authorization(self) -> dict[str, str]:
-        """The header with the key, if there is one."""
         return {"authorization": f"Bearer {self._key}"} if self._key else {}
 
     async def send(
@@ -96,7 +92,7 @@ class Target:
         headers: Mapping[str, str] | None = None,
         frames: int | None = None,
     ) -> Answer:
-        """One exchange. With `frames`, the client leaves when so many events have come."""
+        """Send one request. With `frames`, close the connection after that many frames of the stream."""
         self.requests += 1
         request = self._write(method, path, body, headers or {})
         try:
@@ -108,22 +104,21 @@ class Target:
                 finally:
                     arriving.close()
         except TimeoutError:
-            self.silence += 1
-            raise Unanswered(f"no whole answer to {method} {path} within {self.timeout:g} s") from None
+            self.unanswered += 1
+            raise Unanswered(f"no complete answer to {method} {path} within {self.timeout:g} s") from None
         except ConnectionFault as fault:
-            raise Unanswered(f"{method} {path}: {_say_fault(fault)}") from None
+            raise Unanswered(f"{method} {path}: {_describe_fault(fault)}") from None
         except OSError as error:
-            self.silence += 1
-            raise Unreachable(f"{self.base_url} cannot be reached: {_say_error(error)}") from None
-        self.silence = 0
+            self.unanswered += 1
+            raise Unreachable(f"{self.base_url} cannot be reached: {_describe_error(error)}") from None
+        self.unanswered = 0
         return answer
 
     def close(self) -> None:
-        """Cut all connections."""
         self._pool.close()
 
     def _write(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        named = {
+        fields = {
             "host": self._host,
             "user-agent": "antiphon-conformance",
             "accept": "application/json, text/event-stream",
@@ -134,7 +129,7 @@ class Target:
             **headers,
             "content-length": str(len(body)),
         }
-        head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         return f"{method} {self._path}/{path} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body
 
 
@@ -143,8 +138,8 @@ async def _receive(arriving: IncomingResponse, frames: int | None) -> Answer:
     pieces = bytearray()
     while (data := await arriving.read()) is not None:
         pieces += data
-        if len(pieces) > MAX_BODY:
-            raise NotHttp(f"its answer is longer than {MAX_BODY // 2**20} MB")
+        if len(pieces) > MAX_BODY_BYTES:
+            raise NotHttp(f"the answer is longer than {MAX_BODY_BYTES // 2**20} MB")
         if frames is not None and count_frames(bytes(pieces)) >= frames:
             break
     return Answer(arriving.status, arriving.headers, bytes(pieces))
@@ -157,14 +152,14 @@ def _with_path(base_url: str) -> str:
 
 
 def _locate(base_url: str) -> tuple[str, str, Pool, str]:
-    """Host, path, connections, and where a WebSocket is opened."""
+    """Host, path, connections, and the URL of the WebSocket."""
     try:
         url = urlsplit(base_url)
         port = url.port or (443 if url.scheme == "https" else 80)
         host = (url.hostname or "").encode("idna").decode()
         path = url.path.rstrip("/").encode("ascii").decode()
     except (ValueError, UnicodeError) as error:
-        raise SettingsError(f"--base-url is wrong: {error}.") from None
+        raise SettingsError(f"--base-url is not a valid URL: {error}.") from None
     if url.scheme not in ("http", "https") or not host:
         raise SettingsError("--base-url must begin with http:// or https:// and name a host.")
     tls = ssl.create_default_context() if url.scheme == "https" else None
@@ -173,11 +168,11 @@ def _locate(base_url: str) -> tuple[str, str, Pool, str]:
     return netloc, path, Pool(host, port, tls), f"{'wss' if tls else 'ws'}://{netloc}{path}/responses"
 
 
-def _say_fault(fault: ConnectionFault) -> str:
-    return str(fault) if isinstance(fault, NotHttp) else "the server broke off the connection"
+def _describe_fault(fault: ConnectionFault) -> str:
+    return str(fault) if isinstance(fault, NotHttp) else "the server closed the connection"
 
 
-def _say_error(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
-        return "its host is not known"
+        return "its host is unknown"
     return error.strerror or str(error) or type(error).__name__

@@ -1,13 +1,10 @@
-"""All checks, one file per group of them, in the order in which they run."""
+"""All checks, in the order in which they run."""
 
-from antiphon.conformance.checking import Check
 from antiphon.conformance.checks import (
     background,
     conversations,
     endpoints,
     errors,
-    folds,
-    identity,
     objects,
     state,
     streams,
@@ -15,11 +12,10 @@ from antiphon.conformance.checks import (
     tools,
     websocket,
 )
+from antiphon.conformance.probe import Check
 
 CHECKS: tuple[Check, ...] = (
     *streams.CHECKS,
-    *identity.CHECKS,
-    *folds.CHECKS,
     *objects.CHECKS,
     *tools.CHECKS,
     *structured.CHECKS,

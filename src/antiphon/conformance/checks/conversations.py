@@ -1,34 +1,32 @@
-"""Conversations: made, changed, listed, spoken in, deleted."""
+"""Checks of conversations: created, updated, listed, used, deleted."""
 
-from antiphon.conformance.checking import check
 from antiphon.conformance.checks.state import QUESTION, REMEMBER, expect_remembered
-from antiphon.conformance.members import list_at, member, text_at
-from antiphon.conformance.probe import Probe, expect_error
-from antiphon.conformance.verdict import expect
+from antiphon.conformance.probe import Probe, check, expect_error
+from antiphon.conformance.reading import list_at, member, text_at
+from antiphon.conformance.results import expect
 from antiphon.protocol.content import JsonObject
 
-WHAT = "POST /conversations"
+ENDPOINT = "POST /conversations"
 
 
-async def made(probe: Probe, **body: object) -> JsonObject:
-    """A new conversation, or the check is skipped."""
+async def created(probe: Probe, **body: object) -> JsonObject:
+    """A new conversation; skips the check if the server has none."""
     return (
-        await probe.optional(WHAT, "POST", "conversations", {"metadata": {"topic": "tides"}, **body})
+        await probe.optional(ENDPOINT, "POST", "conversations", {"metadata": {"topic": "tides"}, **body})
     ).json
 
 
 async def items_in(probe: Probe, conversation: JsonObject, query: str = "") -> list[JsonObject]:
-    """A page of its items."""
+    """A page of the items of a conversation."""
     answer = await probe.send("GET", f"conversations/{conversation.get('id')}/items{query}")
     expect(answer.status == 200, f"GET of its items was answered with status {answer.status}")
     expect(answer.json.get("object") == "list", f"`object` is {answer.json.get('object')!r}, not 'list'")
     return list_at(answer.json, "data")
 
 
-@check("conversations.create", "A conversation is made and retrieved", rule="conversations-create")
+@check("conversations.create", "A conversation is created and retrieved", rule="conversations-create")
 async def create(probe: Probe) -> None:
-    """With its metadata."""
-    conversation = await made(probe)
+    conversation = await created(probe)
     expect(conversation.get("object") == "conversation", f"`object` is {conversation.get('object')!r}")
     expect(
         conversation.get("metadata") == {"topic": "tides"},
@@ -36,13 +34,12 @@ async def create(probe: Probe) -> None:
     )
     answer = await probe.send("GET", f"conversations/{conversation.get('id')}")
     expect(answer.status == 200, f"GET was answered with status {answer.status}")
-    expect(answer.json == conversation, "it is another one when it is retrieved")
+    expect(answer.json == conversation, "the retrieved conversation differs")
 
 
 @check("conversations.update", "Its metadata can be replaced", rule="conversations-update")
 async def update(probe: Probe) -> None:
-    """By POST to its id."""
-    conversation = await made(probe)
+    conversation = await created(probe)
     answer = await probe.send(
         "POST", f"conversations/{conversation.get('id')}", {"metadata": {"topic": "moon"}}
     )
@@ -52,11 +49,10 @@ async def update(probe: Probe) -> None:
     )
 
 
-@check("conversations.items", "Items are added, listed, retrieved and taken out", rule="conversations-items")
+@check("conversations.items", "Items are added, listed, retrieved and deleted", rule="conversations-items")
 async def items(probe: Probe) -> None:
-    """Newest first."""
     first = {"type": "message", "role": "user", "content": "one"}
-    conversation = await made(probe, items=[first])
+    conversation = await created(probe, items=[first])
     path = f"conversations/{conversation.get('id')}/items"
     added = await probe.send("POST", path, {"items": [{**first, "content": "two"}]})
     expect(added.status == 200, f"POST of items was answered with status {added.status}")
@@ -68,7 +64,8 @@ async def items(probe: Probe) -> None:
     )
     newest = text_at(listed[0], "id")
     expect(
-        (await probe.send("GET", f"{path}/{newest}")).json.get("id") == newest, "GET of an item finds another"
+        (await probe.send("GET", f"{path}/{newest}")).json.get("id") == newest,
+        "GET of an item returns another item",
     )
     removed = await probe.send("DELETE", f"{path}/{newest}")
     expect(removed.status == 200, f"DELETE of an item was answered with status {removed.status}")
@@ -76,24 +73,26 @@ async def items(probe: Probe) -> None:
 
 
 @check(
-    "conversations.respond", "A response is made in a conversation and appended", rule="conversations-respond"
+    "conversations.respond",
+    "A response is created in a conversation and appended",
+    rule="conversations-respond",
 )
 async def respond(probe: Probe) -> None:
-    """Its input and its output; and what was said there before reaches the model."""
-    conversation = await made(probe, items=[{"type": "message", "role": "user", "content": REMEMBER}])
+    conversation = await created(probe, items=[{"type": "message", "role": "user", "content": REMEMBER}])
     response = await probe.create(input=QUESTION, conversation=conversation.get("id"))
     found = member(response, "conversation.id")
     expect(found == conversation.get("id"), f"the response names the conversation {found!r}")
     roles = [text_at(item, "role") for item in await items_in(probe, conversation, "?order=asc")]
-    expect(roles[:2] == ["user", "user"], f"its items are of {roles!r}: the input is not the second")
-    expect("assistant" in roles, f"its items are of {roles!r}: the output is missing")
+    expect(roles[:2] == ["user", "user"], f"its items have the roles {roles!r}: the input is not the second")
+    expect("assistant" in roles, f"the roles of its items are {roles!r}: the output is missing")
     await expect_remembered(probe, response, QUESTION)
 
 
-@check("conversations.exclusive", "Not with previous_response_id", rule="conversations-exclusive")
+@check(
+    "conversations.exclusive", "conversation excludes previous_response_id", rule="conversations-exclusive"
+)
 async def exclusive(probe: Probe) -> None:
-    """One history, not two."""
-    conversation = await made(probe)
+    conversation = await created(probe)
     first = await probe.create(input="Say hello.")
     answer = await probe.ask(
         input="Hello", conversation=conversation.get("id"), previous_response_id=first.get("id")
@@ -101,10 +100,9 @@ async def exclusive(probe: Probe) -> None:
     expect_error(answer, 400, 422)
 
 
-@check("conversations.delete", "A deleted conversation is gone", rule="conversations-delete")
+@check("conversations.delete", "A deleted conversation is not found", rule="conversations-delete")
 async def delete(probe: Probe) -> None:
-    """For everybody."""
-    conversation = await made(probe)
+    conversation = await created(probe)
     path = f"conversations/{conversation.get('id')}"
     answer = await probe.send("DELETE", path)
     expect(answer.status == 200, f"DELETE was answered with status {answer.status}")
@@ -114,8 +112,7 @@ async def delete(probe: Probe) -> None:
 
 @check("conversations.unknown", "An unknown conversation is refused", rule="conversations-unknown")
 async def unknown(probe: Probe) -> None:
-    """Retrieved or spoken in."""
-    await made(probe)
+    await created(probe)
     expect_error(await probe.send("GET", "conversations/conv_nobody"), 404)
     expect_error(await probe.ask(input="Hello", conversation="conv_nobody"), 400, 404)
 

@@ -1,9 +1,8 @@
-"""The other endpoints: models, input_tokens, compact."""
+"""Checks of the endpoints for models, input_tokens and compact."""
 
-from antiphon.conformance.checking import check
-from antiphon.conformance.members import list_at, number_at, text_at
-from antiphon.conformance.probe import ABSENT, REFUSED, Probe, expect_error, expect_offered
-from antiphon.conformance.verdict import expect, provoked
+from antiphon.conformance.probe import ABSENT, REFUSED, Probe, check, expect_error, expect_offered
+from antiphon.conformance.reading import list_at, number_at, text_at
+from antiphon.conformance.results import expect, provoked
 from antiphon.protocol.content import JsonObject
 
 COUNT = "POST /responses/input_tokens"
@@ -11,7 +10,6 @@ COUNT = "POST /responses/input_tokens"
 
 @check("models.list", "Models are listed", rule="endpoints-models")
 async def models(probe: Probe) -> None:
-    """Each with its id."""
     answer = await probe.optional("GET /models", "GET", "models")
     expect(answer.json.get("object") == "list", f"`object` is {answer.json.get('object')!r}, not 'list'")
     expect(isinstance(answer.json.get("data"), list), "there is no list `data`")
@@ -22,30 +20,26 @@ async def models(probe: Probe) -> None:
         expect(model.get("object") == "model", f"`object` of a model is {model.get('object')!r}")
 
 
-@check("models.retrieve", "The model that is asked is one of them", rule="endpoints-model")
+@check("models.retrieve", "The model can be retrieved", rule="endpoints-model")
 async def model(probe: Probe) -> None:
-    """By its name."""
     answer = await probe.optional("GET /models/{model}", "GET", f"models/{probe.target.model}")
     expect(answer.json.get("id") == probe.target.model, f"its id is {answer.json.get('id')!r}")
 
 
 @check("models.unknown", "An unknown model is not found", rule="endpoints-model-unknown")
 async def unknown_model(probe: Probe) -> None:
-    """If others are."""
     await probe.optional("GET /models/{model}", "GET", f"models/{probe.target.model}")
     expect_error(await probe.send("GET", "models/nobody-knows-this-model"), 404)
 
 
-@check("input_tokens.count", "Tokens are counted without asking the model", rule="endpoints-input-tokens")
+@check("input_tokens.count", "Input tokens are counted", rule="endpoints-input-tokens")
 async def count(probe: Probe) -> None:
-    """A longer input has more."""
     short, long = [await _count(probe, "Hello"), await _count(probe, "Hello " * 50)]
     expect(0 < short < long, f"a short input has {short} tokens, a long one {long}")
 
 
 @check("compact.output", "A compaction ends with one compaction item", rule="endpoints-compact")
 async def compact(probe: Probe) -> None:
-    """Sealed: only its maker reads it."""
     found = await _compacted(probe)
     expect(found.get("object") == "response.compaction", f"`object` is {found.get('object')!r}")
     types = [text_at(item, "type") for item in list_at(found, "output")]
@@ -56,9 +50,8 @@ async def compact(probe: Probe) -> None:
     )
 
 
-@check("compact.continue", "Its output is the beginning of the next input", rule="endpoints-compact-continue")
+@check("compact.continue", "Its output can start the next input", rule="endpoints-compact-continue")
 async def compact_continue(probe: Probe) -> None:
-    """As it came."""
     found = await _compacted(probe)
     await probe.create(input=[*list_at(found, "output"), {"role": "user", "content": "Go on."}])
 

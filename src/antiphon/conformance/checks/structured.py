@@ -1,13 +1,12 @@
-"""Structured output: JSON that fits its schema, streamed and whole."""
+"""Checks of structured output: JSON that matches its schema."""
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.conformance.checking import check
 from antiphon.conformance.checks.streams import last_response
-from antiphon.conformance.probe import Probe, expect_error, expect_offered, output_text
+from antiphon.conformance.probe import Probe, check, expect_error, expect_offered, output_text
+from antiphon.conformance.results import Failed, Skipped, expect
 from antiphon.conformance.scenarios import PERSON_FORMAT, SCENARIOS
-from antiphon.conformance.verdict import Failed, Skipped, expect
 from antiphon.protocol.content import JsonObject
 
 
@@ -23,18 +22,16 @@ def _expect_person(response: JsonObject) -> None:
     try:
         msgspec.json.decode(text, type=_Person)
     except msgspec.DecodeError as error:
-        raise Failed(f"the text does not fit the schema: {error}", [text]) from None
+        raise Failed(f"the text does not match the schema: {error}", [text]) from None
 
 
-@check("structured.stream", "A stream fits its JSON schema", rule="create-json-schema")
+@check("structured.stream", "Streamed output matches its JSON schema", rule="create-json-schema")
 async def streamed(probe: Probe) -> None:
-    """All of its text."""
     _expect_person(last_response(await probe.stream("structured")))
 
 
-@check("structured.json", "A whole answer fits its JSON schema", rule="create-json-schema")
-async def whole(probe: Probe) -> None:
-    """And the format is normal_arguments."""
+@check("structured.json", "Output without a stream matches its JSON schema", rule="create-json-schema")
+async def without_stream(probe: Probe) -> None:
     answer = await probe.ask(**SCENARIOS["structured"].body)
     expect_offered(answer, "a JSON schema")
     expect(answer.status == 200, f"the status is {answer.status}")
@@ -43,7 +40,6 @@ async def whole(probe: Probe) -> None:
 
 @check("structured.object", "json_object is a JSON object", rule="create-json-object")
 async def some_object(probe: Probe) -> None:
-    """Of any shape."""
     answer = await probe.ask(
         input="Give me a JSON object with the name of one city.", text={"format": {"type": "json_object"}}
     )
@@ -55,14 +51,13 @@ async def some_object(probe: Probe) -> None:
     try:
         msgspec.json.decode(text, type=JsonObject)
     except msgspec.DecodeError:
-        raise Failed("the text is no JSON object", [text]) from None
+        raise Failed("the text is not a JSON object", [text]) from None
 
 
-@check("structured.no_schema", "A format without its schema is refused", rule="create-json-schema-whole")
+@check("structured.no_schema", "A format without a schema is refused", rule="create-json-schema-whole")
 async def no_schema(probe: Probe) -> None:
-    """`schema` is required."""
     broken = {name: value for name, value in PERSON_FORMAT.items() if name != "schema"}
     expect_error(await probe.ask(input="Hello", text={"format": broken}), 400, 422)
 
 
-CHECKS = (streamed, whole, some_object, no_schema)
+CHECKS = (streamed, without_stream, some_object, no_schema)

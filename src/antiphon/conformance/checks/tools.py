@@ -1,13 +1,12 @@
-"""Tools: every form of the choice, and the way of an output back to its call."""
+"""Checks of tools: every form of tool_choice, and outputs for calls."""
 
 import msgspec
 
-from antiphon.conformance.checking import check
 from antiphon.conformance.checks.streams import last_response
-from antiphon.conformance.members import list_at, text_at
-from antiphon.conformance.probe import Probe, expect_error, expect_offered, items_of, output_text
+from antiphon.conformance.probe import Probe, check, expect_error, expect_offered, items_of, output_text
+from antiphon.conformance.reading import list_at, text_at
+from antiphon.conformance.results import Failed, Skipped, expect, provoked
 from antiphon.conformance.scenarios import SCENARIOS, TIME, WEATHER
-from antiphon.conformance.verdict import Failed, Skipped, expect, provoked
 from antiphon.protocol.content import JsonObject
 
 QUESTION = "What is the weather in Paris? Use the tool."
@@ -18,26 +17,23 @@ def arguments_of(call: JsonObject) -> JsonObject:
     try:
         return msgspec.json.decode(text_at(call, "arguments"), type=JsonObject)
     except (msgspec.DecodeError, RecursionError):
-        raise Failed(f"the arguments are no JSON object: {call.get('arguments')!r}") from None
+        raise Failed(f"the arguments are not a JSON object: {call.get('arguments')!r}") from None
 
 
 @check("tools.none", "tool_choice none: no call", rule="tools-choice-none")
 async def none(probe: Probe) -> None:
-    """Whatever the model wants."""
     response = await probe.create(input=QUESTION, tools=[WEATHER], tool_choice="none")
     expect(not items_of(response, "function_call"), "a tool was called")
 
 
 @check("tools.required", "tool_choice required: at least one call", rule="tools-choice-required")
 async def required(probe: Probe) -> None:
-    """Whatever the model wants."""
     response = await probe.create(input="Say hello.", tools=[WEATHER], tool_choice="required")
     expect(items_of(response, "function_call"), "no tool was called")
 
 
 @check("tools.named", "A named tool: that one is called", rule="tools-choice-named")
 async def named(probe: Probe) -> None:
-    """And no other."""
     choice = {"type": "function", "name": "get_time"}
     response = await probe.create(input=QUESTION, tools=[WEATHER, TIME], tool_choice=choice)
     names = {text_at(call, "name") for call in items_of(response, "function_call")}
@@ -46,7 +42,6 @@ async def named(probe: Probe) -> None:
 
 @check("tools.allowed", "allowed_tools: no other tool is called", rule="tools-choice-allowed")
 async def allowed(probe: Probe) -> None:
-    """A hard constraint, which the server enforces."""
     choice = {
         "type": "allowed_tools",
         "mode": "required",
@@ -59,9 +54,8 @@ async def allowed(probe: Probe) -> None:
     expect(names == {"get_time"}, f"the tools that were called: {', '.join(sorted(names)) or 'none'}")
 
 
-@check("tools.arguments", "Arguments are JSON that fits the schema", rule="items-function-call")
+@check("tools.arguments", "Arguments are JSON that matches the schema", rule="items-function-call")
 async def arguments(probe: Probe) -> None:
-    """A text that holds one object."""
     calls = items_of(last_response(await probe.stream("call")), "function_call")
     provoked(calls, "the model did not call the tool")
     for call in calls:
@@ -71,7 +65,6 @@ async def arguments(probe: Probe) -> None:
 
 @check("tools.one_at_a_time", "parallel_tool_calls false: at most one call", rule="tools-parallel-false")
 async def one_at_a_time(probe: Probe) -> None:
-    """Asked for two."""
     body = {**SCENARIOS["calls"].body, "parallel_tool_calls": False}
     response = await probe.create(**body)
     calls = items_of(response, "function_call")
@@ -79,9 +72,8 @@ async def one_at_a_time(probe: Probe) -> None:
     expect(len(calls) == 1, f"{len(calls)} calls were made")
 
 
-@check("tools.round_trip", "An output goes back with the whole history", rule="tools-round-trip")
+@check("tools.round_trip", "An output can be sent with the complete history", rule="tools-round-trip")
 async def round_trip(probe: Probe) -> None:
-    """Items are sent back as they came."""
     called = last_response(await probe.stream("call"))
     calls = items_of(called, "function_call")
     provoked(calls, "the model did not call the tool")
@@ -91,12 +83,11 @@ async def round_trip(probe: Probe) -> None:
         for each in calls
     ]
     response = await probe.create(input=[*history, *outputs], tools=[WEATHER], tool_choice="none")
-    provoked(output_text(response), "the model said nothing about the output")
+    provoked(output_text(response), "the model wrote no text")
 
 
-@check("tools.continued", "An output continues the response that called", rule="tools-continue")
+@check("tools.continued", "An output can continue the response with the call", rule="tools-continue")
 async def continued(probe: Probe) -> None:
-    """With `previous_response_id` and nothing else."""
     called = last_response(await probe.stream("call"))
     calls = items_of(called, "function_call")
     provoked(calls, "the model did not call the tool")
@@ -113,14 +104,12 @@ async def continued(probe: Probe) -> None:
 
 @check("tools.unknown_call", "An output without its call is refused", rule="tools-unknown-call")
 async def unknown_call(probe: Probe) -> None:
-    """No call has this id."""
     outputs = [{"type": "function_call_output", "call_id": "call_nobody", "output": "clear"}]
     expect_error(await probe.ask(input=outputs, tools=[WEATHER]), 400, 404, 422)
 
 
-@check("tools.unknown_choice", "A choice of a tool that is not there is refused", rule="tools-unknown-choice")
+@check("tools.unknown_choice", "A choice of an undeclared tool is refused", rule="tools-unknown-choice")
 async def unknown_choice(probe: Probe) -> None:
-    """`tool_choice` names one of `tools`."""
     choice = {"type": "function", "name": "nobody"}
     expect_error(await probe.ask(input=QUESTION, tools=[WEATHER], tool_choice=choice), 400, 404, 422)
 

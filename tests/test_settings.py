@@ -60,7 +60,7 @@ def test_upstreams_can_come_from_the_environment_or_the_caller() -> None:
         ("[server]\nprot = 1\n", "prot"),
         ("[server]\nport = 99999\n", "port"),
         ('[server]\nhost = "0.0.0.0"\n[store]\nurl = "memory:"', "without keys"),
-        ("[server]\nworkers = 2\n", "a store that they can share"),
+        ("[server]\nworkers = 2\n", "a shared store"),
         ('[store]\nurl = "oracle:"\n', "Unknown store"),
         ("[[upstreams]]\nretries = -1\n", "retries"),
     ],

@@ -1,4 +1,4 @@
-"""`Antiphon`: the whole service inside your process, without a port.
+"""`Antiphon`: the complete service in your process, without a port.
 
 async with Antiphon() as antiphon:
     response = await antiphon.create(model="local", input="Hello")
@@ -30,62 +30,62 @@ if TYPE_CHECKING:
 
 
 class Antiphon:
-    """The service. `routes` names backends of your own, instead of the configured ones."""
+    """The service. `routes`: your own backends, instead of the configured ones."""
 
     def __init__(self, settings: Settings | None = None, *, routes: Sequence[Route] | None = None) -> None:
         self._settings = settings or load_settings()
         self._routes = routes
         self._stack = AsyncExitStack()
-        self._inside: TenantService | None = None
+        self._service: TenantService | None = None
 
     async def __aenter__(self) -> Self:
         services = await self._stack.enter_async_context(open_services(self._settings, self._routes))
-        self._inside = TenantService(services, DEFAULT_TENANT)
+        self._service = TenantService(services, DEFAULT_TENANT)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._inside = None
+        self._service = None
         await self._stack.aclose()
 
     async def create(self, /, **params: Any) -> Response:
-        """One response, whole; with `background=True`, queued. A failure is raised.
+        """Create a response; with `background=True` it is queued. A failure is raised.
 
         Takes the parameters of ``POST /v1/responses``.
         """
         return await self._open().create(**params)
 
     def stream(self, /, **params: Any) -> AsyncGenerator[Event, None]:
-        """The events of one response as they come. Who leaves early cancels it, unless it is made in the
-        background."""
+        """The events of one response as they arrive. Closing the stream early cancels the response, unless it
+        runs in the background."""
         return self._open().stream(**params)
 
     async def retrieve(self, response_id: str) -> Response:
-        """A stored response; one that is still being made as far as it has come."""
+        """A stored response; an unfinished one in its current state."""
         return await self._open().retrieve(response_id)
 
     def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
-        """The events of a background response with numbers above `after`: what was said, then as they come.
+        """The events of a background response with numbers above `after`: the stored ones, then new ones.
 
-        Who leaves early can come back; the response is made anyway.
+        Closing the stream does not affect the response; it can be followed again.
         """
         return self._open().follow(response_id, after)
 
     async def cancel(self, response_id: str) -> Response:
-        """End a background response; the response as it is now."""
+        """Cancel a background response; returns its current state."""
         return await self._open().cancel(response_id)
 
     async def delete(self, response_id: str) -> None:
-        """Forget a response; one that is still being made is cancelled first."""
+        """Delete a response; an unfinished one is cancelled first."""
         await self._open().delete(response_id)
 
     async def compact(self, /, **params: Any) -> CompactedResponse:
-        """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
+        """Compact a conversation. Takes the parameters of ``POST /v1/responses/compact``."""
         return await self._open().compact(**params)
 
     async def models(self) -> list[str]:
-        """The names of the models that can be asked."""
+        """The names of the available models."""
         return await self._open().models()
 
     def openai_client(self) -> "AsyncOpenAI":
@@ -106,6 +106,6 @@ class Antiphon:
         )
 
     def _open(self) -> TenantService:
-        if self._inside is None:
+        if self._service is None:
             raise SettingsError("Antiphon is not open: use it as `async with Antiphon() as antiphon:`.")
-        return self._inside
+        return self._service

@@ -1,42 +1,42 @@
-"""Every error Antiphon raises, in one tree.
+"""Every error that Antiphon raises, in one tree.
 
     AntiphonError
-    ├── RequestError            the caller's fault: 4xx, never retried
+    ├── RequestError            caused by the request: 4xx, never retried
     │   ├── InvalidRequest      400  malformed, contradictory or out of range
-    │   │   └── Unsupported     400  well-formed, but this model or build cannot serve it
+    │   │   └── Unsupported     400  well-formed, but not supported by this model or server
     │   ├── Unauthorized        401
-    │   ├── Forbidden           403  the key is known, but may not do this
+    │   ├── Forbidden           403  the key is valid, but lacks the scope
     │   ├── NotFound            404  a response, an item or a route
     │   │   └── ModelNotFound   404
     │   ├── MethodNotAllowed    405
     │   ├── BodyTimeout         408  the body did not arrive in time
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
-    │   ├── UpgradeRequired     426  a plain request where a WebSocket was meant
-    │   ├── TooManyRequests     429  more at a time than we hold for one client
+    │   ├── UpgradeRequired     426  a plain request to a WebSocket endpoint
+    │   ├── TooManyRequests     429  too many concurrent requests of one client
     │   └── HeadersTooLarge     431
-    ├── Unavailable             503  we are draining or not ready; try again
+    ├── Unavailable             503  the server is draining or not ready; try again
     │   └── StoreUnavailable    503  the database cannot be reached
     ├── StoreFull               507  the database has no room left
-    ├── BackendError            the model's side failed: 5xx, or the status it asked for
-    │   ├── BackendRefused      the upstream answered with an error of its own
-    │   │   └── ResponsesCallFailed   a Responses server, seen by the orchestrator; keeps the body
+    ├── BackendError            the upstream failed: 5xx, or the status of its answer
+    │   ├── BackendRefused      the upstream answered with an error
+    │   │   └── ResponsesCallFailed   a Responses server refused a call of the orchestrator
     │   ├── BackendUnreachable  502  no connection
     │   ├── BackendTimeout      504  a deadline passed
-    │   ├── BackendBusy         429  the model does as much as it may here; it was not asked
-    │   ├── BackendPaused       503  the upstream failed too often lately; it was not asked
-    │   └── BackendBroken       502  the upstream answered with something that is not the protocol
-    └── SettingsError           the configuration is wrong; raised at start, never in a request
+    │   ├── BackendBusy         429  a configured limit is reached; no request was sent
+    │   ├── BackendPaused       503  paused after repeated failures; no request was sent
+    │   └── BackendBroken       502  the answer of the upstream is not valid
+    └── SettingsError           the configuration is invalid; raised at the start, not by requests
 
-The wire form is OpenAI's error object, ``{"message", "type", "param", "code"}``; `to_wire` is the only
-place that makes it. A class docstring is the default message.
+The wire form is OpenAI's error object, ``{"message", "type", "param", "code"}``; only `to_wire` makes it. The
+docstring of a class is its default message.
 """
 
 from typing import ClassVar
 
 
 class AntiphonError(Exception):
-    """Something went wrong inside Antiphon."""
+    """Internal error; see the server log."""
 
     status: int = 500
     kind: ClassVar[str] = "server_error"
@@ -64,7 +64,7 @@ class AntiphonError(Exception):
 
 
 class RequestError(AntiphonError):
-    """The request cannot be served as it is."""
+    """The request cannot be served."""
 
     status = 400
     kind = "invalid_request_error"
@@ -83,21 +83,21 @@ class Unsupported(InvalidRequest):
 
 
 class Unauthorized(RequestError):
-    """Incorrect API key provided. Send another as `Authorization: Bearer KEY` or `x-api-key: KEY`."""
+    """Incorrect API key. Send a valid key as `Authorization: Bearer KEY` or `x-api-key: KEY`."""
 
     status = 401
     code = "invalid_api_key"
 
 
 class Forbidden(RequestError):
-    """This API key may not do that."""
+    """This API key lacks the required scope."""
 
     status = 403
     code = "insufficient_scope"
 
 
 class NotFound(RequestError):
-    """There is nothing here."""
+    """Not found."""
 
     status = 404
     code = "not_found"
@@ -111,7 +111,7 @@ class ModelNotFound(NotFound):
 
 
 class MethodNotAllowed(RequestError):
-    """This path does not take that method."""
+    """This path does not support the method."""
 
     status = 405
     code = "method_not_allowed"
@@ -139,14 +139,14 @@ class UnsupportedMedia(RequestError):
 
 
 class UpgradeRequired(RequestError):
-    """This server does not speak WebSocket here. Use `POST /v1/responses`."""
+    """WebSocket is not available here. Use `POST /v1/responses`."""
 
     status = 426
     code = "websocket_unavailable"
 
 
 class TooManyRequests(RequestError):
-    """Too many requests at a time. Send the next one when an answer has ended."""
+    """Too many concurrent requests. Send the next one when a response has ended."""
 
     status = 429
     kind = "rate_limit_error"
@@ -175,7 +175,7 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreFull(AntiphonError):
-    """The database has no room left: nothing new can be stored until the operator makes some."""
+    """The database is full. Nothing can be stored until the operator frees space."""
 
     status = 507
     code = "store_full"
@@ -187,7 +187,7 @@ class BackendError(AntiphonError):
     status = 502
     code = "upstream_error"
     retryable: bool = False
-    """Whether the same turn may succeed when it is sent again, here or elsewhere."""
+    """Whether the same turn may succeed when it is retried, with this or another backend."""
 
 
 class BackendRefused(BackendError):
@@ -208,7 +208,6 @@ class BackendRefused(BackendError):
         self.retryable = status in (408, 409, 425, 429) or status >= 500
 
     def to_wire(self) -> dict[str, str | None]:
-        """As the base, with the type that OpenAI gives to this status."""
         wire = super().to_wire()
         if self.status == 429:
             wire["type"] = "rate_limit_error"
@@ -218,7 +217,7 @@ class BackendRefused(BackendError):
 
 
 class ResponsesCallFailed(BackendRefused):
-    """A call of a Responses server failed: it refused, or gave no answer."""
+    """A call of a Responses server failed."""
 
     def __init__(self, message: str, *, status: int, body: bytes = b"", code: str | None = None) -> None:
         super().__init__(message, status=status, code=code)
@@ -240,7 +239,7 @@ class BackendTimeout(BackendError):
 
 
 class BackendBusy(BackendError):
-    """The model does as much as it may here. Try again later."""
+    """The model is at its configured limit. Try again later."""
 
     status = 429
     kind = "rate_limit_error"
@@ -253,7 +252,7 @@ class BackendBusy(BackendError):
 
 
 class BackendPaused(BackendError):
-    """The model's server failed too often lately and is left alone for a while."""
+    """The model's server is paused after repeated failures."""
 
     status = 503
     code = "upstream_paused"
@@ -263,30 +262,29 @@ class BackendPaused(BackendError):
         super().__init__(message)
         self.retry_after = retry_after
         self.limited = limited
-        if limited:  # it did not fail: it asked us to wait, and so do we
+        if limited:  # the upstream sent a 429 with Retry-After, so clients get the same
             self.status, self.code = 429, "rate_limit_exceeded"
 
     def join(self, other: "BackendPaused") -> None:
-        """Neither of two can be asked: say so of both, and when the first of them can."""
+        """Add another paused upstream: its message, and the earlier of both retry times."""
         self.message = f"{other.message} {self.message}"
         self.retry_after = min(self.retry_after or 0.0, other.retry_after or 0.0)
         if not other.limited:
             self.limited, self.status, self.code = False, BackendPaused.status, BackendPaused.code
 
     def to_wire(self) -> dict[str, str | None]:
-        """As the base, with the type that OpenAI gives to this status."""
         wire = super().to_wire()
         return {**wire, "type": "rate_limit_error"} if self.limited else wire
 
 
 class BackendBroken(BackendError):
-    """The model's server broke off or sent something that is not a valid answer."""
+    """The model's server closed the connection or sent an invalid answer."""
 
     code = "upstream_protocol_error"
 
 
 class SettingsError(AntiphonError):
-    """The configuration is wrong."""
+    """The configuration is invalid."""
 
 
 class Fenced(Exception):

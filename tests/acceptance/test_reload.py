@@ -100,7 +100,7 @@ def test_a_stream_goes_on_while_its_model_goes_and_another_one_comes(
         assert b"event: response.completed" in rest
         assert rest.endswith(b"data: [DONE]\n\n")
         log = served.log.read_text()
-        assert "the settings were reloaded" in log
+        assert "settings reloaded" in log
         assert "change with the next start only: server.port" not in log, "the command line still wins"
         assert served.stop() == 0
 
@@ -112,7 +112,7 @@ def test_a_wrong_file_changes_nothing_and_what_needs_a_restart_is_named(
     with run_server(tmp_path) as served:
         write(tmp_path, upstream, "key", '["echo"', "")
         hear_again(served)
-        until(lambda: "everything stays as it was: The configuration" in served.log.read_text(), served)
+        until(lambda: "the previous ones stay in use: The configuration" in served.log.read_text(), served)
         assert models(served) == ["echo"]
         write(tmp_path, upstream, "key", '["tools"]', '[store]\nurl = "memory:"\n')
         hear_again(served)
@@ -137,14 +137,14 @@ def test_every_worker_reloads_and_so_does_one_that_takes_the_place_of_another(
         with open_stream(served, "gated") as stream:
             write(tmp_path, upstream, "key", '["echo"]')
             hear_again(served)
-            until(lambda: served.log.read_text().count("the settings were reloaded") == 2, served)
+            until(lambda: served.log.read_text().count("settings reloaded") == 2, served)
             assert all(models(served) == ["echo"] for _ in range(10))
             assert children(served) == workers
             upstream.gate.set()
             assert b"event: response.completed" in stream.read()
         write(tmp_path, upstream, "key", "[[", "")
         hear_again(served)
-        until(lambda: served.log.read_text().count("everything stays as it was") == 1, served)
+        until(lambda: served.log.read_text().count("the previous ones stay in use") == 1, served)
         killed = next(pid for pid in workers if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(killed, signal.SIGKILL)
         until(lambda: killed not in children(served) and len(children(served)) == len(workers), served)
@@ -181,7 +181,7 @@ def test_nohup_lets_it_live_on(upstream: Upstream, tmp_path: Path) -> None:
         wait_until_ready(process, port, log)
         os.close(terminal)
         served = Served(process, port, log)
-        until(lambda: "the settings were reloaded" in log.read_text(), served)
+        until(lambda: "settings reloaded" in log.read_text(), served)
         assert models(served) == ["echo", "tools"]
         assert served.stop() == 0
     finally:

@@ -1,4 +1,4 @@
-"""Backends from the settings."""
+"""Builds backends and routes from the settings."""
 
 import math
 import os
@@ -28,7 +28,8 @@ from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder
 
-# A dialect that no upstream speaks is not loaded: together they would cost a tenth of the start.
+# Imports inside functions: a dialect that no upstream uses is not loaded. All together would cost a fifth of
+# the start.
 
 
 def _anthropic(endpoint: Endpoint) -> Backend:
@@ -59,20 +60,20 @@ NO_DEADLINES = TurnDeadlines()
 
 
 class BuiltBackend(NamedTuple):
-    """A backend, and what it was made from."""
+    """A backend, and the settings that it was made from."""
 
     source: object
     backend: Backend
 
 
 class BackendSet:
-    """The routes of some settings. A backend that `earlier` settings made from the same is taken over."""
+    """The routes of the settings. A backend of `earlier` settings with the same source is reused."""
 
     def __init__(self, settings: Settings, earlier: Sequence[BuiltBackend] = ()) -> None:
         self.routes: list[Route] = []
         self.made: list[BuiltBackend] = []
         self.left = list(earlier)
-        """The earlier ones that are not needed any more."""
+        """Earlier backends that are no longer needed."""
         heartbeat = settings.server.heartbeat
         for row in settings.upstreams:
             self._open_upstream(row, heartbeat)
@@ -99,7 +100,9 @@ class BackendSet:
             text_calls = row.text_calls or kind.text_calls
             route = _route(model, backends[described], text_calls, _narrowed(row, endpoint))
             if described and route.text_calls == "off":
-                route = replace(route, text_calls="hermes")  # what is described_client_tool must be read, too
+                route = replace(
+                    route, text_calls="hermes"
+                )  # a model that sees its tools in the prompt writes calls as text
             self.routes.append(replace(route, dialect=kind.dialect))
 
     def _take(self, source: object, make: Callable[[], Backend]) -> Backend:
@@ -151,8 +154,8 @@ def _as_row(model: str | ModelRow) -> ModelRow:
 
 
 def _widest(row: UpstreamSettings) -> Deadlines:
-    """The connections are shared by all models of an upstream, and so wait as long as its most patient model
-    wants; the others are ended by their routes."""
+    """The longest deadlines of all models of an upstream, because they share its connections. Routes apply
+    the shorter ones."""
     models = [_as_row(model) for model in row.models]
     first = [model.first_byte_timeout or row.first_byte_timeout for model in models]
     answer = [model.answer_timeout or row.answer_timeout for model in models]
@@ -167,7 +170,7 @@ def _widest(row: UpstreamSettings) -> Deadlines:
 
 
 def _narrowed(row: UpstreamSettings, endpoint: Endpoint) -> TurnDeadlines:
-    """The upstream's own deadlines, where its connections wait longer than that."""
+    """The upstream's own deadlines, where its connections wait longer."""
     widest = endpoint.deadlines
     return TurnDeadlines(
         first_byte=row.first_byte_timeout if widest.first_byte > row.first_byte_timeout else math.inf,
@@ -177,7 +180,7 @@ def _narrowed(row: UpstreamSettings, endpoint: Endpoint) -> TurnDeadlines:
 
 
 def make_backend(row: UpstreamSettings, heartbeat: float) -> Backend:
-    """The backend of an upstream, in its dialect."""
+    """The backend of an upstream, with its dialect."""
     return DIALECTS[endpoint_kind(row.kind).dialect](make_endpoint(row, heartbeat))
 
 
@@ -196,7 +199,7 @@ def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:
 
 
 def make_local_backend(settings: Settings) -> LocalBackend:
-    """The embedded model; it loads at its first turn."""
+    """The embedded model; it is loaded at its first turn."""
     local = settings.local
     return LocalBackend(
         local.model,

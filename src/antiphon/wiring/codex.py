@@ -1,4 +1,4 @@
-"""The codex backend from the settings."""
+"""Builds the codex backend from the settings."""
 
 import os
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def make_codex_backend(settings: Settings) -> CodexBackend:
 
 
 def _environment(ours: Mapping[str, str], home: str) -> dict[str, str]:
-    """Codex runs commands that a model wrote: our own settings, keys among them, are none of its business."""
+    """The environment of codex. It runs commands that a model wrote, so our settings and keys are removed."""
     environment = {name: value for name, value in ours.items() if not name.startswith(PREFIX)}
     if home:
         environment["CODEX_HOME"] = str(Path(home).expanduser().resolve())

@@ -1,4 +1,4 @@
-"""Where things are kept on this machine, and the secret that is made there once."""
+"""Folders and files on this machine, and the sealing secret in one of them."""
 
 import os
 import secrets
@@ -14,12 +14,12 @@ STORE_FILE = "antiphon.db"
 
 
 def data_folder() -> Path:
-    """Where what must last is kept."""
+    """The folder for data that must persist."""
     return Path(platformdirs.user_data_dir("antiphon"))
 
 
 def models_folder() -> Path:
-    """Where weights are kept; they can be fetched again."""
+    """The folder for weights, which can be downloaded again."""
     return Path(platformdirs.user_cache_dir("antiphon")) / "models"
 
 
@@ -30,7 +30,7 @@ def store_path(settings: Settings) -> Path:
 
 
 def seal_secret(settings: Settings, folder: Path) -> bytes:
-    """The configured secret, or one that was made once and is kept in a file that only we can read."""
+    """The configured secret; without one, a generated secret in a file with mode 600."""
     if settings.seal.key:
         return settings.seal.key.encode()
     path = folder / SEAL_KEY_FILE
@@ -38,7 +38,7 @@ def seal_secret(settings: Settings, folder: Path) -> bytes:
         return path.read_bytes() if path.exists() else _make_secret(path)
     except OSError as error:
         raise SettingsError(
-            f"Cannot keep the sealing key at {path}: {error.strerror}. "
+            f"Cannot store the sealing key at {path}: {error.strerror}. "
             "Make the folder writable, or set seal.key."
         ) from None
 
@@ -49,7 +49,7 @@ def _make_secret(path: Path) -> bytes:
     fresh.touch(mode=0o600)
     fresh.write_bytes(secrets.token_bytes(32))
     try:
-        os.link(fresh, path)  # whoever comes first wins, and nobody reads half a key
+        os.link(fresh, path)  # atomic: the first process wins, and no process reads an incomplete key
     except FileExistsError:
         pass
     finally:

@@ -1,4 +1,4 @@
-"""The routes of a running server: read again when it is told to, without an end to what is under way."""
+"""The routes of a running server. A reload replaces them without interrupting running turns."""
 
 import asyncio
 import logging
@@ -21,14 +21,14 @@ logger = logging.getLogger(__name__)
 
 RELOADED = ("upstreams", "aliases", "fallbacks", "health", "codex", "local")
 """The sections that change without a restart."""
-GRACE = 60.0
-"""Seconds that a backend lives on at least: a response that has chosen it may not have asked it yet."""
+CLOSE_DELAY_SECONDS = 60.0
+"""A removed backend stays open for at least this long: a response may have chosen it without using it yet."""
 
 
 class LiveRoutes:
-    """Routes with their backends. One that no route needs any more is closed when its last turn has ended."""
+    """Routes with their backends. A backend without routes is closed when its last turn has ended."""
 
-    def __init__(self, settings: Settings, *, grace: float = GRACE) -> None:
+    def __init__(self, settings: Settings, *, grace: float = CLOSE_DELAY_SECONDS) -> None:
         self._settings = settings
         self._grace = grace
         self._opening: BackendSet | None = None
@@ -36,65 +36,65 @@ class LiveRoutes:
         self._closing: dict[asyncio.Task[None], Backend] = {}
 
     def open(self) -> Sequence[Route]:
-        """The routes to begin with."""
+        """Build the first routes."""
         self._opening = BackendSet(self._settings)
         return self._opening.routes
 
     def attach(self, router: Router) -> None:
-        """The router that serves them."""
+        """Set the router that uses the routes."""
         self._router = router
 
     def reload(self, read: Callable[[], Settings]) -> None:
-        """Serve what the settings say now; if they are wrong, nothing changes."""
+        """Apply the current settings; if they are invalid, log it and keep the old ones."""
         try:
             settings = read()
             self.change(settings)
         except SettingsError as error:
-            logger.error("the settings were not reloaded, everything stays as it was: %s", error.message)
+            logger.error("settings not reloaded, the previous ones stay in use: %s", error.message)
             return
-        logger.info("the settings were reloaded")
+        logger.info("settings reloaded")
         if waiting := needs_restart(self._settings, settings):
-            logger.warning("these settings change with the next start only: %s", ", ".join(waiting))
+            logger.warning("these settings change at the next start only: %s", ", ".join(waiting))
 
     def change(self, settings: Settings) -> None:
-        """Serve the routes of these settings from now on; `SettingsError`: nothing has changed."""
+        """Replace the routes with those of these settings; after a `SettingsError` the old ones stay."""
         if self._opening is None or self._router is None:
             raise SettingsError("Only routes that were made from settings can be changed.")
         wanted = reloaded(self._settings, settings)
         opening = BackendSet(wanted, self._opening.made)
-        unneeded = [(made.backend, self._router.use_of(made.backend)) for made in opening.left]
+        removed = [(made.backend, self._router.turn_count(made.backend)) for made in opening.left]
         self._router.change(opening.routes, routed_names(wanted), health_policy(wanted))
         self._settings, self._opening = wanted, opening
-        for backend, use in unneeded:
-            task = asyncio.get_running_loop().create_task(self._close(backend, use))
+        for backend, turns in removed:
+            task = asyncio.get_running_loop().create_task(self._close(backend, turns))
             self._closing[task] = backend
             task.add_done_callback(lambda done: self._closing.pop(done, None))
 
     async def aclose(self) -> None:
-        """Close everything, whatever is under way."""
+        """Close all backends, even with running turns."""
         late = dict(self._closing)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         made = self._opening.made if self._opening else []
-        async with AsyncExitStack() as stack:  # each of them, even if another one breaks
+        async with AsyncExitStack() as stack:  # all are closed, even if one raises
             for backend in (*late.values(), *(one.backend for one in made)):
                 stack.push_async_callback(backend.aclose)
 
-    async def _close(self, backend: Backend, use: TurnCount) -> None:
+    async def _close(self, backend: Backend, turns: TurnCount) -> None:
         await asyncio.sleep(self._grace)
-        await use.ended()
-        logger.info("backend %s is closed: no model needs it any more", backend.name)
+        await turns.ended()
+        logger.info("closing backend %s: no route uses it", backend.name)
         await backend.aclose()
 
 
 def reloaded(settings: Settings, again: Settings) -> Settings:
-    """These settings, with what may change from those that were read again."""
+    """The settings, with the sections of `again` that can change at run time."""
     return replace(settings, **{section: getattr(again, section) for section in RELOADED})
 
 
 def needs_restart(settings: Settings, again: Settings) -> list[str]:
-    """The settings that differ and cannot change now."""
+    """The names of settings that differ and need a restart."""
     names: list[str] = []
     for section in Settings.__struct_fields__:
         ours, theirs = getattr(settings, section), getattr(again, section)
@@ -109,10 +109,9 @@ def needs_restart(settings: Settings, again: Settings) -> list[str]:
 
 
 def routed_names(settings: Settings) -> Names:
-    """Aliases and fallbacks."""
+    """The aliases and fallbacks of the settings."""
     return Names(settings.aliases, settings.fallbacks)
 
 
 def health_policy(settings: Settings) -> HealthPolicy:
-    """When an upstream is left alone."""
     return HealthPolicy(settings.health.failures, settings.health.pause)

@@ -1,4 +1,4 @@
-"""The profiles, with what the settings change about them."""
+"""The profiles, with the changes of the settings."""
 
 from msgspec.structs import asdict, replace
 
@@ -9,7 +9,7 @@ _UNCHANGED = ProfileSettings()
 
 
 def make_profiles(settings: Settings) -> Profiles:
-    """All profiles, and the one that this server speaks by default."""
+    """All profiles, and the default profile of this server."""
     changes = {str(name): changed for name, changed in settings.profiles.items()}
     known = {name: _changed(profile, changes.get(name, _UNCHANGED)) for name, profile in PROFILES.items()}
     return Profiles(known, known[settings.server.profile])
@@ -20,5 +20,5 @@ def _changed(profile: Profile, changes: ProfileSettings) -> Profile:
     if "usage_policy" in chosen:
         chosen["usage"] = chosen.pop("usage_policy")
     changed = replace(profile, **chosen)
-    # Where something is kept, `store: false` must be heeded.
+    # With a store, `store: false` must have its effect.
     return replace(changed, ignored=changed.ignored - {"store"}) if changed.state else changed

@@ -1,4 +1,4 @@
-"""Time, chance and secrets: the only place where they come from."""
+"""The only sources of time, random numbers and secrets."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ def make_ids() -> IdSource:
 
 
 def buffered(entropy: Entropy, block: int = 4096) -> Entropy:
-    """The same random bytes, asked for a block at a time: an id then costs no system call."""
+    """Reads random bytes in blocks, so that most ids need no system call."""
     store, used = b"", 0
 
     def take(size: int) -> bytes:
@@ -31,10 +31,10 @@ def buffered(entropy: Entropy, block: int = 4096) -> Entropy:
 
 
 def make_owner() -> str:
-    """The name of this process among all that share a store; another one at every start."""
+    """A name of this process that is unique among all that share a store, and new at every start."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 def key_pepper(settings: Settings) -> bytes:
-    """What keys are hashed with. Replicas that share a database need the same `seal.key`."""
+    """The secret for hashing API keys. Replicas that share a database need the same `seal.key`."""
     return hashlib.sha256(b"antiphon.keys\0" + seal_secret(settings, data_folder())).digest()

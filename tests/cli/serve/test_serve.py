@@ -191,7 +191,7 @@ class TestServing:
         (["--host", "0.0.0.0"], "Refusing to listen on 0.0.0.0 without keys"),
         (["--config", "bad.toml"], "bad.toml is not valid TOML"),
         (["--config", "nowhere.toml"], "Cannot read the configuration nowhere.toml"),
-        (["--workers", "2"], "Several workers need a store that they can share"),
+        (["--workers", "2"], "Several workers need a shared store"),
         (["--store", "cloud:"], "Unknown store"),
         (["--profile", "nobody"], "nobody"),
         (["--model", "no-such-model"], "unknown model 'no-such-model'"),

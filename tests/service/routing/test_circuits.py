@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.errors import BackendBroken, BackendError, BackendPaused, BackendRefused, BackendTimeout
 from antiphon.errors import BackendUnreachable as Unreachable
-from antiphon.service.routing.circuits import MAX_CIRCUITS, MAX_PAUSE, Circuits, HealthPolicy, Key
+from antiphon.service.routing.circuits import MAX_CIRCUITS, MAX_PAUSE_SECONDS, Circuits, HealthPolicy, Key
 
 KEY = Key("gpu", "m")
 
@@ -53,7 +53,7 @@ def test_it_opens_after_so_many_failures_in_a_row(circuits: Circuits) -> None:
 def test_an_answer_between_begins_the_count_again(circuits: Circuits) -> None:
     fail(circuits, 2)
     circuits.answered(KEY)
-    assert not circuits.troubled
+    assert not circuits.any_failing
     fail(circuits, 2)
     circuits.admit(KEY)
 
@@ -64,8 +64,8 @@ def test_the_refusal_says_which_upstream_since_when_and_until_when(circuits: Cir
     error = refusal(circuits)
     assert (error.status, error.code, error.retry_after) == (503, "upstream_paused", 18.0)
     assert error.message == (
-        "The upstream 'gpu' failed 3 times in a row for the model 'm': it is left alone since 12 s, and is tried "
-        "again in 18 s. It last said: The upstream 'gpu' cannot be reached."
+        "The upstream 'gpu' is paused for the model 'm' after 3 failures in a row, since 12 s; next attempt in "
+        "18 s. Its last error: The upstream 'gpu' cannot be reached."
     )
     assert error.to_wire()["type"] == "server_error"
     assert error.retryable
@@ -79,7 +79,7 @@ def test_after_the_pause_one_trial_is_let_in_and_the_others_wait(circuits: Circu
     assert circuits.find(KEY).phase == "trial"
     error = refusal(circuits)
     assert error.retry_after == 1.0
-    assert "being tried again right now" in error.message
+    assert "an attempt is running" in error.message
     circuits.answered(KEY)
     circuits.admit(KEY)
     circuits.admit(KEY)
@@ -93,7 +93,7 @@ def test_a_trial_that_fails_opens_it_again_at_once(circuits: Circuits, clock: Cl
     fail(circuits, 1)
     error = refusal(circuits)
     assert error.retry_after == 30.0
-    assert "failed 4 times in a row" in error.message
+    assert "after 4 failures in a row" in error.message
     assert "since 35 s" in error.message
 
 
@@ -101,14 +101,14 @@ def test_a_trial_whose_client_left_is_no_verdict(circuits: Circuits, clock: Cloc
     fail(circuits, 3)
     clock.now += 30
     circuits.admit(KEY)
-    circuits.left(KEY)
+    circuits.abandoned(KEY)
     circuits.admit(KEY)
     refusal(circuits)
 
 
 def test_a_turn_that_left_without_being_the_trial_changes_nothing(circuits: Circuits) -> None:
     fail(circuits, 3)
-    circuits.left(KEY)
+    circuits.abandoned(KEY)
     refusal(circuits)
 
 
@@ -146,7 +146,7 @@ def test_who_asks_us_to_wait_is_left_alone_for_that_long(circuits: Circuits, clo
     error = refusal(circuits)
     assert (error.status, error.code, error.retry_after) == (429, "rate_limit_exceeded", 59.0)
     assert error.to_wire()["type"] == "rate_limit_error"
-    assert "asked us to wait" in error.message
+    assert "at its own request" in error.message
     clock.now += 59
     circuits.admit(KEY)
 
@@ -166,7 +166,7 @@ def test_only_a_429_opens_it_at_its_word(circuits: Circuits) -> None:
 
 def test_nobody_is_left_alone_for_a_day(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 1, BackendRefused("quota", status=429, retry_after=86_400.0))
-    assert refusal(circuits).retry_after == MAX_PAUSE
+    assert refusal(circuits).retry_after == MAX_PAUSE_SECONDS
 
 
 def test_a_429_that_asks_for_nothing_counts_as_a_failure(circuits: Circuits) -> None:
@@ -179,7 +179,7 @@ def test_a_429_that_asks_for_nothing_counts_as_a_failure(circuits: Circuits) -> 
 def test_models_of_one_backend_and_backends_of_one_name_are_apart(circuits: Circuits) -> None:
     fail(circuits, 3)
     circuits.admit(Key("gpu", "other"))
-    circuits.admit(Key("gpu", "m", place=2))
+    circuits.admit(Key("gpu", "m", number=2))
 
 
 def test_it_can_be_turned_off(clock: Clock) -> None:
@@ -187,7 +187,7 @@ def test_it_can_be_turned_off(clock: Clock) -> None:
     fail(circuits, 100)
     fail(circuits, 1, BackendRefused("too fast", status=429, retry_after=60.0))
     circuits.admit(KEY)
-    assert not circuits.troubled
+    assert not circuits.any_failing
 
 
 def test_names_that_clients_invent_do_not_fill_the_memory(circuits: Circuits) -> None:

@@ -105,7 +105,7 @@ async def test_when_every_route_is_left_alone_the_refusal_names_them_all(make_cr
     assert caught.value.retry_after == 30.0
     assert "for the model 'm'" in caught.value.message
     assert "for the model 'n'" in caught.value.message
-    assert "It last said: Too slow." in caught.value.message
+    assert "Its last error: Too slow." in caught.value.message
 
 
 async def test_a_model_at_its_limit_hands_over_to_the_next(make_creator: MakeCreator) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.service.routing.names import Names, check_names, offered_name, taken, upstream_name
+from antiphon.service.routing.names import Names, check_names, matched, offered_name, upstream_name
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from antiphon.service.routing.names import Names, check_names, offered_name, tak
     [("*", "m", "m"), ("a/*", "a/b/c", "b/c"), ("a/*", "a/", None), ("a/*", "b/c", None), ("*", "", None)],
 )
 def test_a_star_takes_the_rest_of_a_name(pattern: str, name: str, rest: str | None) -> None:
-    assert taken(pattern, name) == rest
+    assert matched(pattern, name) == rest
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_what_an_upstream_offers_is_listed_as_it_can_be_asked_for(
 
 def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
     names = Names({"fast": "m", "slow": "n"}, {"m": ("n", "fast"), "slow": ("m",)})
-    assert names.stand_ins("fast") == ["n"]
-    assert names.stand_ins("m") == ["n"]
-    assert names.stand_ins("slow") == ["m"]
-    assert names.stand_ins("n") == []
+    assert names.fallbacks_of("fast") == ["n"]
+    assert names.fallbacks_of("m") == ["n"]
+    assert names.fallbacks_of("slow") == ["m"]
+    assert names.fallbacks_of("n") == []
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
         ({"a": "b", "b": "m"}, {}, "'b', which is an alias itself"),
         ({"a": "a"}, {}, "'a', which is an alias itself"),
         ({"a": "b", "b": "a"}, {}, "an alias itself"),
-        ({"m": "n"}, {}, "'m' is the name of a model"),
+        ({"m": "n"}, {}, "'m' is also the name of a model"),
         ({"a*": "m"}, {}, r"'a\*' cannot end"),
         ({"a": "x"}, {}, "alias 'a': nothing serves the model 'x'. Served: 'm', 'n', 'p/"),
         ({"a": "*"}, {}, r"nothing serves the model '\*'"),
@@ -84,7 +84,7 @@ def test_a_name_that_leads_nowhere_is_refused(
 
 
 def test_a_star_can_only_stand_at_the_end() -> None:
-    with pytest.raises(SettingsError, match="can only end with one"):
+    with pytest.raises(SettingsError, match="allowed at the end only"):
         check_names(Names(), ["a*b"])
 
 

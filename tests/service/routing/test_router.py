@@ -12,7 +12,7 @@ from antiphon.errors import BackendBusy, BackendUnreachable, ModelNotFound, Sett
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.names import Names
-from antiphon.service.routing.router import MAX_REMEMBERED, Route, RouteHealth, Router
+from antiphon.service.routing.router import MAX_CACHED_NAMES, Route, RouteHealth, Router
 
 
 class SilentBackend(ScriptedBackend):
@@ -156,16 +156,16 @@ def test_the_names_that_clients_invent_do_not_fill_the_memory() -> None:
     router = router_of(Route("*", backend("any")))
     assert router.routes("m") is router.routes("m")
     first = router.routes("m")
-    for number in range(MAX_REMEMBERED):
+    for number in range(MAX_CACHED_NAMES):
         router.routes(str(number))
     assert router.routes("m") is not first
     assert found(router, "m") == [("any", "m")]
 
 
 def fail(route: Route, times: int = 5) -> None:
-    assert route.gate is not None
+    assert route.guards is not None
     for _ in range(times):
-        route.gate.circuits.failed(route.gate.key, BackendUnreachable())
+        route.guards.circuits.failed(route.guards.key, BackendUnreachable())
 
 
 def test_backends_of_the_same_name_have_circuits_of_their_own() -> None:
@@ -173,8 +173,8 @@ def test_backends_of_the_same_name_have_circuits_of_their_own() -> None:
     one, other = router.routes("m")
     fail(one)
     assert [state.circuit for state in router.health()] == ["open", "closed"]
-    assert other.gate is not None
-    other.gate.circuits.check(other.gate.key)
+    assert other.guards is not None
+    other.guards.circuits.check(other.guards.key)
 
 
 def test_health_tells_every_route_and_every_other_name_that_failed() -> None:
@@ -194,7 +194,7 @@ async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health()
     kept, gone = backend("kept"), backend("gone")
     router = router_of(Route("m", kept, limits=limits), Route("n", gone))
     fail(router.routes("n")[0])
-    old_use = router.use_of(gone)
+    old_use = router.turn_count(gone)
     async with router.routes("m")[0].slot():
         router.change(
             [Route("m", kept, limits=limits), Route("o", backend("new"))],
@@ -204,8 +204,8 @@ async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health()
         assert [route.backend.name for route in router.routes("fast")] == ["new"]
         with pytest.raises(BackendBusy):
             await router.routes("m")[0].slot().__aenter__()
-        assert router.use_of(kept).turns == 1
-        assert router.use_of(gone) is not old_use
+        assert router.turn_count(kept).turns == 1
+        assert router.turn_count(gone) is not old_use
     assert [state.failures for state in router.health()] == [0, 0]
     with pytest.raises(ModelNotFound):
         router.routes("n")

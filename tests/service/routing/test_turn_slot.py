@@ -49,7 +49,7 @@ async def test_errors_that_leave_a_claim_count_and_open_the_circuit() -> None:
     with pytest.raises(BackendPaused):
         async with route.slot():
             raise AssertionError("nobody is let in")
-    assert router.use_of(route.backend).turns == 0
+    assert router.turn_count(route.backend).turns == 0
 
 
 async def test_an_error_after_the_first_word_does_not_count() -> None:
@@ -92,14 +92,14 @@ async def test_a_claim_holds_a_place_and_counts_as_a_turn_of_its_backend() -> No
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
     async with route.slot():
-        assert router.use_of(route.backend).turns == 1
+        assert router.turn_count(route.backend).turns == 1
         assert router.health()[0].running == 1
         with pytest.raises(BackendBusy):
             async with route.slot():
                 raise AssertionError("nobody is let in")
     async with route.slot():
         pass
-    assert router.use_of(route.backend).turns == 0
+    assert router.turn_count(route.backend).turns == 0
     assert router.health()[0].running == 0
 
 
@@ -116,9 +116,9 @@ async def test_nobody_stands_in_line_for_a_backend_that_is_left_alone() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=60)
     _, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
     async with route.slot():
-        assert route.gate is not None
+        assert route.guards is not None
         for _ in range(2):
-            route.gate.circuits.failed(route.gate.key, BackendUnreachable())
+            route.guards.circuits.failed(route.guards.key, BackendUnreachable())
         with pytest.raises(BackendPaused):
             await asyncio.wait_for(route.slot().__aenter__(), 5)
 
@@ -129,9 +129,9 @@ async def test_who_waited_while_the_circuit_opened_gives_the_place_back() -> Non
     await first.__aenter__()
     second = asyncio.create_task(route.slot().__aenter__())
     await asyncio.sleep(0)
-    assert route.gate is not None
+    assert route.guards is not None
     for _ in range(2):
-        route.gate.circuits.failed(route.gate.key, BackendUnreachable())
+        route.guards.circuits.failed(route.guards.key, BackendUnreachable())
     await first.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
     with pytest.raises(BackendPaused):
         await asyncio.wait_for(second, 5)
@@ -147,7 +147,7 @@ async def test_a_route_without_a_router_can_be_claimed_too() -> None:
 
 async def test_a_backend_is_over_when_its_last_turn_is() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
-    use = router.use_of(route.backend)
+    use = router.turn_count(route.backend)
     await asyncio.wait_for(use.ended(), 5)
     one, two = route.slot(), route.slot()
     await one.__aenter__()
@@ -186,7 +186,7 @@ def slow(first: float, then: float = 0.0) -> ScriptedBackend:
 
 async def test_a_first_word_that_is_late_is_a_timeout_that_counts() -> None:
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=0.02)))
-    with pytest.raises(BackendTimeout, match=r"'m' of 'slow' did not begin its answer within 0.02 s"):
+    with pytest.raises(BackendTimeout, match=r"'m' of 'slow' did not start its answer within 0.02 s"):
         await asyncio.wait_for(collected(slot_chunks(route)), 5)
 
 

@@ -1,4 +1,4 @@
-"""Attempts at one turn: which backend gets which items, and what to try when it refuses."""
+"""Attempts at one turn: the backend and the items to try, and the next attempt after a failure."""
 
 import logging
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from antiphon.errors import BackendBusy, BackendError, BackendPaused, RequestErr
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
-from antiphon.service.routing.circuits import is_ill
+from antiphon.service.routing.circuits import is_backend_fault
 from antiphon.service.routing.router import Route
 from antiphon.turn.truncation import truncate
 
 logger = logging.getLogger(__name__)
 
-SHRINK = 0.6
-"""What is left of the items after each refusal of their length."""
+TRUNCATION_FACTOR = 0.6
+"""The share of the items that is kept after each refusal of their length."""
 
 
 class Attempt(Struct, frozen=True):
-    """The first of these routes gets these items. `cause`: why the one before it did not answer."""
+    """Sends these items to the first of these routes. `cause`: the error of the route before it."""
 
     routes: Sequence[Route]
     items: Sequence[Item]
@@ -30,12 +30,11 @@ class Attempt(Struct, frozen=True):
 
     @property
     def route(self) -> Route:
-        """The backend that is asked."""
         return self.routes[0]
 
     @property
     def downgrades(self) -> tuple[Downgrade, ...]:
-        """What was left out to make it fit, and who answers instead of whom."""
+        """Items that were left out, and the fallback that answers."""
         found = Downgrades()
         if self.dropped:
             found.add(
@@ -52,25 +51,25 @@ class Attempt(Struct, frozen=True):
         return tuple(found)
 
     def after(self, error: BackendError, request: CreateResponse) -> "Attempt | None":
-        """What to try after a backend has failed before its first word, or was not asked; None: nothing."""
+        """The next attempt after an error before the first output; None if there is none."""
         if error.code == "context_length_exceeded" and request.params.truncation == "auto":
-            cut = truncate(self.items, SHRINK)
+            cut = truncate(self.items, TRUNCATION_FACTOR)
             return replace(self, items=cut.items, dropped=self.dropped + cut.dropped) if cut.dropped else None
-        if not is_ill(error):
+        if not is_backend_fault(error):
             return None
         if isinstance(error, BackendPaused) and isinstance(self.cause, BackendPaused):
             error.join(self.cause)
         if len(self.routes) == 1:
             return None
-        # One that was not asked has failed before, and was logged then.
+        # The failures that paused a backend were logged before.
         quiet = isinstance(error, BackendPaused | BackendBusy)
         level = logging.DEBUG if quiet else logging.WARNING
         logger.log(level, "backend %s failed, trying the next: %s", self.route.backend.name, error.message)
         return replace(self, routes=self.routes[1:], cause=error)
 
     def unfit(self, refusal: RequestError) -> "Attempt":
-        """What to try when this backend cannot serve such a request at all. One that was asked first says so;
-        one that stands in is passed over, and when there is no other, what went wrong before is told."""
+        """The next attempt when this backend cannot serve the request at all. The refusal of the first route
+        is raised; a fallback is skipped, and after the last one the original error is raised."""
         if self.cause is None:
             raise refusal
         if len(self.routes) == 1:

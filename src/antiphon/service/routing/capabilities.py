@@ -1,8 +1,8 @@
-"""What can be asked of a model, feature by feature and tool by tool: natively, by emulation, or not at all.
+"""The capabilities of a model, by feature and by tool: native, emulated or unsupported.
 
-A model may have several routes. Each is described, and the summary is what holds whichever of them answers:
-of every feature the weakest support, of all windows the smallest. Models that stand in for it are described,
-too, but do not count: they are an exception, and a response says so when one of them has answered.
+A model may have several routes. Each is described. The summary holds for all of them: the weakest support of
+every feature, and the smallest context window. Fallbacks are described but not part of the summary: a
+response reports when a fallback answered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,18 @@ from antiphon.turn.toolbox import is_ignored
 
 _STRENGTH: tuple[Level, ...] = ("unsupported", "emulated", "native")
 
-_FLATTENED = Support("emulated", "its tools are shown to the model one by one, and are restored in calls")
+_FLATTENED = Support("emulated", "its tools are shown to the model separately, and restored in calls")
 _AS_FUNCTION = Support(
-    "emulated", "shown to the model as a function; its calls are items of their own kind, run by the client"
+    "emulated",
+    "shown to the model as a function; calls become items of its own type, run by the client",
 )
-_NO_TEXT_CALLS = Support("unsupported", "calls are read where the server puts them, and not in the text")
+_NO_TEXT_CALLS = Support("unsupported", "calls are not searched for in the text")
 
 Toolbox = Mapping[str, Support]
 Key = TypeVar("Key")
 
 
 class RouteCapabilities(Struct, frozen=True):
-    """One way to a model."""
-
     model: str
     backend: str
     dialect: str
@@ -60,19 +59,19 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFeatures:
-    """What the server itself brings, whichever model answers."""
+    """Features of the server that do not depend on the model."""
 
     keeps: bool = True
-    """Whether responses are kept."""
+    """Whether responses are stored."""
     websocket: bool = True
     ignored_tools: frozenset[str] = frozenset()
 
 
-async def describe(model: str, routes: Sequence[Route], around: ServerFeatures) -> Capabilities:
-    """The capabilities of a model with these routes; the first of them is its own."""
+async def describe(model: str, routes: Sequence[Route], server: ServerFeatures) -> Capabilities:
+    """The capabilities of a model with these routes."""
     ordered = sorted(routes, key=lambda route: (bool(route.instead_of), route.priority, -route.weight))
-    own = [await _describe_route(route, around) for route in ordered if not route.instead_of]
-    others = [await _describe_route(route, around) for route in ordered if route.instead_of]
+    own = [await _describe_route(route, server) for route in ordered if not route.instead_of]
+    others = [await _describe_route(route, server) for route in ordered if route.instead_of]
     return Capabilities(
         model=model,
         backend=own[0].backend,
@@ -80,21 +79,21 @@ async def describe(model: str, routes: Sequence[Route], around: ServerFeatures) 
         context_window=min((one.context_window for one in own if one.context_window), default=None),
         features=weakest([one.features for one in own]),
         tools=weakest([one.tools for one in own]),
-        service=_service([route.backend for route in ordered if not route.instead_of], around),
+        service=_service([route.backend for route in ordered if not route.instead_of], server),
         routes=own,
         fallbacks=others,
     )
 
 
 def weakest(described: Sequence[Mapping[Key, Support]]) -> dict[Key, Support]:
-    """Of every feature the support that can be relied on."""
+    """The weakest support of every feature."""
     return {
         name: min((one[name] for one in described), key=lambda support: _STRENGTH.index(support.level))
         for name in described[0]
     }
 
 
-async def _describe_route(route: Route, around: ServerFeatures) -> RouteCapabilities:
+async def _describe_route(route: Route, server: ServerFeatures) -> RouteCapabilities:
     backend = route.backend
     served = backend.features(route.upstream)
     features: dict[str, Support] = {name: served[name] for name in FEATURES}
@@ -107,15 +106,15 @@ async def _describe_route(route: Route, around: ServerFeatures) -> RouteCapabili
         context_window=await route.window(),
         text_calls=route.text_calls,
         features=features,
-        tools={kind: _tool(kind, backend, served, around.ignored_tools) for kind in _TOOL_TYPES},
+        tools={kind: _tool(kind, backend, served, server.ignored_tools) for kind in _TOOL_TYPES},
     )
 
 
 def _text_calls(dialect: TextCalls) -> Support:
     if dialect == "off":
         return _NO_TEXT_CALLS
-    how = "however they are written" if dialect == "auto" else f"written as '{dialect}' models do"
-    return Support("emulated", f"calls that the model writes into its text are found there, {how}")
+    how = "in any known format" if dialect == "auto" else f"in the format '{dialect}'"
+    return Support("emulated", f"calls that the model writes as text are parsed, {how}")
 
 
 _TOOL_TYPES = ("function", "custom", "namespace", *sorted(CLIENT_TOOLS), *sorted(HOSTED_TOOLS))
@@ -133,22 +132,19 @@ def _tool(kind: str, backend: Backend, served: Features, ignored: frozenset[str]
     if kind in CLIENT_TOOLS:
         return _AS_FUNCTION
     refusal = "left out and reported" if is_ignored(kind, ignored) else "refused with a 400"
-    return Support("unsupported", f"nothing here runs it: a request that declares it has it {refusal}")
+    return Support("unsupported", f"not available here: a request that declares it has it {refusal}")
 
 
-def _service(backends: Iterable[Backend], around: ServerFeatures) -> dict[str, Support]:
-    """What the server does for every model."""
-    nothing = Support("unsupported", "this server keeps no responses")
-    kept = NATIVE if around.keeps else nothing
+def _service(backends: Iterable[Backend], server: ServerFeatures) -> dict[str, Support]:
+    nothing = Support("unsupported", "this server stores no responses")
+    state = NATIVE if server.keeps else nothing
     exact = all(isinstance(backend, TokenCounter) for backend in backends)
     return {
-        "state": kept,
-        "conversations": kept,
-        "background": kept,
+        "state": state,
+        "conversations": state,
+        "background": state,
         "compaction": Support("emulated", "a model writes the summary"),
-        "truncation": Support("emulated", "the oldest items are left out when the model's server refuses"),
-        "websocket": NATIVE if around.websocket else Support("unsupported", "it is switched off here"),
-        "input_tokens": NATIVE
-        if exact
-        else Support("emulated", "estimated: the tokenizer is not at hand here"),
+        "truncation": Support("emulated", "the oldest items are dropped if the upstream refuses the length"),
+        "websocket": NATIVE if server.websocket else Support("unsupported", "disabled in the settings"),
+        "input_tokens": NATIVE if exact else Support("emulated", "estimated without the tokenizer"),
     }

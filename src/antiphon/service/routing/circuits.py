@@ -1,10 +1,10 @@
-"""Upstreams that fail are left alone for a while: a circuit breaker for every backend and model of it.
+"""Circuit breakers: one per backend and model. A backend that fails repeatedly is paused for a while.
 
-    closed ── so many failures in a row, or "wait so long" (429) ──> open
-    open ──── its time has passed: one turn may try ───────────────> trial
+    closed ── repeated failures, or a 429 with Retry-After ──> open
+    open ──── the pause has passed: one turn may try ────────> trial
     trial ─── it answered ──> closed;  it failed ──> open
 
-No I/O: the clock is handed in. Only what failed lately is remembered, so a healthy upstream costs nothing.
+No I/O: the clock is a parameter. Only recent failures are stored, so a healthy upstream costs nothing.
 """
 
 from typing import Literal, NamedTuple
@@ -18,30 +18,30 @@ Phase = Literal["closed", "open", "trial"]
 
 
 class Key(NamedTuple):
-    """A backend by its name, what it calls the model, and what tells two backends of one name apart."""
+    """A backend, its name of the model, and a number that separates backends with the same name."""
 
     backend: str
     model: str
-    place: int = 0
+    number: int = 0
 
 
-MAX_PAUSE = 3600.0
-"""Seconds. An upstream that asks for more than this is tried again after it."""
+MAX_PAUSE_SECONDS = 3600.0
+"""A longer Retry-After of an upstream is cut to this."""
 MAX_CIRCUITS = 1000
-"""Names of models are the clients' to choose: so many are remembered."""
-SOON = 1.0
-"""Seconds after which it is worth coming back while a trial is under way."""
+"""Clients choose the names of models, so the number of circuits is bounded."""
+TRIAL_RETRY_AFTER_SECONDS = 1.0
+"""The Retry-After of clients while a trial is running."""
 
 
 class HealthPolicy(Struct, frozen=True):
-    """When an upstream is left alone, and for how long. Without `failures`: never."""
+    """After how many failures in a row an upstream is paused (0: never), and for how many seconds."""
 
     failures: int = 5
     pause: float = 30.0
 
 
 class Circuit(Struct):
-    """One that failed lately. `until`: when a turn may try it, again if it is being tried."""
+    """The state of a backend and model after a failure. `until`: the time of the next attempt."""
 
     key: Key
     phase: Phase = "closed"
@@ -49,73 +49,72 @@ class Circuit(Struct):
     since: float = 0.0
     until: float = 0.0
     limited: bool = False
-    said: str = ""
+    last_error: str = ""
 
 
-def is_ill(error: BackendError) -> bool:
-    """Whether an error before the first word speaks against the backend, not against the request: then
-    another one may do better."""
+def is_backend_fault(error: BackendError) -> bool:
+    """Whether the backend caused an error before its first output, not the request: then another backend may
+    succeed."""
     return error.retryable or isinstance(error, BackendTimeout | BackendBroken)
 
 
 class Circuits:
-    """The circuits of all backends."""
-
     def __init__(self, policy: HealthPolicy, clock: Clock) -> None:
         self._policy = policy
         self._clock = clock
-        self._troubled: dict[Key, Circuit] = {}
+        self._failing: dict[Key, Circuit] = {}
 
     @property
-    def troubled(self) -> bool:
-        """Whether there is anything to ask about."""
-        return bool(self._troubled)
+    def any_failing(self) -> bool:
+        """Whether there is a circuit to check."""
+        return bool(self._failing)
 
     def find(self, key: Key) -> Circuit:
-        """How it is with this one."""
-        return self._troubled.get(key) or Circuit(key)
+        """The circuit of this key; a closed one if it did not fail."""
+        return self._failing.get(key) or Circuit(key)
 
     def all(self) -> list[Circuit]:
-        """Those that failed lately."""
-        return list(self._troubled.values())
+        """The circuits with recent failures."""
+        return list(self._failing.values())
 
     def check(self, key: Key) -> None:
-        """Raise `BackendPaused` if this one is left alone."""
-        circuit = self._troubled.get(key)
+        """Raise `BackendPaused` while the circuit is open."""
+        circuit = self._failing.get(key)
         if circuit is not None and circuit.phase != "closed" and self._clock() < circuit.until:
             raise _paused(circuit, self._clock())
 
     def admit(self, key: Key) -> None:
-        """As `check`; who is let in although it was left alone is the trial."""
+        """Like `check`; the first turn after the pause becomes the trial."""
         self.check(key)
-        circuit = self._troubled.get(key)
+        circuit = self._failing.get(key)
         if circuit is not None and circuit.phase != "closed":
             circuit.phase = "trial"
-            # A trial that never ends must not lock the others out for ever.
+            # A trial that never ends must not block other turns forever.
             circuit.until = self._clock() + self._policy.pause
 
     def answered(self, key: Key) -> None:
-        """It said something: all is well."""
-        self._troubled.pop(key, None)
+        """The backend produced output: close the circuit."""
+        self._failing.pop(key, None)
 
-    def left(self, key: Key) -> None:
-        """A turn ended without a verdict, because its client left. If it was the trial, the next one is."""
-        circuit = self._troubled.get(key)
+    def abandoned(self, key: Key) -> None:
+        """A turn ended without a result because its client disconnected. If it was the trial, the next turn
+        becomes the trial."""
+        circuit = self._failing.get(key)
         if circuit is not None and circuit.phase == "trial":
             circuit.phase, circuit.until = "open", self._clock()
 
     def failed(self, key: Key, error: BackendError) -> None:
-        """It failed before its first word. A refusal of the request is an answer, too."""
-        if not is_ill(error):
+        """The turn failed before its first output. A refusal of the request counts as an answer."""
+        if not is_backend_fault(error):
             return self.answered(key)
         if not self._policy.failures:
             return None
-        circuit = self._troubled.get(key) or self._remember(key)
+        circuit = self._failing.get(key) or self._add(key)
         circuit.failures += 1
-        circuit.said = error.message
-        asked = min(error.retry_after or 0.0, MAX_PAUSE) if error.status == 429 else 0.0
-        if asked:
-            self._open(circuit, asked, limited=True)
+        circuit.last_error = error.message
+        requested = min(error.retry_after or 0.0, MAX_PAUSE_SECONDS) if error.status == 429 else 0.0
+        if requested:
+            self._open(circuit, requested, limited=True)
         elif circuit.phase == "trial" or (
             circuit.phase == "closed" and circuit.failures >= self._policy.failures
         ):
@@ -129,10 +128,10 @@ class Circuits:
         circuit.phase, circuit.limited = "open", limited
         circuit.until = max(circuit.until, now + pause) if limited else now + pause
 
-    def _remember(self, key: Key) -> Circuit:
-        if len(self._troubled) >= MAX_CIRCUITS:
-            del self._troubled[next(iter(self._troubled))]
-        circuit = self._troubled[key] = Circuit(key)
+    def _add(self, key: Key) -> Circuit:
+        if len(self._failing) >= MAX_CIRCUITS:
+            del self._failing[next(iter(self._failing))]
+        circuit = self._failing[key] = Circuit(key)
         return circuit
 
 
@@ -140,13 +139,14 @@ def _paused(circuit: Circuit, now: float) -> BackendPaused:
     backend, model, _ = circuit.key
     since, wait = max(0.0, now - circuit.since), circuit.until - now
     if circuit.phase == "trial":
-        wait, when = min(wait, SOON), "is being tried again right now"
+        wait, when = min(wait, TRIAL_RETRY_AFTER_SECONDS), "an attempt is running"
     else:
-        when = f"is tried again in {wait:.0f} s"
-    why = "asked us to wait" if circuit.limited else f"failed {circuit.failures} times in a row"
+        when = f"next attempt in {wait:.0f} s"
+    failures = "1 failure" if circuit.failures == 1 else f"{circuit.failures} failures in a row"
+    why = "at its own request" if circuit.limited else f"after {failures}"
     return BackendPaused(
-        f"The upstream '{backend}' {why} for the model '{model}': it is left alone since {since:.0f} s, and "
-        f"{when}. It last said: {circuit.said[:300]}",
+        f"The upstream '{backend}' is paused for the model '{model}' {why}, since {since:.0f} s; {when}. "
+        f"Its last error: {circuit.last_error[:300]}",
         retry_after=wait,
         limited=circuit.limited,
     )

@@ -1,4 +1,4 @@
-"""How much one row of models may do: so many turns at once, so many within a minute."""
+"""Limits of one row of models: concurrent turns, and turns per minute."""
 
 import asyncio
 from collections import deque
@@ -8,40 +8,40 @@ from msgspec import Struct
 from antiphon.errors import BackendBusy
 from antiphon.protocol.ids import Clock
 
-MINUTE = 60.0
-SOON = 2.0
-"""Seconds after which it is worth coming back when all places were taken."""
+MINUTE_SECONDS = 60.0
+BUSY_RETRY_AFTER_SECONDS = 2.0
+"""The Retry-After of clients when the limit of concurrent turns is reached."""
 
 
 class Limits(Struct, frozen=True):
-    """What the operator allows; None: as much as comes."""
+    """The configured limits; None: unlimited."""
 
     max_concurrent: int | None = None
     queue_timeout: float = 30.0
-    """Seconds that a turn waits in line."""
+    """Seconds that a turn waits for its start."""
     requests_per_minute: int | None = None
 
     @property
     def any(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether anything is limited."""
         return self.max_concurrent is not None or self.requests_per_minute is not None
 
 
 class ConcurrencyLimit:
-    """The turns of one row. Who enters must leave."""
+    """The running turns of one row. Pair every `enter` with `leave`."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
         self.running = 0
         self.waiting = 0
         self._clock = clock
-        self._places = asyncio.Semaphore(limits.max_concurrent) if limits.max_concurrent else None
-        self._begun = deque[float](maxlen=limits.requests_per_minute)
+        self._slots = asyncio.Semaphore(limits.max_concurrent) if limits.max_concurrent else None
+        self._started = deque[float](maxlen=limits.requests_per_minute)
 
     async def enter(self, model: str) -> None:
-        """Wait in line; raise `BackendBusy` when that takes too long, or when this minute is used up."""
-        if self._places is not None:
-            await self._place(self._places, model)
+        """Wait for a free slot. Raises `BackendBusy` after the timeout, or at the limit per minute."""
+        if self._slots is not None:
+            await self._acquire(self._slots, model)
         try:
             self._count(model)
         except BackendBusy:
@@ -50,24 +50,23 @@ class ConcurrencyLimit:
         self.running += 1
 
     def leave(self) -> None:
-        """Make place for the next one."""
         self.running -= 1
         self._release()
 
-    async def _place(self, places: asyncio.Semaphore, model: str) -> None:
-        if not places.locked():
-            await places.acquire()
+    async def _acquire(self, slots: asyncio.Semaphore, model: str) -> None:
+        if not slots.locked():
+            await slots.acquire()
             return
         self.waiting += 1
         try:
             async with asyncio.timeout(self.limits.queue_timeout):
-                await places.acquire()
+                await slots.acquire()
         except TimeoutError:
             raise BackendBusy(
                 f"The model '{model}' is at its limit of {self.limits.max_concurrent} turns at once "
                 f"(max_concurrent), and none ended within {self.limits.queue_timeout:g} s. "
-                "Try again later, or ask another model.",
-                retry_after=SOON,
+                "Try again later, or use another model.",
+                retry_after=BUSY_RETRY_AFTER_SECONDS,
             ) from None
         finally:
             self.waiting -= 1
@@ -77,15 +76,15 @@ class ConcurrencyLimit:
         if allowed is None:
             return
         now = self._clock()
-        if len(self._begun) == allowed and now - self._begun[0] < MINUTE:
-            wait = MINUTE - (now - self._begun[0])
+        if len(self._started) == allowed and now - self._started[0] < MINUTE_SECONDS:
+            wait = MINUTE_SECONDS - (now - self._started[0])
             raise BackendBusy(
                 f"The model '{model}' is at its limit of {allowed} turns per minute (requests_per_minute). "
-                f"Try again in {wait:.0f} s, or ask another model.",
+                f"Try again in {wait:.0f} s, or use another model.",
                 retry_after=wait,
             )
-        self._begun.append(now)
+        self._started.append(now)
 
     def _release(self) -> None:
-        if self._places is not None:
-            self._places.release()
+        if self._slots is not None:
+            self._slots.release()

@@ -1,4 +1,4 @@
-"""`TurnSlot`: one turn of a backend, from waiting for its place to what is learnt from how it went."""
+"""`TurnSlot`: one turn of a backend. It waits for its start, applies deadlines and updates the circuit."""
 
 import asyncio
 import math
@@ -19,35 +19,35 @@ Batches = AsyncGenerator[Sequence[Chunk], None]
 
 
 class TurnDeadlines(Struct, frozen=True):
-    """Seconds that a row gives a turn, where that is less than what its upstream gives."""
+    """Deadlines of a row in seconds, where they are shorter than those of its upstream."""
 
     first_byte: float = math.inf
-    """Until the first word of a stream, all tries together."""
+    """Until the first output of a stream, including retries."""
     answer: float = math.inf
-    """The same for an answer that is not streamed."""
+    """Until the first output without a stream, including retries."""
     total: float = math.inf
 
     @property
     def any(self) -> bool:
-        """Whether there is one at all."""
+        """Whether any deadline is set."""
         return min(self.first_byte, self.answer, self.total) < math.inf
 
 
 class TurnCount:
-    """How many turns a backend has under way. One that is not needed any more ends with the last of them."""
+    """The number of running turns of a backend. A removed backend is closed when it is zero."""
 
     def __init__(self) -> None:
         self.turns = 0
         self._idle: asyncio.Event | None = None
 
     def leave(self) -> None:
-        """One less."""
+        """Count the end of a turn."""
         self.turns -= 1
         if not self.turns and self._idle is not None:
             self._idle.set()
 
     async def ended(self) -> None:
-        """Return when there is none."""
+        """Wait until no turn is running."""
         while self.turns:
             self._idle = asyncio.Event()
             await self._idle.wait()
@@ -55,107 +55,108 @@ class TurnCount:
 
 @dataclass(frozen=True, slots=True)
 class RouteGuards:
-    """What every turn of a route passes."""
+    """The circuit, the limits and the deadlines that apply to every turn of a route."""
 
     key: Key
     circuits: Circuits
-    use: TurnCount
-    lane: ConcurrencyLimit | None = None
+    turns: TurnCount
+    concurrency: ConcurrencyLimit | None = None
     deadlines: TurnDeadlines | None = None
 
 
 class TurnSlot:
-    """One turn. Entering waits for a place and raises `BackendBusy` or `BackendPaused` if there is none; an
-    error that leaves it before `answered` counts against the backend. Without a gate it does nothing."""
+    """One turn, as a context manager. Entering waits for a slot; raises `BackendBusy` or `BackendPaused`.
+    An error that leaves the context before `answered` counts as a failure of the backend. Without guards,
+    the slot does nothing."""
 
-    __slots__ = ("_answered", "_gate")
+    __slots__ = ("_answered", "_guards")
 
-    def __init__(self, gate: RouteGuards | None) -> None:
-        self._gate = gate
+    def __init__(self, guards: RouteGuards | None) -> None:
+        self._guards = guards
         self._answered = False
 
     async def __aenter__(self) -> Self:
-        gate = self._gate
-        if gate is not None:
-            if gate.lane is not None or gate.circuits.troubled:
-                await _enter(gate)
-            gate.use.turns += 1
+        guards = self._guards
+        if guards is not None:
+            if guards.concurrency is not None or guards.circuits.any_failing:
+                await _enter(guards)
+            guards.turns.turns += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        gate = self._gate
-        if gate is None:
+        guards = self._guards
+        if guards is None:
             return
-        gate.use.leave()
-        if gate.lane is not None:
-            gate.lane.leave()
+        guards.turns.leave()
+        if guards.concurrency is not None:
+            guards.concurrency.leave()
         if self._answered:
             return
         if error is None:
             self.answered()
         elif isinstance(error, BackendError):
-            gate.circuits.failed(gate.key, error)
+            guards.circuits.failed(guards.key, error)
         else:
-            gate.circuits.left(gate.key)
+            guards.circuits.abandoned(guards.key)
 
     def answered(self) -> None:
-        """The backend has said something: it is well, whatever comes after."""
+        """The backend produced output, so later errors do not count as its failure."""
         self._answered = True
-        if self._gate is not None and self._gate.circuits.troubled:
-            self._gate.circuits.answered(self._gate.key)
+        if self._guards is not None and self._guards.circuits.any_failing:
+            self._guards.circuits.answered(self._guards.key)
 
     def chunks(self, prepared: PreparedTurn, *, streamed: bool) -> Batches:
-        """Run the turn within the deadlines of its route, as `prepared.chunks()` does."""
-        deadlines = self._gate.deadlines if self._gate is not None else None
-        if self._gate is None or deadlines is None:
+        """Run the turn like `prepared.chunks()`, within the deadlines of the route."""
+        deadlines = self._guards.deadlines if self._guards is not None else None
+        if self._guards is None or deadlines is None:
             return prepared.chunks()
-        patience = deadlines.first_byte if streamed else deadlines.answer
-        return _within(prepared.chunks(), patience, deadlines.total, self._gate.key)
+        first_seconds = deadlines.first_byte if streamed else deadlines.answer
+        return _within(prepared.chunks(), first_seconds, deadlines.total, self._guards.key)
 
 
-async def _enter(gate: RouteGuards) -> None:
-    gate.circuits.check(gate.key)  # nobody stands in line for a backend that is left alone
-    if gate.lane is None:
-        return gate.circuits.admit(gate.key)
-    await gate.lane.enter(gate.key.model)
+async def _enter(guards: RouteGuards) -> None:
+    guards.circuits.check(guards.key)  # no turn waits for a paused backend
+    if guards.concurrency is None:
+        return guards.circuits.admit(guards.key)
+    await guards.concurrency.enter(guards.key.model)
     try:
-        gate.circuits.admit(gate.key)
+        guards.circuits.admit(guards.key)
     except BaseException:
-        gate.lane.leave()
+        guards.concurrency.leave()
         raise
 
 
-async def _within(batches: Batches, patience: float, total: float, key: Key) -> Batches:
-    """These batches; when a deadline passes, the error that the port asks for."""
+async def _within(batches: Batches, first_seconds: float, total_seconds: float, key: Key) -> Batches:
+    """These batches. A deadline raises before the first output, and ends with `Failed` after it."""
     now = asyncio.get_running_loop().time()
-    first_by, end = now + patience, now + total
-    said = False
+    first_by, end = now + first_seconds, now + total_seconds
+    started = False
     try:
         while True:
-            by = end if said else min(first_by, end)
+            by = end if started else min(first_by, end)
             batch = await _next(batches, by)
             if batch is None:
                 return
             if isinstance(batch, _Late):
-                late = _late(key, patience if by < end else total, begun=by >= end)
-                if not said:
+                late = _late(key, first_seconds if by < end else total_seconds, started=by >= end)
+                if not started:
                     raise late
                 yield [Failed(late)]
                 return
-            said = said or type(batch[0]) is not Heartbeat
+            started = started or type(batch[0]) is not Heartbeat
             yield batch
     finally:
         await batches.aclose()
 
 
 class _Late:
-    """Nothing came in time."""
+    """A deadline has passed."""
 
 
 async def _next(batches: Batches, by: float) -> Sequence[Chunk] | _Late | None:
-    """The next batch, or that it is late; None after the last."""
+    """The next batch, or `_Late`; None after the last batch."""
     deadline = asyncio.timeout_at(by if by < math.inf else None)
     try:
         async with deadline:
@@ -166,10 +167,10 @@ async def _next(batches: Batches, by: float) -> Sequence[Chunk] | _Late | None:
         return _Late()
 
 
-def _late(key: Key, seconds: float, *, begun: bool) -> BackendTimeout:
+def _late(key: Key, seconds: float, *, started: bool) -> BackendTimeout:
     backend, model, _ = key
-    if begun:
+    if started:
         return BackendTimeout(f"The model '{model}' of '{backend}' took longer than {seconds:g} s.")
     return BackendTimeout(
-        f"The model '{model}' of '{backend}' did not begin its answer within {seconds:g} s."
+        f"The model '{model}' of '{backend}' did not start its answer within {seconds:g} s."
     )

@@ -25,7 +25,6 @@ from antiphon.service.routing.names import LOCAL_ALIAS
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import TurnDeadlines
 from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
-from antiphon.wiring.codex import make_codex_backend
 from antiphon.wiring.folders import models_folder
 
 # Imports inside functions: a dialect that no upstream uses is not loaded. All together would cost a fifth of
@@ -48,6 +47,12 @@ def _responses(endpoint: Endpoint) -> Backend:
     from antiphon.backends.responses.client import ResponsesBackend  # noqa: PLC0415
 
     return ResponsesBackend(endpoint)
+
+
+def _codex(settings: Settings) -> Backend:
+    from antiphon.wiring.codex import make_codex_backend  # noqa: PLC0415
+
+    return make_codex_backend(settings)
 
 
 DIALECTS: Mapping[Dialect, Callable[[Endpoint], Backend]] = {
@@ -79,7 +84,7 @@ class BackendSet:
             self._open_upstream(row, heartbeat)
         if settings.codex.enabled:
             source = (msgspec.structs.replace(settings.codex, models=()), heartbeat)
-            codex = self._take(source, partial(make_codex_backend, settings))
+            codex = self._take(source, partial(_codex, settings))
             routes = [_route(model, codex) for model in settings.codex.models]
             self.routes += [replace(route, dialect="codex_app_server") for route in routes]
         if settings.serves_local_model:

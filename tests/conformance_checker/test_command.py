@@ -60,7 +60,7 @@ def test_the_json_has_its_documented_form(good_url: str) -> None:
     assert all(f"`{name}`" in page for name in [*report, *report["checks"][0]])
 
 
-def test_a_failure_is_told_with_its_evidence(faulty: tuple[FaultyProxy, str]) -> None:
+def test_a_failure_is_reported_with_its_evidence(faulty: tuple[FaultyProxy, str]) -> None:
     proxy, url = faulty
     proxy.fault = Fault("[DONE] comes twice", frozenset(), got=done_twice)
     result = conformance("--base-url", url, "--only", "framing")
@@ -70,7 +70,7 @@ def test_a_failure_is_told_with_its_evidence(faulty: tuple[FaultyProxy, str]) ->
     assert "\x1b[" not in result.output, "no colours in a pipe"
 
 
-def test_nobody_there_is_not_a_failure_of_the_server(tmp_path: Path) -> None:
+def test_a_server_that_is_not_running_cannot_be_checked(tmp_path: Path) -> None:
     result = conformance("--base-url", f"http://127.0.0.1:{free_port()}/v1", "--model", "m")
     assert result.exit_code == 2
     assert "cannot be reached" in result.stderr
@@ -87,13 +87,13 @@ def test_nobody_there_is_not_a_failure_of_the_server(tmp_path: Path) -> None:
         (("--base-url", "http://127.0.0.1:1", "--timeout", "0"), "--timeout"),
     ],
 )
-def test_wrong_usage_is_told(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str, ...], said: str) -> None:
     result = conformance(*arguments)
     assert result.exit_code == 2
     assert said in result.output
 
 
-def test_the_list_asks_nobody() -> None:
+def test_the_list_sends_no_request() -> None:
     result = conformance("--list", "--only", "websocket")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 8
@@ -218,7 +218,7 @@ async def _elsewhere(_request: web.Request) -> web.Response:
     return web.Response(status=302, headers={"location": "https://login.example/?next=v1"})
 
 
-def test_the_way_to_another_place_is_told() -> None:
+def test_a_redirect_is_reported() -> None:
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", _elsewhere)
     with serving(app) as url:
@@ -287,7 +287,7 @@ def test_a_frame_without_bottom_breaks_nothing() -> None:
     assert "a frame is not a JSON object" in result.stdout
 
 
-def test_a_report_that_cannot_be_written_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_reported_before_any_request(tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def note(request: web.Request) -> web.Response:

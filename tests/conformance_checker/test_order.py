@@ -174,12 +174,12 @@ def test_two_items_have_two_ids_and_two_calls_two_call_ids() -> None:
         ("apply_patch_call", "apply_patch_call_operation_diff.done", "diff"),
     ],
 )  # fmt: skip
-def test_every_way_of_telling_says_the_same(item: str, kind: str, path: str) -> None:
+def test_table_and_json_agree(item: str, kind: str, path: str) -> None:
     events = stream(item)
     assert "fold" in aspects(altered(events, find(events, kind), path, "other"), "lenient")
 
 
-def test_a_part_that_nobody_heard_of_is_found() -> None:
+def test_a_part_without_events_is_found() -> None:
     events = stream("message")
     for kind, path in (("output_item.done", "item.content"), ("completed", "response.output.0.content")):
         events = altered(
@@ -188,7 +188,7 @@ def test_a_part_that_nobody_heard_of_is_found() -> None:
     assert aspects(events) == {"fold"}
 
 
-def test_an_item_that_nobody_ends_is_found_even_if_the_output_forgets_it() -> None:
+def test_an_item_without_done_is_found_even_if_the_output_omits_it() -> None:
     events = stream("message", "reasoning")
     events = [event for at, event in enumerate(events) if at != len(events) - 2]
     (first, _) = events[-1]["response"]["output"]

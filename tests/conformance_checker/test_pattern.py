@@ -25,7 +25,7 @@ def left(pattern: Pattern, *events: str) -> Pattern | None:
 
 
 @pytest.mark.parametrize("events", [("open", "done"), ("open", "delta", "delta", "done")])
-def test_a_whole_sequence_leaves_nothing(events: tuple[str, ...]) -> None:
+def test_a_complete_sequence_leaves_nothing(events: tuple[str, ...]) -> None:
     assert left(PART, *events) == NOTHING
 
 

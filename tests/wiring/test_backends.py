@@ -37,7 +37,7 @@ async def test_how_calls_are_written_as_text_is_first_a_matter_of_the_kind(kind:
     assert await text_calls_of(row) == {"m": usual}
 
 
-async def test_an_upstream_may_say_otherwise_and_a_model_too() -> None:
+async def test_an_upstream_or_a_model_may_override_it() -> None:
     models = ("a", ModelRow("b", text_calls="off"), ModelRow("c", text_calls="llama"))
     row = UpstreamSettings(base_url="http://localhost:1/v1", text_calls="hermes", models=models)
     assert await text_calls_of(row) == {"a": "hermes", "b": "off", "c": "llama"}
@@ -45,7 +45,7 @@ async def test_an_upstream_may_say_otherwise_and_a_model_too() -> None:
     assert await text_calls_of(quiet) == {"a": "off"}
 
 
-async def test_tools_are_described_where_the_settings_say_so_and_then_calls_are_read() -> None:
+async def test_described_tools_enable_text_calls() -> None:
     models = ("a", ModelRow("b", describe_tools=False), ModelRow("c", text_calls="off"))
     row = UpstreamSettings(base_url="http://localhost:1/v1", describe_tools=True, models=models)
     assert await text_calls_of(row) == {"a": "auto", "b": "auto", "c": "hermes"}

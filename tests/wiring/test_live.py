@@ -78,7 +78,7 @@ async def test_a_backend_that_is_not_needed_any_more_is_closed_after_its_last_tu
     assert live.closed == ["old", "new", "both"]
 
 
-async def test_who_has_chosen_a_backend_has_time_to_ask_it(make_live: MakeLive) -> None:
+async def test_a_chosen_backend_stays_open_for_a_while(make_live: MakeLive) -> None:
     live = make_live(grace=60)
     live.routes.change(NEW)
     await settled()
@@ -137,7 +137,7 @@ async def test_the_same_settings_again_change_nothing(live: Live, caplog: pytest
     assert [record.message for record in caplog.records] == ["settings reloaded"]
 
 
-def test_a_section_that_is_a_table_of_tables_is_named_whole() -> None:
+def test_a_section_of_tables_is_named_as_one() -> None:
     assert needs_restart(Settings(), Settings(profiles={"proxy": ProfileSettings()})) == ["profiles"]
 
 

@@ -61,7 +61,7 @@ def test_a_link_out_of_the_folder_is_deleted_but_not_written_through(tmp_path: P
     assert not Path("link").is_symlink()
 
 
-def test_what_a_link_leads_to_is_written_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_target_of_a_link_is_written_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path("real").write_text("old\n")
     Path("link").symlink_to("real")
     changes = planned(written("link"), link="old\n")
@@ -125,7 +125,7 @@ def test_if_the_last_file_cannot_be_written_none_is() -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["sub"]
 
 
-def test_if_something_fails_in_the_middle_it_is_said_what_was_changed() -> None:
+def test_a_failure_in_the_middle_names_what_was_changed() -> None:
     Path("gone").write_text("gone\n")
     changes = planned(written("first"), deleted("gone"), written("last"))
     Path("gone").unlink()

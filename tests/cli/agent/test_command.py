@@ -176,7 +176,7 @@ def test_a_run_at_a_server_goes_on_when_whoever_follows_it_leaves(run: Run, mode
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("run_task")
-def test_a_server_makes_runs_and_tells_about_them(run: Run, model: AgentUpstream) -> None:
+def test_a_server_executes_and_lists_runs(run: Run, model: AgentUpstream) -> None:
     options = ("--upstream", model.url, "--model", "tiny", "--store", "sqlite:served.db")
     with run_server(Path.cwd(), *options) as served:
         at = ("--base-url", served.base_url)

@@ -54,7 +54,7 @@ def test_the_instruction_is_read_from_standard_input(execute: Run, model: AgentU
     assert "K\\u00f6ln" in prompt(model)
 
 
-def test_what_tools_do_is_said_beside_the_answer(execute: Run, model: AgentUpstream) -> None:
+def test_tool_calls_are_printed_on_standard_error(execute: Run, model: AgentUpstream) -> None:
     model.turns = [WRITE, "Done."]
     result = execute("Write it", "--mode", "code_edit")
     assert (result.exit_code, result.stdout) == (0, "Done.\n")
@@ -64,7 +64,7 @@ def test_what_tools_do_is_said_beside_the_answer(execute: Run, model: AgentUpstr
     assert not Path("src").exists()
 
 
-def test_a_tool_that_fails_is_said_and_the_run_goes_on(execute: Run, model: AgentUpstream) -> None:
+def test_a_failing_tool_is_printed_and_the_run_continues(execute: Run, model: AgentUpstream) -> None:
     model.turns = [Call("write_file", {"path": "../x", "contents": ""}), "Sorry."]
     result = execute("Write it", "--mode", "code_edit")
     assert (result.exit_code, result.stdout) == (0, "Sorry.\n")
@@ -79,7 +79,7 @@ def test_files_are_written_after_the_diff_was_shown_and_agreed_to(execute: Run, 
     assert Path("src/new.py").read_text() == "print(1)\n"
 
 
-def test_files_are_not_written_when_nobody_agrees(execute: Run, model: AgentUpstream) -> None:
+def test_files_are_not_written_without_confirmation(execute: Run, model: AgentUpstream) -> None:
     model.turns = [WRITE, "Done."]
     result = execute("Write it", "--write-files", input="n\n")
     assert (result.exit_code, result.stdout) == (1, "Done.\n")
@@ -225,7 +225,7 @@ def test_a_model_that_fails_fails_the_command(execute: Run, model: AgentUpstream
         (["-"], "empty"),
     ],
 )
-def test_wrong_usage_is_told_apart_from_failure(
+def test_wrong_usage_is_distinguished_from_failure(
     execute: Run, model: AgentUpstream, arguments: list[str], complaint: str
 ) -> None:
     Path("bad.json").write_text("{")

@@ -72,7 +72,7 @@ def test_a_task_that_is_wrong_is_refused(text: str, complaint: str) -> None:
         read_task(write(text))
 
 
-def test_the_known_keys_are_told() -> None:
+def test_the_known_keys_are_listed() -> None:
     with pytest.raises(WrongUsage) as refused:
         task_of({"instructions": "x"}, Path.cwd())
     assert all(key in refused.value.message for key in KNOWN_KEYS)

@@ -58,7 +58,7 @@ def test_the_command_ends_when_it_is_interrupted(model: AgentUpstream) -> None:
 
 
 @pytest.mark.parametrize("door", ["execute", "runs"])
-def test_the_server_ends_when_it_is_told_to(model: AgentUpstream, door: str) -> None:
+def test_the_server_stops_on_a_signal(model: AgentUpstream, door: str) -> None:
     with run_server(Path.cwd(), *options(model, 0.1)) as served:
         body = json.dumps({"instruction": "Hang", "streaming": True}).encode()
         headers = {"content-type": "application/json"}

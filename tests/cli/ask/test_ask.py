@@ -77,7 +77,7 @@ def test_without_a_model_the_first_configured_one_is_asked(run: Run, upstream: S
     assert upstream.requests[0]["model"] == "theirs"
 
 
-def test_json_prints_the_whole_response(run: Run, upstream: ScriptedUpstream) -> None:
+def test_json_prints_the_complete_response(run: Run, upstream: ScriptedUpstream) -> None:
     result = run("ask", "Hi", "--json", "--upstream", upstream.url, "--model", "tiny")
     body = json.loads(result.stdout)
     assert result.exit_code == 0
@@ -150,7 +150,7 @@ def test_a_cut_answer_is_printed_and_has_its_own_code(run: Run, upstream: Script
 
 
 @pytest.mark.parametrize("how", [["--stream"], ["--no-stream"]])
-def test_a_failed_answer_says_why(run: Run, upstream: ScriptedUpstream, how: list[str]) -> None:
+def test_a_failed_answer_has_a_reason(run: Run, upstream: ScriptedUpstream, how: list[str]) -> None:
     upstream.replies = [Reply(status=422, message="no such thing")]
     result = run("ask", "Hi", *how, "--upstream", upstream.url, "--model", "tiny")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -182,14 +182,14 @@ def test_an_upstream_that_is_not_there_fails(run: Run) -> None:
         (["--max-output-tokens", "0"], "0"),
     ],
 )
-def test_wrong_usage_is_told_apart_from_failure(run: Run, options: list[str], complaint: str) -> None:
+def test_wrong_usage_is_distinguished_from_failure(run: Run, options: list[str], complaint: str) -> None:
     result = run("ask", "Hi", *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_what_was_left_out_is_said(run: Run, upstream: ScriptedUpstream) -> None:
+def test_downgrades_are_printed(run: Run, upstream: ScriptedUpstream) -> None:
     Path("river.json").write_text(json.dumps(RIVER))
     upstream.replies = [Reply(('{"river":"Rhine"}',))]
     result = run(

@@ -22,7 +22,7 @@ def test_each_line_is_a_turn_and_the_history_goes_along(run: Run, upstream: Scri
     assert upstream.asked() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
 
 
-def test_a_failed_turn_is_told_and_the_next_one_asked(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_failed_turn_is_reported_and_the_chat_continues(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("One.",)), Reply(status=400, message="no"), Reply(("Three.",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n3\n")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "One.\nThree.\n", "Error: no\n")
@@ -102,7 +102,7 @@ def test_quit_ends_before_the_script_does(run: Run, upstream: ScriptedUpstream) 
     assert upstream.requests == []
 
 
-def test_a_note_is_told_once(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_downgrade_is_printed_once(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("A",), thoughts=("hm",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n3\n")
     assert result.stderr.count("Note: ") == 1
@@ -222,7 +222,7 @@ def test_a_chat_goes_on_from_what_a_server_keeps(run: Run) -> None:
     assert (unknown.exit_code, unknown.stderr) == (2, "Error: not here\n")
 
 
-def test_a_server_must_be_told_what_to_continue(run: Run) -> None:
+def test_a_server_needs_the_id_to_continue(run: Run) -> None:
     result = run("chat", "--base-url", "http://127.0.0.1:1/v1", "--continue", input="Hi\n")
     assert result.exit_code == 2
     assert "--continue ID" in result.stderr

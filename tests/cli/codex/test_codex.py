@@ -107,7 +107,7 @@ def test_the_model_of_the_agent_is_the_default(
     assert fake.override("model") == "other"
 
 
-def test_a_window_that_is_configured_is_told(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
+def test_a_configured_window_is_reported(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
     Path("antiphon.toml").write_text(
         f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = [{{name = "m", context_window = 65536}}]\n'
     )
@@ -152,7 +152,7 @@ def test_a_server_that_is_no_antiphon_is_refused(run: Run, fake: Fake, upstream:
     assert not fake.log.exists()
 
 
-def test_a_server_that_is_not_there_is_told(run: Run, fake: Fake) -> None:
+def test_an_unreachable_server_is_reported(run: Run, fake: Fake) -> None:
     result = run("codex", "--base-url", "http://127.0.0.1:9/v1")
     assert result.exit_code == 1
     assert "cannot be reached" in result.stderr
@@ -193,7 +193,9 @@ def test_an_empty_key_is_none(
     assert printed["model_providers"]["antiphon"]["auth"]["command"] == "echo"
 
 
-def test_a_window_without_room_for_a_task_is_told(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
+def test_a_window_without_room_for_a_task_is_a_warning(
+    run: Run, fake: Fake, upstream: ScriptedUpstream
+) -> None:
     Path("antiphon.toml").write_text(
         f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = [{{name = "m", context_window = 4096}}]\n'
     )
@@ -223,7 +225,9 @@ def test_ones_own_home_can_be_shared(
     assert Path(fake.override("model_catalog_json")).is_relative_to(tmp_path / "mine")
 
 
-def test_a_codex_that_is_too_old_is_told_to_update(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
+def test_a_codex_that_is_too_old_is_refused_with_advice(
+    run: Run, fake: Fake, upstream: ScriptedUpstream
+) -> None:
     fake.write(version="0.99.0")
     result = run("codex", "--upstream", upstream.url)
     assert result.exit_code == 2
@@ -293,7 +297,7 @@ def test_an_interrupt_from_the_keyboard_is_codexs_own_affair(
     assert "Traceback" not in errors
 
 
-def test_the_file_and_the_arguments_say_the_same() -> None:
+def test_the_file_and_the_arguments_agree() -> None:
     config = CodexConfig(base_url="http://h/v1", model="m", key=True, catalogue=Path("/c.json"))
     words = config.arguments()
     dotted = tomllib.loads("\n".join(words[1::2]))
@@ -309,13 +313,13 @@ def test_values_are_written_as_toml_reads_them(value: object) -> None:
     assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
 
 
-def test_a_catalogue_is_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
+def test_a_catalogue_is_saved_under_its_digest(tmp_path: Path) -> None:
     first, again, other = (save_catalogue(tmp_path, body) for body in (b"{}", b"{}", b"[]"))
     assert (first, first.read_bytes(), other.read_bytes()) == (again, b"{}", b"[]")
     assert len(list(first.parent.iterdir())) == 2
 
 
-def test_only_the_latest_catalogues_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_catalogues_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.cli.codex.program.MAX_CATALOGUES", 3)
     paths: list[Path] = []
     for number in range(6):

@@ -34,7 +34,7 @@ def library() -> Library:
     return Library(FOLDER)
 
 
-def test_a_new_document_is_told_by_its_path_alone(run: Run, library: Library) -> None:
+def test_a_new_document_prints_only_its_path(run: Run, library: Library) -> None:
     result = run("ddr", "new", "agn", "Retries", "--owner", "Ada", "--tag", "http", "--tag", "errors")
     assert (result.exit_code, result.stdout) == (0, "docs/ddr/AGN-001 - Retries.md\n")
     assert "AGN-001 is Proposed" in result.stderr
@@ -84,7 +84,7 @@ def test_the_list_can_be_of_one_status_and_as_json(run: Run, library: Library) -
     assert json.loads(run("ddr", "list", "--status", "rejected", "--json").stdout) == []
 
 
-def test_an_empty_list_says_how_to_begin(run: Run) -> None:
+def test_an_empty_list_advises_how_to_start(run: Run) -> None:
     result = run("ddr", "list")
     assert result.exit_code == 0
     assert "no documents in docs/ddr. Create one: antiphon ddr new TLA TITLE" in result.stdout
@@ -149,7 +149,7 @@ def test_a_change_of_nothing_is_not_asked_about(run: Run, library: Library) -> N
     assert (result.exit_code, result.stdout) == (0, "AGN-001 is unchanged.\n")
 
 
-def test_a_search_finds_documents_by_what_they_say(run: Run, library: Library) -> None:
+def test_a_search_finds_documents_by_their_text(run: Run, library: Library) -> None:
     library.create("AGN", Draft(title="Retries", body="## Objective\n\nWait with jitter."))
     library.create("AGN", Draft(title="Colours", body="## Objective\n\nRed and green."))
     heading, row = run("ddr", "search", "jitter").stdout.splitlines()
@@ -245,9 +245,7 @@ def test_a_model_writes_a_new_document(run: Run, library: Library, model: Model)
     assert forced.name == "ddr_document"
 
 
-def test_a_model_that_writes_nonsense_is_told_and_tries_again(
-    run: Run, library: Library, model: Model
-) -> None:
+def test_a_model_that_writes_an_invalid_draft_tries_again(run: Run, library: Library, model: Model) -> None:
     backend = model(
         writes(title="Retries", status="Accepted", markdownBody=BODY),
         writes(title="Retries", status="Proposed", markdownBody=BODY),

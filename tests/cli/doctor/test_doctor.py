@@ -43,7 +43,7 @@ def test_a_broken_configuration_is_one_finding_among_others(run: Run) -> None:
     assert found["python"]["status"] == "ok"
 
 
-def test_every_setting_says_where_it_came_from(
+def test_every_setting_is_shown_with_its_source(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("antiphon.toml").write_text("[server]\nworkers = 3\ndrain = 5\n[seal]\nkey = 'secret-of-the-seal'\n")
@@ -59,7 +59,7 @@ def test_every_setting_says_where_it_came_from(
     ]
 
 
-def test_names_that_lead_nowhere_are_found_and_good_ones_shown(run: Run, upstream: ScriptedUpstream) -> None:
+def test_unknown_models_are_reported_with_the_offered_ones(run: Run, upstream: ScriptedUpstream) -> None:
     rows = f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = ["tiny", "vendor/*"]\n'
     Path("antiphon.toml").write_text(f'[aliases]\nfast = "tinny"\n{rows}')
     failed = checks(run("doctor", "--json"))["configuration"]

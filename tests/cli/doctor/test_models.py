@@ -22,14 +22,14 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "missing: click" in check.found
 
 
-def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "version", nothing_installed)
     check = check_engine()
     assert check.status == "failed"
     assert "antiphon[local]" in check.advice
 
 
-def test_a_model_that_nobody_knows_is_told() -> None:
+def test_an_unknown_model_is_reported() -> None:
     check = check_weights(Settings(local=LocalSettings(model="gpt-9")))
     assert check.status == "failed"
     assert "unknown model 'gpt-9'" in check.advice
@@ -44,7 +44,7 @@ def test_a_file_of_ones_own_is_not_checked_against_a_sum(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-async def test_a_file_that_is_no_model_fails_in_words(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_model_fails_with_a_message(tmp_path: Path) -> None:
     path = tmp_path / "mine.gguf"
     path.write_bytes(b"GGUF and then nothing")
     check = await check_generation(Settings(local=LocalSettings(model=str(path))))

@@ -69,7 +69,7 @@ def test_an_upstream_is_asked_for_a_name_only_if_none_is_known() -> None:
     assert Banner(Settings(), port=1).unnamed_upstreams == ()
 
 
-def test_a_profile_without_state_says_so() -> None:
+def test_a_profile_without_state_is_marked() -> None:
     text = said(Banner(Settings(server=ServerSettings(profile="proxy")), port=1))
     assert "proxy (stores no responses)" in text
     keeping = Settings(

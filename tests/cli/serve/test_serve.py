@@ -88,7 +88,7 @@ class TestServing:
 
     pytestmark = slow
 
-    def test_the_banner_says_where_and_the_server_is_there(self, upstream: ScriptedUpstream) -> None:
+    def test_the_banner_shows_the_address_and_the_server_answers(self, upstream: ScriptedUpstream) -> None:
         with server("--port", "0", "--upstream", upstream.url) as running:
             assert running.get("/healthz") == 200
             assert f"any name → {upstream.url} (plain)" in running.banner
@@ -110,9 +110,7 @@ class TestServing:
             assert json.loads(said.stdout)["status"] == "completed"
         assert upstream.requests[0]["model"] == "it's"
 
-    def test_an_open_answer_is_ended_properly_when_the_server_is_told_to_stop(
-        self, upstream: ScriptedUpstream
-    ) -> None:
+    def test_an_open_response_ends_properly_when_the_server_stops(self, upstream: ScriptedUpstream) -> None:
         upstream.replies = [Reply(("Once",), hangs=True)]
         with server("--port", "0", "--upstream", upstream.url, "--drain", "0.5") as running:
             connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=SECONDS)
@@ -133,7 +131,7 @@ class TestServing:
         assert code == 0
         assert "Traceback" not in log
 
-    def test_several_workers_say_it_once(self, upstream: ScriptedUpstream) -> None:
+    def test_several_workers_print_it_once(self, upstream: ScriptedUpstream) -> None:
         options = ("--port", "0", "--upstream", upstream.url, "--workers", "2", "--store", "none")
         with server(*options) as running:
             assert [running.get("/healthz") for _ in range(4)] == [200] * 4
@@ -200,9 +198,7 @@ class TestServing:
         (["--port", "70000"], "70000"),
     ],
 )
-def test_a_server_that_would_be_wrong_is_refused_in_words(
-    run: Run, options: list[str], complaint: str
-) -> None:
+def test_invalid_settings_are_refused_with_a_message(run: Run, options: list[str], complaint: str) -> None:
     Path("bad.toml").write_text("port = [")
     result = run("serve", *options)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -219,7 +215,7 @@ def test_a_busy_port_is_refused(run: Run) -> None:
     assert "--port" in result.stderr
 
 
-def test_a_data_folder_that_cannot_be_used_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_folder_that_cannot_be_used_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").touch()
     monkeypatch.setenv("XDG_DATA_HOME", str(Path("file").absolute()))
     result = run("serve", "--port", "0", "--upstream", "http://127.0.0.1:1/v1")

@@ -42,7 +42,7 @@ def test_the_newest_come_first(run: Run, url: str) -> None:
     assert len(run("responses", "list", "--limit", "2").stdout.splitlines()) == 3
 
 
-def test_a_list_longer_than_a_page_is_whole(run: Run, url: str) -> None:
+def test_a_list_longer_than_a_page_is_complete(run: Run, url: str) -> None:
     save_responses(url, *(turn(f"resp_{n}", created_at=ago(1000 - n)) for n in range(250)))
     listed = json.loads(run("responses", "list", "--limit", "240", "--json").stdout)
     assert [response["id"] for response in listed] == [f"resp_{n}" for n in range(249, 9, -1)]
@@ -77,7 +77,7 @@ def test_why_a_response_failed_or_stopped_is_shown(run: Run, url: str) -> None:
     assert "incomplete  tiny\ncut off by max_output_tokens\n" in run("responses", "show", "resp_2").stdout
 
 
-def test_a_response_as_json_has_its_whole_input(run: Run, url: str) -> None:
+def test_a_response_as_json_has_its_complete_input(run: Run, url: str) -> None:
     save_responses(url, turn("resp_1"), turn("resp_2", "resp_1"))
     shown = json.loads(run("responses", "show", "resp_2", "--json").stdout)
     assert shown["response"]["id"] == "resp_2"
@@ -180,14 +180,14 @@ def test_an_export_to_a_file_replaces_it_at_the_end(run: Run, url: str, tmp_path
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_an_export_to_nowhere_is_one_line(run: Run, url: str, tmp_path: Path) -> None:
+def test_an_export_to_an_invalid_path_is_one_line(run: Run, url: str, tmp_path: Path) -> None:
     save_responses(url, turn("resp_1"))
     result = run("responses", "export", "--output", str(tmp_path / "no" / "out.jsonl"))
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: No such file or directory")
 
 
-def test_odd_words_stay_whole(run: Run, url: str) -> None:
+def test_unusual_strings_survive(run: Run, url: str) -> None:
     odd = "[bold]\x1b[2J\u2028 \x00 ä"
     save_responses(url, turn("resp_1", asked=odd))
     (line,) = run("responses", "export").stdout.split("\n")[:-1]

@@ -66,7 +66,7 @@ from antiphon.protocol.items import (
         (OpaqueItem("mcp_call", {"type": "mcp_call"}), "mcp_call", '{"type":"mcp_call"}'),
     ],
 )
-def test_an_item_says_who_and_what(item: Item, who: str, what: str) -> None:
+def test_an_item_has_a_heading_and_a_text(item: Item, who: str, what: str) -> None:
     assert transcribe(item) == (who, what)
 
 
@@ -76,7 +76,7 @@ def test_an_image_is_named_not_printed() -> None:
     assert len(what) < 100
 
 
-def test_what_was_said_cannot_steer_the_terminal() -> None:
+def test_output_of_a_model_cannot_control_the_terminal() -> None:
     out = io.StringIO()
     print_transcript([Message(role="user", content="\x1b[2J[bold]x")], Console(file=out))
     assert out.getvalue() == "user\n[2J[bold]x\n\n"

@@ -56,7 +56,7 @@ def test_a_failure_of_the_backend_moves_on_to_the_next(error: BackendError) -> N
         BackendRefused("too long", status=400, code="context_length_exceeded"),
     ],
 )
-def test_a_refusal_of_the_request_is_told(error: BackendError) -> None:
+def test_a_refusal_of_the_request_is_reported(error: BackendError) -> None:
     assert Attempt(ROUTES, REQUEST.items).after(error, REQUEST) is None
 
 
@@ -64,7 +64,7 @@ def test_after_the_last_one_there_is_nothing() -> None:
     assert Attempt(ROUTES[:1], REQUEST.items).after(BackendUnreachable(), REQUEST) is None
 
 
-def test_the_response_says_who_answers_instead_of_whom() -> None:
+def test_the_response_names_the_fallback() -> None:
     attempt = Attempt(ROUTES, REQUEST.items)
     assert attempt.downgrades == ()
     following = attempt.after(BackendUnreachable(), REQUEST)
@@ -72,7 +72,7 @@ def test_the_response_says_who_answers_instead_of_whom() -> None:
     assert rendered(following.downgrades) == ["model: 'n' answers because 'm' could not"]
 
 
-def test_when_all_are_left_alone_all_are_named_and_the_first_to_come_back_counts() -> None:
+def test_when_all_are_paused_all_are_named_with_the_earliest_retry() -> None:
     attempt: Attempt | None = Attempt(ROUTES, REQUEST.items)
     errors = [
         BackendPaused(f"{name} is left alone.", retry_after=wait)
@@ -94,7 +94,7 @@ def test_only_what_really_failed_is_worth_a_warning(caplog: pytest.LogCaptureFix
     assert "gone" in caplog.text
 
 
-def test_a_first_backend_that_cannot_serve_the_request_says_so() -> None:
+def test_the_refusal_of_the_first_backend_is_raised() -> None:
     refusal = Unsupported("no images")
     with pytest.raises(Unsupported) as caught:
         Attempt(ROUTES, REQUEST.items).unfit(refusal)

@@ -45,7 +45,7 @@ async def test_tools_that_clients_run_are_shown_as_functions() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-unserved")
-async def test_tools_that_nobody_runs_are_refused_or_left_out_as_configured() -> None:
+async def test_hosted_tools_without_a_server_are_refused_or_left_out_as_configured() -> None:
     told = await described(Route("m", ScriptedBackend([])))
     assert (told.tools["web_search"].level, told.tools["file_search"].level) == ("unsupported", "unsupported")
     assert "left out and reported" in told.tools["web_search"].why
@@ -75,14 +75,14 @@ async def test_the_summary_is_what_every_route_can_do() -> None:
     assert "hermes" in told.routes[0].features["text_calls"].why
 
 
-async def test_equal_routes_are_told_by_their_weight_however_they_are_drawn() -> None:
+async def test_equal_routes_are_ordered_by_their_weight() -> None:
     drawn = iter([0.9999, 0.0001] * 2)
     routes = [Route("m", Model(1), weight=1.0), Route("m", Model(2), weight=9.0)]
     told = await describe("m", Router(routes, chance=lambda: next(drawn)).routes("m"), HERE)
     assert [route.context_window for route in told.routes] == [2, 1]
 
 
-async def test_a_model_that_stands_in_is_described_apart() -> None:
+async def test_a_fallback_is_described_separately() -> None:
     told = await described(
         Route("m", Model(131_072)),
         Route("spare", Model(4096, "images")),

@@ -58,7 +58,7 @@ def test_an_answer_between_begins_the_count_again(circuits: Circuits) -> None:
     circuits.admit(KEY)
 
 
-def test_the_refusal_says_which_upstream_since_when_and_until_when(circuits: Circuits, clock: Clock) -> None:
+def test_the_error_names_the_upstream_and_the_next_attempt(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 3)
     clock.now += 12
     error = refusal(circuits)
@@ -140,7 +140,7 @@ def test_what_speaks_against_the_upstream_counts(circuits: Circuits, error: Back
     refusal(circuits)
 
 
-def test_who_asks_us_to_wait_is_left_alone_for_that_long(circuits: Circuits, clock: Clock) -> None:
+def test_a_retry_after_sets_the_pause(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 1, BackendRefused("too fast", status=429, retry_after=60.0))
     clock.now += 1
     error = refusal(circuits)
@@ -151,9 +151,7 @@ def test_who_asks_us_to_wait_is_left_alone_for_that_long(circuits: Circuits, clo
     circuits.admit(KEY)
 
 
-def test_who_asks_for_less_later_does_not_take_back_what_it_asked_for(
-    circuits: Circuits, clock: Clock
-) -> None:
+def test_a_shorter_retry_after_does_not_shorten_the_pause(circuits: Circuits, clock: Clock) -> None:
     for wait in (60.0, 5.0):
         fail(circuits, 1, BackendRefused("too fast", status=429, retry_after=wait))
     assert refusal(circuits).retry_after == 60.0
@@ -164,7 +162,7 @@ def test_only_a_429_opens_it_at_its_word(circuits: Circuits) -> None:
     circuits.admit(KEY)
 
 
-def test_nobody_is_left_alone_for_a_day(circuits: Circuits, clock: Clock) -> None:
+def test_the_pause_is_bounded(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 1, BackendRefused("quota", status=429, retry_after=86_400.0))
     assert refusal(circuits).retry_after == MAX_PAUSE_SECONDS
 
@@ -197,7 +195,7 @@ def test_names_that_clients_invent_do_not_fill_the_memory(circuits: Circuits) ->
     assert circuits.find(Key("gpu", "0")).failures == 0
 
 
-def test_two_that_are_left_alone_are_told_together(circuits: Circuits) -> None:
+def test_two_paused_upstreams_are_reported_together(circuits: Circuits) -> None:
     limited = BackendPaused("One waits.", retry_after=20.0, limited=True)
     failed = BackendPaused("Two failed.", retry_after=40.0)
     limited.join(failed)

@@ -37,7 +37,7 @@ def router_of(*routes: Route, failures: int = 5) -> Router:
 @pytest.mark.parametrize(
     "error", [BackendUnreachable(), BackendTimeout(), BackendRefused("busy", status=429)]
 )
-async def test_another_model_answers_and_the_response_says_so(
+async def test_another_model_answers_and_the_response_reports_it(
     make_creator: MakeCreator, error: BackendError
 ) -> None:
     router = router_of(Route("m", down(error)), Route("n", ScriptedBackend.saying("Yes."), upstream="real"))
@@ -94,7 +94,7 @@ async def test_a_backend_that_failed_too_often_is_not_asked_again(make_creator: 
     ]
 
 
-async def test_when_every_route_is_left_alone_the_refusal_names_them_all(make_creator: MakeCreator) -> None:
+async def test_when_every_route_is_paused_the_error_names_them_all(make_creator: MakeCreator) -> None:
     router = router_of(Route("m", down()), Route("n", down(BackendTimeout("Too slow."))), failures=1)
     creator = make_creator(router=router)
     with pytest.raises(BackendTimeout):

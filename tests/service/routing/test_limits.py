@@ -16,7 +16,7 @@ class Clock:
 
 
 @pytest.mark.requirement("PROTOCOL/routing-limits")
-async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
+async def test_excess_turns_wait_first_come_first_served() -> None:
     lane = ConcurrencyLimit(Limits(max_concurrent=1, queue_timeout=5), Clock())
     entered: list[str] = []
 
@@ -38,7 +38,7 @@ async def test_who_is_too_many_waits_in_line_first_come_first_served() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/routing-limits")
-async def test_who_waited_too_long_is_told_what_to_do() -> None:
+async def test_a_turn_that_waited_too_long_is_refused_with_advice() -> None:
     lane = ConcurrencyLimit(Limits(max_concurrent=1, queue_timeout=0.01), Clock())
     await lane.enter("m")
     with pytest.raises(BackendBusy) as caught:
@@ -53,7 +53,7 @@ async def test_who_waited_too_long_is_told_what_to_do() -> None:
     await lane.enter("m")
 
 
-async def test_without_patience_nobody_waits() -> None:
+async def test_without_a_queue_timeout_no_turn_waits() -> None:
     lane = ConcurrencyLimit(Limits(max_concurrent=2, queue_timeout=0), Clock())
     await lane.enter("m")
     await lane.enter("m")
@@ -61,7 +61,7 @@ async def test_without_patience_nobody_waits() -> None:
         await asyncio.wait_for(lane.enter("m"), 5)
 
 
-async def test_who_leaves_the_line_takes_no_place() -> None:
+async def test_a_cancelled_waiting_turn_takes_no_slot() -> None:
     lane = ConcurrencyLimit(Limits(max_concurrent=1), Clock())
     await lane.enter("m")
     waiting = asyncio.create_task(lane.enter("m"))

@@ -76,7 +76,7 @@ def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
         ({}, {"x": ("m",)}, "fallbacks of 'x': nothing serves the model 'x'"),
     ],
 )
-def test_a_name_that_leads_nowhere_is_refused(
+def test_a_name_that_nothing_serves_is_refused(
     aliases: dict[str, str], fallbacks: dict[str, tuple[str, ...]], says: str
 ) -> None:
     with pytest.raises(SettingsError, match=says):

@@ -121,7 +121,7 @@ def test_stand_ins_come_after_all_routes_of_the_model_itself() -> None:
     assert found(router, "n") == [("n", "real-n")]
 
 
-def test_stand_ins_of_an_alias_are_told_by_the_name_that_was_asked_for() -> None:
+def test_fallbacks_of_an_alias_use_the_requested_name() -> None:
     router = router_of(
         Route("m", backend("m")),
         Route("n", backend("n")),
@@ -131,12 +131,12 @@ def test_stand_ins_of_an_alias_are_told_by_the_name_that_was_asked_for() -> None
     assert [route.instead_of for route in router.routes("fast")] == ["", "fast"]
 
 
-def test_a_name_that_leads_nowhere_is_refused_at_the_start() -> None:
+def test_a_name_that_nothing_serves_is_refused_at_the_start() -> None:
     with pytest.raises(SettingsError, match="nothing serves the model 'x'"):
         router_of(Route("m", backend("m")), aliases={"fast": "x"})
 
 
-def test_a_model_that_does_not_exist_is_told_with_those_that_do() -> None:
+def test_an_unknown_model_is_reported_with_the_known_ones() -> None:
     router = router_of(Route("m", backend("m")), Route("p/*", backend("p")), aliases={"fast": "m"})
     with pytest.raises(ModelNotFound, match=r"'x' does not exist here. Known models: 'fast', 'm'."):
         router.routes("x")
@@ -177,7 +177,7 @@ def test_backends_of_the_same_name_have_circuits_of_their_own() -> None:
     other.guards.circuits.check(other.guards.key)
 
 
-def test_health_tells_every_route_and_every_other_name_that_failed() -> None:
+def test_health_lists_every_route_and_every_other_name_that_failed() -> None:
     limits = Limits(max_concurrent=3)
     router = router_of(Route("m", backend("a"), upstream="real", limits=limits), Route("*", backend("b")))
     fail(router.routes("m")[0])
@@ -211,7 +211,7 @@ async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health()
         router.routes("n")
 
 
-def test_a_change_to_names_that_lead_nowhere_changes_nothing() -> None:
+def test_a_change_to_names_that_nothing_serves_changes_nothing() -> None:
     router = router_of(Route("m", backend("a")))
     with pytest.raises(SettingsError):
         router.change([Route("n", backend("b"))], Names(aliases={"fast": "m"}), HealthPolicy())

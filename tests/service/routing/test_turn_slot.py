@@ -42,7 +42,7 @@ async def fail(route: Route, times: int) -> None:
                 raise BackendUnreachable
 
 
-async def test_errors_that_leave_a_claim_count_and_open_the_circuit() -> None:
+async def test_errors_that_leave_a_slot_count_and_open_the_circuit() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 2)
     assert phase(router) == "open"
@@ -88,7 +88,7 @@ async def test_a_client_that_leaves_during_the_trial_hands_it_on() -> None:
         assert phase(router) == "closed"
 
 
-async def test_a_claim_holds_a_place_and_counts_as_a_turn_of_its_backend() -> None:
+async def test_a_slot_counts_as_a_running_turn_of_its_backend() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
     async with route.slot():
@@ -103,7 +103,7 @@ async def test_a_claim_holds_a_place_and_counts_as_a_turn_of_its_backend() -> No
     assert router.health()[0].running == 0
 
 
-async def test_being_at_its_limit_says_nothing_about_the_health() -> None:
+async def test_reaching_a_limit_does_not_affect_the_circuit() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits), failures=1)
     async with route.slot():
@@ -112,7 +112,7 @@ async def test_being_at_its_limit_says_nothing_about_the_health() -> None:
     assert router.health()[0].failures == 0
 
 
-async def test_nobody_stands_in_line_for_a_backend_that_is_left_alone() -> None:
+async def test_no_turn_waits_for_a_paused_backend() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=60)
     _, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
     async with route.slot():
@@ -123,7 +123,7 @@ async def test_nobody_stands_in_line_for_a_backend_that_is_left_alone() -> None:
             await asyncio.wait_for(route.slot().__aenter__(), 5)
 
 
-async def test_who_waited_while_the_circuit_opened_gives_the_place_back() -> None:
+async def test_a_turn_that_waited_while_the_circuit_opened_releases_its_slot() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=Limits(max_concurrent=1)))
     first = route.slot()
     await first.__aenter__()
@@ -138,7 +138,7 @@ async def test_who_waited_while_the_circuit_opened_gives_the_place_back() -> Non
     assert router.health()[0].running == 0
 
 
-async def test_a_route_without_a_router_can_be_claimed_too() -> None:
+async def test_a_route_without_a_router_has_slots_too() -> None:
     backend = ScriptedBackend.saying("x")
     async with Route("m", backend).slot() as slot:
         slot.answered()
@@ -204,7 +204,7 @@ async def test_an_answer_that_is_not_streamed_has_a_deadline_of_its_own() -> Non
         await asyncio.wait_for(collected(slot_chunks(route, streamed=False)), 5)
 
 
-async def test_an_answer_that_takes_too_long_fails_after_what_was_said() -> None:
+async def test_an_answer_that_takes_too_long_fails_after_its_output() -> None:
     _, route = routed(Route("m", slow(0, 60), deadlines=TurnDeadlines(total=0.05)))
     said = await asyncio.wait_for(collected(slot_chunks(route)), 5)
     assert said[0] == TextDelta("x")
@@ -226,7 +226,7 @@ async def test_the_errors_of_the_backend_pass_through() -> None:
         await collected(slot_chunks(route))
 
 
-async def test_who_stops_listening_ends_the_turn() -> None:
+async def test_closing_the_stream_ends_the_turn() -> None:
     ended: list[str] = []
 
     async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:

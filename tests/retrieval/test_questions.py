@@ -21,7 +21,7 @@ async def retriever() -> AsyncIterator[FolderRetriever]:
 @pytest.mark.parametrize(
     ("question", "pages"),
     [
-        ("how do I cancel a background response", {"docs/http-api.md", "docs/runs.md"}),
+        ("how do I cancel a background response", {"docs/http-api.md", "docs/jobs.md"}),
         ("How do I create an API key for a tenant?", {"docs/keys.md", "docs/cli.md"}),
         ("What happens when a conversation gets too long, is it compacted?", {"docs/compaction.md"}),
         ("How large is the connection pool for PostgreSQL?", {"docs/store.md"}),

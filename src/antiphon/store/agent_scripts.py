@@ -20,8 +20,8 @@ def claim(tenant: str, run_id: str, job: Job | None, now: int) -> Script[RunClai
     """Claim an unfinished run: for a claimed job, or, without one, to end it from outside."""
     if job is not None:
         yield from jobs.fence(job)
-    attempt = None if job is None else job.broken_off + 1
-    rows = yield Statement("claim_agent_run", (tenant, run_id, now, attempt))
+    attempt, owner = (None, None) if job is None else (job.broken_off + 1, job.owner)
+    rows = yield Statement("claim_agent_run", (tenant, run_id, now, attempt, owner))
     if not rows:
         return None
     token, request, *members = rows[0]

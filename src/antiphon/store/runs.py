@@ -61,8 +61,8 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     """Claim an unfinished response: for a claimed job, or, without one, to end it from outside."""
     if job is not None:
         yield from jobs.fence(job)
-    attempt = None if job is None else job.broken_off + 1
-    rows = yield Statement("claim_response", (tenant, response_id, now, attempt))
+    attempt, owner = (None, None) if job is None else (job.broken_off + 1, job.owner)
+    rows = yield Statement("claim_response", (tenant, response_id, now, attempt, owner))
     if not rows:
         return None
     token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]

@@ -171,7 +171,7 @@ ORDER BY end_pos DESC, created_at DESC LIMIT 1;
 -- Runs
 
 -- name: claim_response
-UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts)
+UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts), owner = coalesce($5, owner)
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools;
@@ -309,7 +309,7 @@ INSERT INTO agent_runs (tenant, id, status, title, request, created_at, expires_
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING;
 
 -- name: claim_agent_run
-UPDATE agent_runs SET token = token + 1, attempts = coalesce($4, attempts)
+UPDATE agent_runs SET token = token + 1, attempts = coalesce($4, attempts), owner = coalesce($5, owner)
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, request, id, status, title, created_at, ended_at, attempts, expires_at;

@@ -1,7 +1,7 @@
 -- Unfinished work, one row per job. The row that a job belongs to is the truth; the job names who works on it,
 -- when it is due, and how often it was tried. `owner` and `token` name one claim.
 --
--- The columns `owner` of responses and agent_runs are no longer used.
+-- The columns `owner` of responses and agent_runs say who claimed the row last; nothing depends on them.
 
 CREATE TABLE jobs (
     kind text NOT NULL,

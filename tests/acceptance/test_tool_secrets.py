@@ -153,14 +153,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World, None, No
     upstream.server_close()
 
 
-def wait_for(world: World, response_id: str) -> JsonObject:
+def wait_for(world: World, name: str, path: str = "/responses") -> JsonObject:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        response = world.ask(f"/responses/{response_id}")
+        response = world.ask(f"{path}/{name}")
         if response["status"] not in ("queued", "in_progress"):
             return response
         time.sleep(0.05)
-    raise AssertionError("the response did not end")
+    raise AssertionError(f"{name} did not end")
 
 
 def create_json(world: World) -> None:
@@ -274,6 +274,21 @@ def socket(world: World) -> None:
         world.upstream_got("socket_item")
 
 
+def agent(world: World) -> None:
+    done = world.ask("/agent/execute", {"instruction": "hi", "model": "m", "toolsJson": [mcp("agent")]})
+    assert done["kind"] == "ok"
+
+
+def agent_run(world: World) -> None:
+    request = {"instruction": "hi", "model": "m", "toolsJson": [mcp("agent_run")]}
+    run = world.ask("/agent/runs", request)
+    assert wait_for(world, run["id"], "/agent/runs")["status"] == "completed"
+    world.text(f"/agent/runs/{run['id']}?stream=true")
+    with sqlite3.connect(world.folder / "antiphon.db") as database:
+        row = database.execute("SELECT request FROM agent_runs WHERE id = ?", (run["id"],)).fetchone()
+    assert row == ("",)
+
+
 PLACES = {
     "json": create_json,
     "stream": create_stream,
@@ -286,6 +301,8 @@ PLACES = {
     "found": found_by_the_client,
     "conversation": conversation,
     "socket": socket,
+    "agent": agent,
+    "agent_run": agent_run,
 }
 
 

@@ -83,3 +83,10 @@ def test_an_envelope_of_another_kind_is_no_private_side() -> None:
     assert SEALER.open_private(SEALER.seal_summary("s")) is None
     assert SEALER.open_summary(SEALER.seal_private({"a": 1})) is None
     assert SEALER.open(SEALER.seal_private({"a": 1})) is None
+
+
+def test_a_request_is_sealed_for_the_store() -> None:
+    envelope = SEALER.seal_request(f'{{"instruction": "ü {CANARY}"}}'.encode())
+    assert CANARY.encode() not in envelope
+    assert SEALER.open_request(envelope) == f'{{"instruction": "ü {CANARY}"}}'.encode()
+    assert OTHER.open_request(envelope) is None

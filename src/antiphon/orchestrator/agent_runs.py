@@ -62,6 +62,10 @@ class AgentRuns:
     ids: IdSource
     clock: Clock
     perform: Perform
+    seal: Callable[[bytes], bytes]
+    """Seals a request for the store: the client's tools may hold credentials."""
+    unseal: Callable[[bytes], bytes | None]
+    """Opens it again; None if it was sealed with another key."""
     lifetime: float | None = None
     """Seconds for which a run is kept; None: until it is deleted."""
     _handing_over: HandOver = field(init=False, default_factory=HandOver)
@@ -79,7 +83,7 @@ class AgentRuns:
             created_at=int(now),
             expires_at=None if self.lifetime is None else int(now + self.lifetime),
         )
-        body = msgspec.json.encode(replace(request, streaming=False))
+        body = self.seal(msgspec.json.encode(replace(request, streaming=False)))
         await self._handing_over.do(self._hand_over(tenant, run, body))
         return run
 
@@ -143,10 +147,18 @@ class AgentRuns:
             raise BackendBroken(
                 f"Given up: {claim.attempt - 1} attempts broke off without an end.", code="given_up"
             )
-        request = msgspec.json.decode(claim.request, type=AgentExecuteRequest)
+        request = msgspec.json.decode(self._opened(claim.request), type=AgentExecuteRequest)
         await self.perform(tenant, request, read_journal(claim.events), journal.tell)
         if not journal.ended:
             raise RuntimeError("the agent has told no end")
+
+    def _opened(self, request: bytes) -> bytes:
+        """A stored request. Older versions stored it as it was."""
+        body = request if request.startswith(b"{") else self.unseal(request)
+        if body is None:
+            message = "The request of this run was sealed with another 'seal.key'. Submit it again."
+            raise InvalidRequest(message, code="invalid_encrypted_content")
+        return body
 
     async def _reread(self, tenant: str, claim: RunClaim) -> Sequence[RunEvent]:
         """The log as it is now; the claim still holds."""

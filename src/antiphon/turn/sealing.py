@@ -71,6 +71,15 @@ class Sealer:
         content = self._open(envelope)
         return None if content is None else content.private
 
+    def seal_request(self, body: bytes) -> bytes:
+        """A request for the store: it may hold credentials."""
+        return self.seal_private({"request": body.decode()}).encode()
+
+    def open_request(self, envelope: bytes) -> bytes | None:
+        """A stored request; None if it does not open."""
+        members = self.open_private(envelope.decode())
+        return None if members is None else str(members["request"]).encode()
+
     def _close(self, content: Sealed) -> str:
         nonce = self._entropy(_NONCE_BYTES)
         body = self._cipher.encrypt(nonce, msgspec.json.encode(content), None)

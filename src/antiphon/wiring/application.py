@@ -67,6 +67,8 @@ async def open_agents(
             ids=creator.ids,
             clock=creator.clock,
             perform=served.perform,
+            seal=services.sealer.seal_request,
+            unseal=services.sealer.open_request,
             lifetime=creator.retention.lifetime_seconds,
         )
         yield Served(services, AgentServices(agent=served, runs=runs))

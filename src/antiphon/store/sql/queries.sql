@@ -321,7 +321,8 @@ WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN (
 RETURNING id;
 
 -- name: finish_agent_run
-UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7
+-- The request may hold credentials, and nobody needs it any more.
+UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7, request = ''
 WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
 RETURNING id;
 

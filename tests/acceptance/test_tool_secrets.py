@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 
 from tests.serving import Served, run_server
 
-pytestmark = pytest.mark.requirement("PROTOCOL/tool-secrets")
+pytestmark = pytest.mark.requirement("PROTOCOL/tools-secrets")
 
 JsonObject = dict[str, Any]
 CANARY = "canary"

@@ -88,7 +88,7 @@ async def test_a_connection_remembers_it(make_creator: MakeCreator) -> None:
     assert seen(backend) == [FULL]
 
 
-@pytest.mark.requirement("PROTOCOL/tool-secrets")
+@pytest.mark.requirement("PROTOCOL/tools-secrets")
 async def test_tools_whose_credentials_cannot_be_opened_are_to_be_sent_again(
     make_creator: MakeCreator,
 ) -> None:

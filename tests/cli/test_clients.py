@@ -93,7 +93,7 @@ def test_a_stream_is_printed_as_it_comes(run: Run) -> None:
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        ([delta("Once")], "broke off"),
+        ([delta("Once")], "closed the stream before the response ended"),
         ([delta("Once"), {"type": "error", "error": {"message": "out of tokens"}}], "out of tokens"),
         ([delta("Once"), {"type": "error", "message": "flat words"}], "flat words"),
         (

@@ -138,9 +138,7 @@ class AgentRuns:
             await journal.fail(error)
         except Exception:
             logger.exception("run %s broke", claim.run.id)
-            await journal.fail(
-                AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error")
-            )
+            await journal.fail(AntiphonError("Internal error; see the server log.", code="internal_error"))
 
     async def _perform(self, tenant: str, claim: RunClaim, journal: Journal) -> None:
         if claim.attempt > MAX_ATTEMPTS:

@@ -205,4 +205,4 @@ async def _make(run: ResponseRun, log: EventLog) -> None:
         await run.abort(error)
     except Exception:
         logger.exception("response %s broke", run.id)
-        await run.abort(AntiphonError("Antiphon has a bug; the log knows more.", code="internal_error"))
+        await run.abort(AntiphonError("Internal error; see the server log.", code="internal_error"))

@@ -55,11 +55,11 @@ async def test_a_portion_is_no_larger_than_asked_for(jobs: JobStore) -> None:
     assert len(await claim(jobs, "o2", 9)) == 3
 
 
-async def test_kinds_are_claimed_in_the_order_asked_for(jobs: JobStore) -> None:
-    await jobs.add(job("low"))
-    await jobs.add(job("high"))
+async def test_the_job_that_is_longest_due_is_claimed_first(jobs: JobStore) -> None:
+    await jobs.add(job("later"))
+    await jobs.add(job("earlier", delay=-5.0))
     claimed = await jobs.claim("o1", [JobLimit("nothing", 5), JobLimit(KIND, 1)])
-    assert ids(claimed) == ["low"], "the longest due first"
+    assert ids(claimed) == ["earlier"]
 
 
 async def test_a_tenant_has_no_more_under_way_than_its_limit(jobs: JobStore) -> None:

@@ -31,6 +31,9 @@ LOCK_SECONDS = 1.0
 """How often a process looks whether it may work on the jobs of an SQLite file."""
 LEASE_PARTS = 5
 """Signs of life within one lease."""
+MAX_LAPSE_CHECK_SECONDS = 0.75
+"""How often lapsed owners are looked for at least, so that a take-over needs less than a second more than the
+lease."""
 
 
 class Worker:
@@ -248,7 +251,8 @@ class Worker:
         await self._settle()
 
     async def _take_over(self) -> None:
-        self._lapse_at = _now() + (self._lease / LEASE_PARTS if self._lease else COMPARE_SECONDS)
+        interval = min(MAX_LAPSE_CHECK_SECONDS, self._lease / LEASE_PARTS) if self._lease else COMPARE_SECONDS
+        self._lapse_at = _now() + interval
         if freed := await self._store.free_lapsed(self._owner, self._lease):
             logger.info("took over %d jobs of processes that are gone", freed)
             self._signals.publish(WAKE_TOPIC)

@@ -46,7 +46,7 @@ numbers its own from there, and tells each one before it does the next thing; an
 
 
 class RunRecord(Struct, frozen=True):
-    """A run with everything that it has told so far."""
+    """A run with its events so far."""
 
     run: AgentRun
     events: Sequence[AgentEvent]
@@ -93,7 +93,7 @@ class AgentRuns:
                 AGENT_RUN_JOB, tenant, run.id, lambda owner: self.store.submit(tenant, run, body, owner)
             )
         except AntiphonError:
-            # The client is told that there is no such run, so there must be none.
+            # The client gets an error, so the run must not exist.
             with suppress(AntiphonError):
                 await self.store.delete(tenant, run.id)
             raise
@@ -148,7 +148,7 @@ class AgentRuns:
         request = msgspec.json.decode(self._opened(claim.request), type=AgentExecuteRequest)
         await self.perform(tenant, request, read_journal(claim.events), journal.tell)
         if not journal.ended:
-            raise RuntimeError("the agent has told no end")
+            raise RuntimeError("the agent ended without a terminal event")
 
     def _opened(self, request: bytes) -> bytes:
         """A stored request. Older versions stored it as it was."""
@@ -212,7 +212,7 @@ class AgentRuns:
         return await self.store.list_runs(tenant, limit=limit, after=after)
 
     async def show(self, tenant: str, run_id: str) -> RunRecord:
-        """A run, and what it has told so far."""
+        """A run and its events so far."""
         run = await self.store.run(tenant, run_id)
         rows, ended = await self.store.events(tenant, run_id)
         if ended and run.status in UNFINISHED_RUN:  # it has ended between the two

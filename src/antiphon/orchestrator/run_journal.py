@@ -1,4 +1,4 @@
-"""The journal of a run: what an agent tells is stored first, then heard by whoever follows."""
+"""The journal of a run: an agent's events are stored first, then sent to whoever follows."""
 
 from collections.abc import Sequence
 

@@ -59,7 +59,7 @@ class Logprob(Struct, frozen=True):
 
 
 class OutputText(Struct, tag_field="type", tag="output_text", frozen=True, kw_only=True):
-    """Text from the model; the first three fields are always on the wire, the last only from another door."""
+    """Text from the model. The first three fields are always on the wire, the last on some endpoints only."""
 
     text: str
     annotations: list[JsonObject] = []

@@ -34,7 +34,7 @@ class ResponseInProgress(Event, tag="response.in_progress", frozen=True):
 
 
 class ResponseCompleted(Event, tag="response.completed", frozen=True):
-    """Terminal: everything was said."""
+    """Terminal: the answer is complete."""
 
     response: Response
 
@@ -284,7 +284,7 @@ class ErrorEvent(Event, tag="error", frozen=True):
 
 
 class Keepalive(Event, tag="keepalive", frozen=True):
-    """Nothing to say yet, but the line is alive."""
+    """The backend is at work and has sent nothing."""
 
 
 TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed

@@ -1,7 +1,7 @@
 """Frames of a WebSocket: what a client may send, and how events and errors travel back.
 
 A frame is read in two steps. `read_frame` finds out where it belongs; `parse_create_frame` reads the request,
-when it is its turn. So an error in the request is told in the order of its lane.
+when it is its turn. So an error in the request is sent in the order of its stream.
 """
 
 import re

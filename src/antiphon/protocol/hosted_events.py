@@ -39,11 +39,11 @@ class McpListToolsInProgress(HostedEvent, tag="response.mcp_list_tools.in_progre
 
 
 class McpListToolsCompleted(HostedEvent, tag="response.mcp_list_tools.completed", frozen=True):
-    """It has told them."""
+    """The listing has ended."""
 
 
 class McpListToolsFailed(HostedEvent, tag="response.mcp_list_tools.failed", frozen=True):
-    """It has not told them."""
+    """The listing has failed."""
 
 
 class McpCallInProgress(HostedEvent, tag="response.mcp_call.in_progress", frozen=True):

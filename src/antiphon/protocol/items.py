@@ -45,7 +45,7 @@ ToolOutput = str | list[InputText | InputImage | InputFile]
 
 
 class Message(Struct, tag_field="type", tag="message", frozen=True, omit_defaults=True, kw_only=True):
-    """What somebody said. The model's own messages have an id, a status and a list of parts."""
+    """A message. The model's own ones have an id, a status and a list of parts."""
 
     id: str | UnsetType = UNSET
     status: ItemStatus | UnsetType = UNSET
@@ -211,7 +211,7 @@ HOSTED_ITEMS = (
     McpListTools,
     McpApprovalRequest,
 )
-"""Records of finished hosted work: the message that follows them already says what came of it."""
+"""Records of finished hosted work: the message that follows them states the result."""
 
 OPAQUE_ITEMS = frozenset({"configuration_update", "mcp_approval_response", "program", "program_output"})
 """Items of the protocol that no model here can read; leaving one out would change the answer."""

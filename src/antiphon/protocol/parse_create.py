@@ -56,7 +56,7 @@ def check_create(
     input_optional: bool = False,
     unused: tuple[str, ...] = (),
 ) -> CreateResponse:
-    """The rules that types cannot say, and the parts that have several spellings."""
+    """The rules that types cannot express, and the parts that have several spellings."""
     _check_served(raw, profile)
     if not profile.state:
         refuse_state(partial(getattr, raw))
@@ -133,7 +133,7 @@ def _check_exclusive(raw: RawCreate) -> None:
         message = "'background' needs a stored response: leave 'store' out or set it to true."
         raise InvalidRequest(message, param="background", code="mutually_exclusive_parameters")
     if raw.conversation is not None and raw.store is False:
-        message = "What is said in a 'conversation' is stored: leave 'store' out or set it to true."
+        message = "A response in a 'conversation' is stored: leave 'store' out or set it to true."
         raise InvalidRequest(message, param="store", code="mutually_exclusive_parameters")
 
 

@@ -59,7 +59,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     """What stands for usage that the upstream did not report. `absent`: nothing, and no usage at all in a
     stream that did not ask for it with ``stream_options.include_usage``."""
     finish_reason: Literal["hidden", "header", "body"] = "hidden"
-    """Where the reason for the end of the turn is told, for debugging."""
+    """Where the finish reason is reported, for debugging."""
     server_errors: Literal["distinct", "internal"] = "distinct"
     """`internal`: what goes wrong behind us is a plain 500 of the type `internal_error`."""
 

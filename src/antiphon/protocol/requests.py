@@ -114,7 +114,7 @@ class CreateBody(Struct, frozen=True, kw_only=True):
 
 
 class _Strange(CreateBody, frozen=True, kw_only=True):
-    """What other APIs call things, or have besides. It is not read, and that is said: see `STRANGERS`."""
+    """Parameters of other APIs. They are not read, and are reported: see `STRANGERS`."""
 
     function_call: Any = None
     functions: Any = None
@@ -146,13 +146,13 @@ class RawCreate(_Strange, frozen=True, kw_only=True):
 
     input: str | list[Any] | None = None
     messages: Any = None
-    """No parameter of this API: who sends it in place of `input` is told where it belongs."""
+    """No parameter of this API: the error names the one that replaces it."""
     tools: list[Any] | None = None
     tool_choice: str | JsonObject | None = None
 
 
 class Thinking(Struct, frozen=True):
-    """That the model shall think, as a caller says it who knows another API. `budget`: with how many tokens;
+    """That the model shall think, as other APIs express it. `budget`: with how many tokens;
     None: as it sees fit. An effort that means about the same stands beside a budget."""
 
     budget: int | None = None

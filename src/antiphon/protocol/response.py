@@ -28,7 +28,7 @@ class InputTokensDetails(Struct, frozen=True):
 
     cached_tokens: int = 0
     cache_write_tokens: int | UnsetType = UNSET
-    """Not told where the upstream did not tell it."""
+    """Absent where the upstream did not report it."""
 
 
 class OutputTokensDetails(Struct, frozen=True):

@@ -50,7 +50,7 @@ class Shape:
             and profile.finish_reason != "body"
             and profile.truncated == "incomplete"
         )
-        """Whether everything is told as it is."""
+        """Whether nothing is changed."""
 
     def encode(self, response: Response) -> bytes:
         """A response as JSON."""

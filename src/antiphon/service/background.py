@@ -85,7 +85,7 @@ class Background:
             raise
 
     async def _take_back(self, run: ResponseRun, tenant: str) -> None:
-        """The client is told that there is no such response, so there must be none."""
+        """The client gets an error, so the response must not exist."""
         with suppress(AntiphonError):
             await run.release()
             await self.creator.store.responses.delete(tenant, run.id)

@@ -133,6 +133,6 @@ class EventLog:
         self._signals.publish(f"events:{self._id}")
 
     async def close(self) -> None:
-        """The work ends here: what was said so far is stored, for whoever goes on with it."""
+        """The work ends here: store the events so far, for the next attempt."""
         with suppress(Fenced):
             await self.flush()

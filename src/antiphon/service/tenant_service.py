@@ -56,7 +56,7 @@ class TenantService:
         return await self.services.stored.retrieve(self.caller, response_id)
 
     async def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
-        """The events of a background response with numbers above `after`: what was said, then as they come.
+        """The events of a background response after number `after`: those in the log, then as they come.
 
         Who leaves early can come back; the response is made anyway.
         """

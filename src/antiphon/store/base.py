@@ -99,7 +99,7 @@ class Events(Struct, frozen=True):
 class Claim(Struct, frozen=True, kw_only=True):
     """The right to work on an unfinished response: writes with an older `token` are refused from now on.
 
-    `request` is the body that it was created with; `events` is everything that was said so far.
+    `request` is the body that it was created with; `events` are those stored so far.
     """
 
     token: int

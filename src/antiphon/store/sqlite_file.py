@@ -18,11 +18,11 @@ _RETRY = 0.05
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """A connection that begins transactions only when told to. No path: a database of its own, in memory."""
+    """A connection that begins transactions only explicitly. No path: a database of its own, in memory."""
     try:
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(mode=0o600)  # it holds what people said; SQLite gives its log the same mode
+            path.touch(mode=0o600)  # it holds conversations; SQLite gives its log the same mode
         connection = sqlite3.connect(
             path or ":memory:",
             timeout=BUSY_TIMEOUT,

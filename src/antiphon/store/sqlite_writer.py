@@ -60,7 +60,7 @@ class SqliteWriter:
         self._loop = loop
         self._synced = ""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        # A daemon: whoever forgets to close the database must not hang at exit. What was told is committed.
+        # A daemon: whoever forgets to close the database must not hang at exit. What was saved is committed.
         self._thread = threading.Thread(target=self._work, name="antiphon-sqlite", daemon=True)
         self._thread.start()
 
@@ -143,7 +143,7 @@ class SqliteWriter:
 
 
 def refusal(error: sqlite3.Error) -> AntiphonError | sqlite3.Error:
-    """What the caller is told; a mistake of ours stays what it is."""
+    """The error for the caller; a bug of ours stays what it is."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull()

@@ -15,7 +15,7 @@ MAX_ATTEMPTS = 4
 POLL = 0.5
 """Seconds after which a follower looks by itself: signals may get lost."""
 HEARTBEAT = 10.0
-"""Seconds of silence after which a follower is told that somebody is still at work."""
+"""Seconds of silence after which a follower is sent a heartbeat."""
 
 
 class HandOver:

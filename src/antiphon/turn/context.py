@@ -1,7 +1,7 @@
 """`TurnRequest`: everything a backend needs to run one turn, neutral of any dialect.
 
 `build_turn` finds the tools (`toolbox.py`), applies the choice among them (`choice.py`), shows the
-conversation as the backend takes it (`guises/`), and says what was emulated or left out.
+conversation as the backend takes it (`function_forms/`), and reports what was emulated or left out.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Open items: what the machine keeps while an item is being said. Each knows the order of its own events.
+"""Open items: the state of an item while it is emitted. Each knows the order of its own events.
 
 An open item never numbers an event: it hands class and fields to `emit`, and the machine numbers them.
 """

@@ -1,4 +1,4 @@
-"""Begins items: gives them their ids, and sees to it that a call may be made and can be told from others."""
+"""Begins items: gives them ids, rejects calls that are not allowed, makes call ids unique."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -28,7 +28,7 @@ _CALLS: Mapping[ToolKind, tuple[str, type[OpenCall]]] = {
     "local_shell": ("lsh", OpenLocalShellCall),
     "computer": ("cu", OpenComputerCall),
 }
-"""How a call of each kind is told, and what its id begins with."""
+"""The open call of each kind, and the prefix of its item id."""
 
 
 class Opener:

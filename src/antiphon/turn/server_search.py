@@ -1,6 +1,6 @@
 """A search for tools that the server does itself. Sans-IO.
 
-The model's calls of the search are taken out of what a backend says. What was found is told in their place,
+The model's calls of the search are taken out of the chunks. What was found is emitted in their place,
 and the model goes on with it in another round; unless it has called other tools too: then it is the client's
 turn.
 """
@@ -33,11 +33,11 @@ class ServerSearch:
         self._queries: dict[int, list[str]] = {}
         self._others = False
         self.found: list[ToolsFound] = []
-        """What is told in the place of the calls, once the model has ended with them."""
+        """What is emitted in place of the calls, if the model has only searched."""
         self.usage: Usage | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What is left for others to hear."""
+        """The chunks that pass on."""
         if not self._queries and not any(isinstance(chunk, CallStarted) for chunk in chunks):
             return chunks
         return [left for chunk in chunks for left in self._take(chunk)]

@@ -35,7 +35,7 @@ async def no_beat() -> None:
 
 
 class Summary(Struct, frozen=True):
-    """What a conversation came to, and what it cost to say so."""
+    """The summary of a conversation, and what it cost."""
 
     text: str
     usage: Usage | None
@@ -103,7 +103,7 @@ class Summariser:
 
 
 def _summary(response: Response) -> Summary:
-    """What the model said. Where it was cut off, that is said too: what is missing is not forgotten in
+    """The text of the model. If it was cut off, the summary says so: what is missing is not forgotten in
     silence, and a long conversation can go on even with a model that does not know when to stop."""
     parts = [
         part.text

@@ -1,4 +1,4 @@
-"""A layout decides in which order the items of a response are told. The machine numbers what it tells.
+"""A layout decides in which order the items of a response are emitted; the machine numbers the events.
 
 `OneAfterAnother` and `MessageFirst` are the two there are; a profile names the one to use.
 """

@@ -117,7 +117,7 @@ def test_a_wrong_file_changes_nothing_and_what_needs_a_restart_is_named(
         write(tmp_path, upstream, "key", '["tools"]', '[store]\nurl = "memory:"\n')
         hear_again(served)
         until(lambda: models(served) == ["tools"], served)
-        until(lambda: "with the next start only: store.url" in served.log.read_text(), served)
+        until(lambda: "at the next start only: store.url" in served.log.read_text(), served)
 
 
 def children(served: Served) -> list[int]:

@@ -62,7 +62,7 @@ def test_an_interrupted_question_ends_with_130(upstream: ScriptedUpstream) -> No
 def test_an_interrupt_stops_the_answer_and_keeps_the_conversation(upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("Hi Ada.",)), Reply(("One, two",), hangs=True), Reply(("Ada.",))]
     with terminal("chat", "--upstream", upstream.url) as screen:
-        screen.expect("Talking with tiny", "> ")
+        screen.expect("Model: tiny", "> ")
         screen.send("I am Ada.")
         screen.expect("Hi Ada.", "7 tokens in, 5 out", "> ")
         screen.send("Count.")

@@ -232,7 +232,7 @@ def test_a_server_needs_the_id_to_continue(run: Run) -> None:
 def test_a_person_sees_the_last_exchange_first(upstream: ScriptedUpstream, lasting: str) -> None:
     save_responses(lasting, turn("resp_1", asked="Who \x1b[2Jare you?", answer="A choir."))
     with terminal("chat", "--continue", "--upstream", upstream.url) as screen:
-        screen.expect("> Who [2Jare you?", "A choir.", "Talking with tiny", "> ")
+        screen.expect("> Who [2Jare you?", "A choir.", "Model: tiny", "> ")
         screen.end_input()
         assert screen.finish() == 0
     assert "\x1b[2J" not in screen.seen

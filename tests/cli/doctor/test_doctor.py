@@ -190,5 +190,5 @@ def test_the_embedded_model_is_really_asked(run: Run) -> None:
     result = run("doctor", "--json")
     found = checks(result)
     assert result.exit_code == 0, result.output
-    assert "sha256 right" in found["weights"]["found"]
+    assert "sha256 correct" in found["weights"]["found"]
     assert found["generation"]["found"].startswith("loaded and answered")

@@ -95,7 +95,7 @@ class TestServing:
             assert '"model": "tiny"' in running.banner
             code, log = running.stop()
         assert code == 0
-        assert "told to stop" in log
+        assert "stopping: open work" in log
         assert "\x1b" not in running.banner + log
 
     def test_the_curl_of_the_banner_can_be_pasted(self, upstream: ScriptedUpstream) -> None:
@@ -156,7 +156,7 @@ class TestServing:
             assert running.get("/v1/models") == 401
             _, log = running.stop()
         assert "Bearer $ANTIPHON_API_KEY" in running.banner
-        assert "every one of this machine" in running.banner
+        assert "all of this machine" in running.banner
         assert "secret" not in running.banner + log
 
     def test_the_embedded_model_needs_no_options(self) -> None:

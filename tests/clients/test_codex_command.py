@@ -99,7 +99,7 @@ def test_a_server_is_started_for_codex_and_ends_with_it(program: str, tmp_path: 
         output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert said(output) == ["You said: hello, you"]
-    assert "context window of 'echo' is not known" in errors
+    assert "context window of 'echo' is unknown" in errors
     home = tmp_path / "data/antiphon/codex-home"
     assert (home / "sessions").is_dir()
     assert len(list((home / "catalogues").iterdir())) == 1
@@ -159,4 +159,4 @@ def test_a_model_without_room_for_the_prompt_says_so(program: str, tmp_path: Pat
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1, errors
     assert "ran out of room in the model's context window" in output
-    assert "'smollm2-135m' takes 1024 tokens" in errors
+    assert "'smollm2-135m' is 1024 tokens" in errors

@@ -1,4 +1,4 @@
-"""What a model behind Codex is told about its work. For models that it does not know, Codex has no prompt.
+"""The instructions of a model behind Codex. For models that it does not know, Codex has no prompt.
 
 It is short on purpose: small models follow few rules better than many, and their windows are small, too.
 """

@@ -6,7 +6,7 @@ from typing import Any
 from antiphon.backends.base import Backend
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Usage
-from antiphon.turn.chunks import CallDelta, Chunk, Finished, TextDelta, UsageReported
+from antiphon.turn.chunks import CallDelta, Chunk, Finished, Heartbeat, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest, build_turn
 
 WEATHER: dict[str, Any] = {
@@ -43,8 +43,13 @@ def turn(**params: Any) -> TurnRequest:
 
 
 async def run(backend: Backend, **params: Any) -> list[Chunk]:
-    """Everything that the backend says; heartbeats left out."""
-    return [chunk async for batch in backend.prepare(turn(**params)).chunks() for chunk in batch]
+    """Everything that the backend yields, without heartbeats."""
+    return [
+        chunk
+        async for batch in backend.prepare(turn(**params)).chunks()
+        for chunk in batch
+        if not isinstance(chunk, Heartbeat)
+    ]
 
 
 def text_of(chunks: Sequence[Chunk]) -> str:

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.errors import NotFound
-from antiphon.protocol.hosted_items import FileSearchCall
+from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.store.base import Conversation, StoredItem
 from antiphon.store.ports import Stores
 from tests.store.conftest import CountRows

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import BackendBroken
-from antiphon.protocol.hosted_items import WebSearchCall
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,

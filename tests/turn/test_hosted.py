@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from antiphon.errors import BackendBroken
-from antiphon.protocol.hosted_events import FileSearchCallSearching
-from antiphon.protocol.hosted_items import (
+from antiphon.protocol.events import FileSearchCallSearching
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.profile import PROXY
+from antiphon.protocol.response import new_response
+from antiphon.protocol.tool_items import (
     CodeInterpreterCall,
     FileSearchCall,
     HostedItem,
@@ -17,9 +20,6 @@ from antiphon.protocol.hosted_items import (
     McpListTools,
     WebSearchCall,
 )
-from antiphon.protocol.parse_create import create_from
-from antiphon.protocol.profile import PROXY
-from antiphon.protocol.response import new_response
 from antiphon.turn.chunks import (
     Chunk,
     Failed,

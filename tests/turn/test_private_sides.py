@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.hosted_items import FileSearchCall
 from antiphon.protocol.items import Message, OpaqueItem
 from antiphon.protocol.parse_items import parse_item
 from antiphon.protocol.parse_tools import parse_tools, read_tools
+from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.protocol.tools import declaration
 from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
 from antiphon.turn.sealing import Sealer

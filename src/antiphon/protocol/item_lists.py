@@ -9,9 +9,8 @@ from typing import Any, Literal
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
-from antiphon.protocol.call_items import CallItem, OutputOfCall, is_call, is_output
 from antiphon.protocol.content import InputText, MessagePart, OutputText
-from antiphon.protocol.items import Item, Message, OpaqueItem
+from antiphon.protocol.items import CallItem, Item, Message, OpaqueItem, OutputOfCall, is_call, is_output
 from antiphon.protocol.public_tools import public_item
 from antiphon.protocol.stored_items import item_id
 

@@ -3,7 +3,8 @@
 A field that may be absent on the wire is UNSET, not None, so that what came in goes out the same.
 """
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypeGuard, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -16,28 +17,26 @@ from antiphon.protocol.content import (
     ReasoningText,
     SummaryText,
 )
-from antiphon.protocol.hosted_items import (
-    CodeInterpreterCall,
-    FileSearchCall,
-    ImageGenerationCall,
-    McpApprovalRequest,
-    McpCall,
-    McpListTools,
-    WebSearchCall,
-)
 from antiphon.protocol.tool_items import (
     AdditionalTools,
     ApplyPatchCall,
     ApplyPatchCallOutput,
+    CodeInterpreterCall,
     ComputerCall,
     ComputerCallOutput,
+    FileSearchCall,
+    ImageGenerationCall,
     ItemStatus,
     LocalShellCall,
     LocalShellCallOutput,
+    McpApprovalRequest,
+    McpCall,
+    McpListTools,
     ShellCall,
     ShellCallOutput,
     ToolSearchCall,
     ToolSearchOutput,
+    WebSearchCall,
 )
 
 Role = Literal["user", "assistant", "system", "developer"]
@@ -217,3 +216,49 @@ OPAQUE_ITEMS = frozenset({"configuration_update", "mcp_approval_response", "prog
 """Items of the protocol that no model here can read; leaving one out would change the answer."""
 
 KNOWN_ITEMS = ITEM_TYPES.keys() | OPAQUE_ITEMS
+
+
+CallItem = FunctionCall | CustomToolCall | ClientCall
+OutputOfCall = FunctionCallOutput | CustomToolCallOutput | ClientOutput
+
+ANSWERED_BY: dict[type[Struct], type[Struct]] = {
+    FunctionCall: FunctionCallOutput,
+    CustomToolCall: CustomToolCallOutput,
+    ToolSearchCall: ToolSearchOutput,
+    ApplyPatchCall: ApplyPatchCallOutput,
+    ShellCall: ShellCallOutput,
+    LocalShellCall: LocalShellCallOutput,
+    ComputerCall: ComputerCallOutput,
+}
+"""The type of output for each type of call."""
+
+_CALLS = frozenset(ANSWERED_BY)
+_OUTPUTS = frozenset(ANSWERED_BY.values())
+
+
+def is_call(item: Item) -> TypeGuard[CallItem]:
+    return type(item) in _CALLS
+
+
+def is_output(item: Item) -> TypeGuard[OutputOfCall]:
+    return type(item) in _OUTPUTS
+
+
+def calls_in(items: Iterable[Item]) -> list[CallItem]:
+    """The calls among the items. There may be thousands, so this is one loop without a function call."""
+    return cast("list[CallItem]", [item for item in items if type(item) in _CALLS])
+
+
+def outputs_in(items: Iterable[Item]) -> list[OutputOfCall]:
+    """The outputs of calls among the items."""
+    return cast("list[OutputOfCall]", [item for item in items if type(item) in _OUTPUTS])
+
+
+def call_id_of(item: CallItem | OutputOfCall) -> str | None:
+    """The id that a call and its output share; None if the server ran the tool itself."""
+    return None if isinstance(item.call_id, UnsetType) else item.call_id
+
+
+def is_for_client(item: Item) -> bool:
+    """Whether the client must run the call."""
+    return is_call(item) and call_id_of(item) is not None

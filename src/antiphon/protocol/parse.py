@@ -11,6 +11,7 @@ from msgspec import inspect
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.requests import Metadata
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ _NAMES = {
 
 
 def check_text(body: bytes) -> None:
-    """Refuse what is not UTF-8, also in members that nobody reads: the body may be stored as it is."""
+    """Reject a body that is not UTF-8, also in ignored members: the body may be stored."""
     if body.isascii():
         return
     try:
@@ -133,3 +134,12 @@ def _options(found: inspect.Type) -> tuple[inspect.Type, ...]:
 
 def _literals(option: inspect.Type) -> tuple[object, ...]:
     return option.values if isinstance(option, inspect.LiteralType) else ()
+
+
+MAX_METADATA_PAIRS = 16
+
+
+def check_metadata(metadata: Metadata | None) -> None:
+    if metadata is not None and len(metadata) > MAX_METADATA_PAIRS:
+        message = f"'metadata' has {len(metadata)} pairs; at most {MAX_METADATA_PAIRS} are allowed."
+        raise InvalidRequest(message, param="metadata", code="object_above_max_properties")

@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.items import Item
-from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import decode
+from antiphon.protocol.parse import check_metadata, decode
 from antiphon.protocol.parse_items import parse_item
 from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_type

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.gate import decode_request, refuse_state, stateless
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
-from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import check_text, convert, missing
+from antiphon.protocol.parse import check_metadata, check_text, convert, decode, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
@@ -20,7 +20,7 @@ from antiphon.protocol.requests import STRANGERS, CreateBody, CreateResponse, Ra
 
 
 def parse_create(body: bytes, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
-    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    """Parse and check a request. Raises `InvalidRequest` with the parameter's name."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
@@ -157,3 +157,18 @@ def _check_format(form: TextFormat) -> None:
     if not isinstance(form.schema, dict):
         raise missing("text.format.schema")
     check_schema(form.schema, "text.format.schema")
+
+
+class RawCount(RawCreate, frozen=True, kw_only=True):
+    """The body of ``POST /v1/responses/input_tokens``. The model is optional."""
+
+    model: Annotated[str, Meta(max_length=256)] | None = ""  # pyright: ignore[reportIncompatibleVariableOverride] -- liberal
+
+
+def parse_count(body: bytes) -> CreateResponse:
+    """Parse and check a request to count its input tokens, as `parse_create` does."""
+    if not body:
+        raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
+    raw = decode(body, RawCount)
+    counted = raw.instructions is not None or bool(raw.tools)
+    return check_create(replace(raw, model=raw.model or ""), input_optional=counted)

@@ -7,7 +7,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendError
-from antiphon.protocol.call_items import is_for_client
 from antiphon.protocol.events import (
     Event,
     ResponseCompleted,
@@ -17,6 +16,7 @@ from antiphon.protocol.events import (
     ResponseInProgress,
     ResponseQueued,
 )
+from antiphon.protocol.items import is_for_client
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage

@@ -11,9 +11,9 @@ from msgspec import Struct
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject, Logprob
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.protocol.hosted_events import HostedEvent
-from antiphon.protocol.hosted_items import HostedItem
+from antiphon.protocol.events import HostedEvent
 from antiphon.protocol.response import Usage
+from antiphon.protocol.tool_items import HostedItem
 from antiphon.protocol.tools import Tool
 from antiphon.turn.provider_state import ProviderState
 

@@ -8,8 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.call_items import call_id_of, is_call, is_output
-from antiphon.protocol.items import Compaction, CompactionTrigger, Item, Message
+from antiphon.protocol.items import (
+    Compaction,
+    CompactionTrigger,
+    Item,
+    Message,
+    call_id_of,
+    is_call,
+    is_output,
+)
 from antiphon.protocol.requests import CreateBody, CreateResponse
 from antiphon.protocol.tool_items import AdditionalTools
 from antiphon.turn.token_estimate import estimate_tokens

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from antiphon.protocol.events import OutputItemAdded, OutputItemDone
-from antiphon.protocol.hosted_events import (
+from antiphon.protocol.events import (
     CodeInterpreterCallCodeDelta,
     CodeInterpreterCallCodeDone,
     CodeInterpreterCallCompleted,
@@ -28,11 +27,13 @@ from antiphon.protocol.hosted_events import (
     McpListToolsCompleted,
     McpListToolsFailed,
     McpListToolsInProgress,
+    OutputItemAdded,
+    OutputItemDone,
     WebSearchCallCompleted,
     WebSearchCallInProgress,
     WebSearchCallSearching,
 )
-from antiphon.protocol.hosted_items import (
+from antiphon.protocol.tool_items import (
     CodeInterpreterCall,
     FileSearchCall,
     HostedItem,

@@ -8,6 +8,7 @@ from antiphon.protocol.events import (
     CustomToolCallInputDelta,
     Event,
     FunctionCallArgumentsDelta,
+    HostedEvent,
     OutputItemAdded,
     OutputItemDone,
     OutputTextAnnotationAdded,
@@ -16,10 +17,8 @@ from antiphon.protocol.events import (
     ReasoningTextDelta,
     RefusalDelta,
 )
-from antiphon.protocol.hosted_events import HostedEvent
-from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, OutputItem, Reasoning
-from antiphon.protocol.tool_items import ShellCall, ToolSearchCall
+from antiphon.protocol.tool_items import HostedItem, ShellCall, ToolSearchCall
 from antiphon.protocol.tools import ShellTool, ToolSearchTool
 from antiphon.turn.emitting import Emit
 from antiphon.turn.hosted import OpenHosted

@@ -10,7 +10,6 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct, UnsetType
 
-from antiphon.protocol.call_items import CallItem, is_call, is_output
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -21,6 +20,7 @@ from antiphon.protocol.content import (
     Refusal,
 )
 from antiphon.protocol.items import (
+    CallItem,
     Compaction,
     CompactionTrigger,
     CustomToolCall,
@@ -29,6 +29,8 @@ from antiphon.protocol.items import (
     ItemReference,
     Message,
     Reasoning,
+    is_call,
+    is_output,
 )
 from antiphon.protocol.stored_items import item_to_text
 from antiphon.protocol.tools import HostedTool, Tool

@@ -7,7 +7,6 @@ in the transcript.
 from collections.abc import Sequence
 from typing import assert_never
 
-from antiphon.protocol.call_items import CallItem, OutputOfCall, call_id_of, is_call, is_output
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -18,6 +17,7 @@ from antiphon.protocol.content import (
     Refusal,
 )
 from antiphon.protocol.items import (
+    CallItem,
     Compaction,
     CompactionTrigger,
     CustomToolCall,
@@ -25,7 +25,11 @@ from antiphon.protocol.items import (
     Item,
     ItemReference,
     Message,
+    OutputOfCall,
     Reasoning,
+    call_id_of,
+    is_call,
+    is_output,
 )
 from antiphon.protocol.stored_items import item_to_text, item_type
 from antiphon.protocol.tool_items import AdditionalTools

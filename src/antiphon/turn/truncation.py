@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.protocol.call_items import call_id_of, is_call, is_output
-from antiphon.protocol.items import Item, Message, OpaqueItem, Reasoning
+from antiphon.protocol.items import Item, Message, OpaqueItem, Reasoning, call_id_of, is_call, is_output
 from antiphon.protocol.stored_items import item_to_text
 from antiphon.protocol.tool_items import AdditionalTools
 

@@ -13,9 +13,9 @@ from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendBroken, BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.events import Event
-from antiphon.protocol.hosted_items import ImageGenerationCall
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage, new_response
+from antiphon.protocol.tool_items import ImageGenerationCall
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,

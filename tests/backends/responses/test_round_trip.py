@@ -14,7 +14,10 @@ from antiphon.backends.responses.stream import StreamReader
 from antiphon.backends.responses.tools import names_of
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.events import Event
-from antiphon.protocol.hosted_items import (
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.response import Response, new_response
+from antiphon.protocol.sse import SseReader, SseRenderer
+from antiphon.protocol.tool_items import (
     CodeInterpreterCall,
     FileSearchCall,
     ImageGenerationCall,
@@ -23,9 +26,6 @@ from antiphon.protocol.hosted_items import (
     McpListTools,
     WebSearchCall,
 )
-from antiphon.protocol.parse_create import create_from
-from antiphon.protocol.response import Response, new_response
-from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.turn.chunks import (
     CallDelta,
     CallStarted,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import BackendBroken
 from antiphon.protocol.content import Logprob, TopLogprob
-from antiphon.protocol.hosted_items import WebSearchCall
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,

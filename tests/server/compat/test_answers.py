@@ -11,8 +11,8 @@ from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.protocol.hosted_items import WebSearchCall
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.turn.chunks import (
     HEARTBEAT,
     AnnotationAdded,

@@ -8,8 +8,7 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.errors import BackendBroken, NotFound
 from antiphon.protocol.items import Reasoning
-from antiphon.protocol.parse_count import parse_count
-from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.parse_create import create_from, parse_count
 from antiphon.protocol.parse_items import parse_item
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.service.responses.create import Creator

@@ -6,10 +6,10 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.hosted_items import McpCall
 from antiphon.protocol.items import FunctionCallOutput
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response
+from antiphon.protocol.tool_items import McpCall
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.session import ConnectionMemory
 from antiphon.store.base import Conversation, Page

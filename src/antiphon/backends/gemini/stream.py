@@ -34,8 +34,8 @@ from antiphon.backends.stream_reader import DECODE_ERRORS, PayloadReader
 from antiphon.errors import BackendBroken, BackendRefused
 from antiphon.http.redact import redact
 from antiphon.protocol.content import JsonObject, Logprob, TopLogprob
-from antiphon.protocol.hosted_items import ImageGenerationCall
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.protocol.tool_items import ImageGenerationCall
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,

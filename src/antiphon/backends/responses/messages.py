@@ -10,13 +10,18 @@ from msgspec import Struct, UnsetType, to_builtins
 
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
-from antiphon.protocol.call_items import is_call, is_output
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
-from antiphon.protocol.hosted_items import HostedItem, McpApprovalRequest, McpListTools
-from antiphon.protocol.items import CustomToolCall, Item, Message, OpaqueItem, Reasoning
+from antiphon.protocol.items import CustomToolCall, Item, Message, OpaqueItem, Reasoning, is_call, is_output
 from antiphon.protocol.stored_items import item_type
-from antiphon.protocol.tool_items import ApplyPatchCall, ComputerCall, LocalShellCall
+from antiphon.protocol.tool_items import (
+    ApplyPatchCall,
+    ComputerCall,
+    HostedItem,
+    LocalShellCall,
+    McpApprovalRequest,
+    McpListTools,
+)
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 

@@ -38,9 +38,9 @@ from antiphon.backends.stream_reader import DECODE_ERRORS, DONE
 from antiphon.errors import BackendBroken, BackendError, BackendRefused
 from antiphon.http.redact import excerpt
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.hosted_items import HostedItem
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.protocol.tool_items import HostedItem
 from antiphon.turn.chunks import (
     Chunk,
     Failed,

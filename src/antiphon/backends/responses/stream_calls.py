@@ -7,8 +7,8 @@ import msgspec
 from antiphon.backends.responses.stream_items import UpstreamItem
 from antiphon.backends.responses.tools import Names
 from antiphon.backends.responses.wire import ItemWire
-from antiphon.protocol.call_items import CallItem
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.items import CallItem
 from antiphon.protocol.tool_items import (
     ApplyPatchCall,
     ComputerCall,

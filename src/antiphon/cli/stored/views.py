@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.cli.terminal import format_date, format_duration, output, printable
-from antiphon.protocol.call_items import is_call, is_output
 from antiphon.protocol.items import (
     Compaction,
     CompactionTrigger,
@@ -26,6 +25,8 @@ from antiphon.protocol.items import (
     ItemReference,
     Message,
     Reasoning,
+    is_call,
+    is_output,
 )
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_to_text, item_type

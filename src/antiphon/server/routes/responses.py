@@ -9,8 +9,7 @@ import msgspec
 from antiphon.caller import DELETE, READ, WRITE
 from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
 from antiphon.protocol.item_lists import list_items
-from antiphon.protocol.parse_count import parse_count
-from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.parse_create import parse_count, parse_create
 from antiphon.protocol.requests import CreateResponse, StreamOptions
 from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason

@@ -9,18 +9,22 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.call_items import (
+from antiphon.protocol.content import ReasoningText
+from antiphon.protocol.items import (
     ANSWERED_BY,
     CallItem,
+    Compaction,
+    CompactionTrigger,
+    Item,
+    OpaqueItem,
     OutputOfCall,
+    Reasoning,
     call_id_of,
     calls_in,
     is_call,
     is_output,
     outputs_in,
 )
-from antiphon.protocol.content import ReasoningText
-from antiphon.protocol.items import Compaction, CompactionTrigger, Item, OpaqueItem, Reasoning
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.turn.provider_state import OpenedReasoning, count_unopened
 from antiphon.turn.sealing import Sealer

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from antiphon.errors import AntiphonError, BackendError, RequestError, Unavailable
-from antiphon.protocol.call_items import is_for_client
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.ids import Clock
-from antiphon.protocol.items import Compaction, CompactionTrigger, Item
+from antiphon.protocol.items import Compaction, CompactionTrigger, Item, is_for_client
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.responses.compaction import CompactionPlan, Compactor

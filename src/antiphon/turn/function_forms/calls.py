@@ -2,9 +2,8 @@
 
 import msgspec
 
-from antiphon.protocol.call_items import CallItem
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.items import CustomToolCall, FunctionCall
+from antiphon.protocol.items import CallItem, CustomToolCall, FunctionCall
 from antiphon.protocol.tool_items import (
     ApplyPatchCall,
     ComputerCall,

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
-from antiphon.protocol.call_items import CallItem, OutputOfCall, call_id_of, is_call, is_output
 from antiphon.protocol.downgrade import Downgrades
-from antiphon.protocol.hosted_items import McpCall
 from antiphon.protocol.items import (
     HOSTED_ITEMS,
+    CallItem,
     Compaction,
     CompactionTrigger,
     CustomToolCall,
@@ -27,11 +26,16 @@ from antiphon.protocol.items import (
     ItemReference,
     Message,
     OpaqueItem,
+    OutputOfCall,
     Reasoning,
+    call_id_of,
+    is_call,
+    is_output,
 )
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tool_items import (
     AdditionalTools,
+    McpCall,
     ShellCall,
     ToolSearchOutput,
 )

@@ -5,9 +5,8 @@ from typing import Any, cast
 
 import msgspec
 
-from antiphon.protocol.call_items import OutputOfCall
 from antiphon.protocol.content import InputImage, JsonObject
-from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, ToolOutput
+from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, OutputOfCall, ToolOutput
 from antiphon.protocol.tool_items import (
     ApplyPatchCallOutput,
     ComputerCallOutput,

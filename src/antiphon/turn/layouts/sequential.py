@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from antiphon.errors import BackendBroken
-from antiphon.protocol.call_items import call_id_of, is_call
 from antiphon.protocol.events import Event, OutputItemDone
-from antiphon.protocol.hosted_items import HostedItem
-from antiphon.protocol.items import Compaction, OutputItem, Reasoning
-from antiphon.protocol.tool_items import ToolSearchCall, ToolSearchOutput
+from antiphon.protocol.items import Compaction, OutputItem, Reasoning, call_id_of, is_call
+from antiphon.protocol.tool_items import HostedItem, ToolSearchCall, ToolSearchOutput
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,

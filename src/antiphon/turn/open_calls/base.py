@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.protocol.call_items import CallItem
 from antiphon.protocol.events import OutputItemAdded, OutputItemDone
+from antiphon.protocol.items import CallItem
 from antiphon.turn.emitting import Emit, Status
 from antiphon.turn.tools import TurnTool
 

@@ -5,8 +5,7 @@ from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.protocol.metadata import check_metadata
-from antiphon.protocol.parse import check_text, decode, missing
+from antiphon.protocol.parse import check_metadata, check_text, decode, missing
 from antiphon.protocol.parse_tools import check_schema
 from antiphon.protocol.requests import (
     CreateBody,

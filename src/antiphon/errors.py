@@ -15,6 +15,7 @@
     │   ├── UpgradeRequired     426  a plain request to a WebSocket endpoint
     │   ├── TooManyRequests     429  too many concurrent requests of one client
     │   └── HeadersTooLarge     431
+    ├── UnsupportedHttpVersion  505
     ├── Unavailable             503  the server is draining or not ready; try again
     │   └── StoreUnavailable    503  the database cannot be reached
     ├── StoreFull               507  the database has no room left
@@ -158,6 +159,14 @@ class HeadersTooLarge(RequestError):
 
     status = 431
     code = "headers_too_large"
+
+
+class UnsupportedHttpVersion(AntiphonError):
+    """This server speaks HTTP/1.1."""
+
+    status = 505
+    kind = "invalid_request_error"
+    code = "unsupported_http_version"
 
 
 class Unavailable(AntiphonError):

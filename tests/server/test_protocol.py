@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from antiphon.server.process import MAX_JOINED_BYTES, GuardedProtocol
+from antiphon.server.http_protocol import MAX_JOINED_BYTES, HttpProtocol
 from antiphon.server.types import Message, Receive, Scope, Send
 
 TIMEOUT_SECONDS = 5
@@ -53,7 +53,7 @@ class Connection:
 
         config = uvicorn.Config(cast("Any", app), log_config=None, access_log=False, server_header=False)
         config.load()
-        self.protocol = GuardedProtocol(config=config, server_state=ServerState(), app_state={})
+        self.protocol = HttpProtocol(config=config, server_state=ServerState(), app_state={})
         self.transport = Transport()
         self.protocol.connection_made(cast("asyncio.Transport", self.transport))
 

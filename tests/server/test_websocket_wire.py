@@ -16,7 +16,8 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
-from antiphon.server.process import DrainedWebSocket, GuardedProtocol
+from antiphon.server.http_protocol import HttpProtocol
+from antiphon.server.process import DrainedWebSocket
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.endpoint import SocketClient
 from antiphon.turn.chunks import TextDelta
@@ -126,7 +127,7 @@ async def test_a_handshake_that_is_none_is_answered_and_let_go(head: bytes) -> N
         writer.write(head + b"host: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
         answer = await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()
-        assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 426 "))
+        assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 426 ", b"HTTP/1.1 431 "))
         assert wire.sockets == []
 
 
@@ -174,4 +175,4 @@ async def test_a_client_that_neither_reads_nor_answers_pings_is_let_go(
 async def test_the_watch_over_the_head_ends_with_the_upgrade() -> None:
     async with serving(World(ScriptedBackend.saying("a"))) as wire, connect(wire.url):
         gc.collect()
-        assert not [found for found in gc.get_objects() if type(found) is GuardedProtocol]
+        assert not [found for found in gc.get_objects() if type(found) is HttpProtocol]

@@ -76,15 +76,14 @@ class StreamedTurn:
     async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run it."""
         reader = self._read()
-        sse = SseReader(self._max_event_bytes)
         exchange = self._send()
         begun = False
         try:
             while not await exchange.opened():
                 yield HEARTBEAT_BATCH
-            streamed = exchange.media_type == EVENT_STREAM
+            sse = SseReader(self._max_event_bytes) if exchange.media_type == EVENT_STREAM else None
             while not reader.over:
-                if streamed:
+                if sse is not None:
                     batch = await _next_chunks(exchange, sse, reader)
                 else:
                     batch = await _all_chunks(exchange, reader)

@@ -1,5 +1,6 @@
 """`Response`: the API object. Every field that a strict client requires is there in every lifecycle event."""
 
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
@@ -113,14 +114,14 @@ _ECHOED = tuple(
     in {own.name for own in fields(Response)} - {"conversation", "service_tier", "store", "text"}
 )
 """Parameters that come back as they were given; what was not given has the default of `Response`."""
+_echoed = attrgetter(*_ECHOED)
 
 
 def new_response(request: CreateResponse, *, id: str, created_at: int) -> Response:
-    """The response at its start: the request normal_arguments, no output yet."""
+    """The response at its start: the request with defaults, and no output yet."""
     given = request.params
     echo: dict[str, Any] = {"id": id, "created_at": created_at, "store": request.stored}
-    for name in _ECHOED:
-        value = getattr(given, name)
+    for name, value in zip(_ECHOED, _echoed(given), strict=True):
         if value is not None:
             echo[name] = value
     if given.service_tier is not None and given.service_tier != "auto":

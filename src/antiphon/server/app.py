@@ -28,6 +28,9 @@ from antiphon.service.services import Services
 
 logger = logging.getLogger(__name__)
 
+_NO_HEAD = Head()
+"""Of a request whose head was not read yet."""
+
 
 class Served(NamedTuple):
     """The services of an application; without agents it has no routes for them."""
@@ -103,7 +106,7 @@ class App:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         profiles = self._options.profiles
         exchange = Exchange(
-            scope, receive, send, head=Head(), request_id=self._new_request_id(), profile=profiles.default
+            scope, receive, send, head=_NO_HEAD, request_id=self._new_request_id(), profile=profiles.default
         )
         match = self.routes.match(exchange.path)
         exchange.errors = match.errors

@@ -1,6 +1,6 @@
 """Checks of a request's head, before its body is read.
 
-uvicorn with httptools frames strictly, but accepts requests with no Host or two, and headers of any size.
+The protocol has bounded the head already; it accepts requests with no Host or two.
 """
 
 from collections.abc import Iterable

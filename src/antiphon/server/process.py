@@ -1,4 +1,4 @@
-"""The server process: uvicorn on a socket that we bind, with a deadline for heads, and signals.
+"""The server process: uvicorn's `Server` on a socket that we bind, with our protocols, and signals.
 
 SIGTERM and SIGINT begin the drain at once; uvicorn alone notifies the application only after the last stream
 has ended. SIGHUP reloads the settings in every worker; uvicorn alone restarts one worker after the other and
@@ -19,115 +19,19 @@ from typing import Any, cast
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.server.app import App
+from antiphon.server.http_protocol import HttpProtocol
 
 logger = logging.getLogger(__name__)
 
-HEAD_TIMEOUT_SECONDS = 10.0
-"""A request's head must be complete within this time."""
 PING_SECONDS = 20.0
 """Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
 CLOSE_TIMEOUT_SECONDS = 2.0
 """A client may take this long to answer a close frame."""
-
-
-MAX_JOINED_BYTES = 64 * 1024
-"""Up to this size the first bytes of a body are copied behind the head."""
-
-
-class JoinedHead:
-    """The transport of one answer until its first body bytes, which then leave with the head in one write.
-
-    uvicorn writes the head and the body one after the other: two system calls and, without Nagle's algorithm,
-    two packets for each JSON answer.
-    """
-
-    __slots__ = ("_cycle", "_head", "_transport")
-
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self._transport = cycle.transport
-        self._head: bytes | None = None
-
-    def write(self, data: bytes) -> None:
-        """Hold the head; send it with whatever follows, be it empty."""
-        if not self._cycle.response_started:  # 100 Continue
-            self._transport.write(data)
-        elif self._head is None:
-            self._head = data
-        else:
-            self._cycle.transport = self._transport
-            if len(data) <= MAX_JOINED_BYTES:
-                self._transport.write(self._head + data)
-            else:
-                self._transport.write(self._head)
-                self._transport.write(data)
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def close(self) -> None:
-        """Send a held head first: the application failed after it."""
-        if self._head is not None:
-            self._transport.write(self._head)
-        self._transport.close()
-
-
-class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, except that an incomplete head does not hold a connection for ever, and that an
-    answer's head leaves with the first bytes of its body.
-
-    One timer per connection checks the head's deadline; a request costs two assignments.
-    """
-
-    _timer: asyncio.TimerHandle | None = None
-    _head_since: float | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- uvicorn's own narrowing
-        """The first head is due from now on."""
-        super().connection_made(transport)
-        self._head_since = self.loop.time()
-        self._set_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer()
-        super().connection_lost(exc)
-
-    def handle_websocket_upgrade(self) -> None:
-        """The connection moves to another protocol; this one is not notified of its end."""
-        self._cancel_timer()
-        super().handle_websocket_upgrade()
-
-    def on_message_begin(self) -> None:
-        """The first byte of a head has arrived."""
-        super().on_message_begin()
-        self._head_since = self.loop.time()
-
-    def on_headers_complete(self) -> None:
-        """The head is complete, and the task that answers was created; it runs later."""
-        self._head_since = None
-        previous = self.cycle
-        super().on_headers_complete()
-        if self.cycle is not previous and self.scope["method"] != "HEAD":  # has no body
-            self.cycle.transport = cast("asyncio.Transport", JoinedHead(self.cycle))
-
-    def _set_timer(self) -> None:
-        self._timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS / 2, self._check_head)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _check_head(self) -> None:
-        if self._head_since is not None and self.loop.time() - self._head_since >= HEAD_TIMEOUT_SECONDS:
-            self.transport.close()
-        else:
-            self._set_timer()
 
 
 def _bad_handshake() -> bytes:
@@ -198,7 +102,7 @@ def make_config(
     return uvicorn.Config(
         cast("Any", build_app),
         factory=True,
-        http=GuardedProtocol,
+        http=HttpProtocol,
         ws=DrainedWebSocket,
         ws_max_size=max_message,
         ws_ping_interval=PING_SECONDS,
@@ -213,7 +117,6 @@ def make_config(
         log_config=None,
         log_level="warning",  # at debug it logs what clients send, including their keys
         timeout_graceful_shutdown=int(drain) + 3,
-        timeout_keep_alive=75,
         backlog=2048,
     )
 

@@ -18,7 +18,7 @@ from antiphon.protocol.items import Compaction, CompactionTrigger, Item, is_for_
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
-from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.context import Context, Contexts, ConversationLock
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
 from antiphon.service.responses.rounds import Round, RoundBuilder
@@ -26,7 +26,7 @@ from antiphon.service.responses.stages.base import RoundPlan
 from antiphon.service.responses.summarise import no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
-from antiphon.service.routing.turn_slot import TurnSlot
+from antiphon.service.routing.turn_slot import Batches, TurnSlot
 from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.machine import Machine
@@ -87,6 +87,12 @@ class Answer:
         if self._opening:
             events += machine.feed(self._opening)
         self._items_shown = len(machine.output)
+        return events
+
+    def begin_and_complete(self) -> list[Event]:
+        """The first events of an answer that takes no round: a compaction was all that was asked for."""
+        events = self.begin()
+        self.machine.complete()
         return events
 
     def enter(self, entered: Round) -> None:
@@ -160,19 +166,31 @@ class ResponseRun:
         """
         try:
             answer, self._plan = await self._open()
-            if self._plan is None:
-                yield answer.begin()
-                answer.machine.complete()
-            while self._plan is not None:
-                async with aclosing(self._round(answer, self._plan)) as batches:
-                    async for events in batches:
-                        if events:
-                            yield events
+            while (plan := self._plan) is not None:
+                self._plan = made = failure = None
+                try:
+                    made = self._enter(answer, plan)
+                    if not answer.begun and self._earlier is not None:
+                        yield answer.begin()
+                        if answer.is_settled():
+                            break
+                    async with (
+                        plan.attempt.route.slot() as slot,
+                        aclosing(self._batches(made, slot)) as batches,
+                    ):
+                        async for batch in batches:
+                            if events := self._feed(answer, made, slot, batch):
+                                yield events
+                        made.check_answered()
+                except (BackendError, RequestError) as error:
+                    failure = error
+                if made is None or made.stages or failure is not None:
+                    async for events in self._end_round(answer, plan, made, failure):
+                        yield events
         except BaseException:
-            if self._answer is None or not self._answer.begun:
-                await self.release()
+            await self._release_unless_begun()
             raise
-        yield await self._finish(answer)
+        yield await self._finish(answer, () if answer.begun else answer.begin_and_complete())
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -244,14 +262,16 @@ class ResponseRun:
             await self.release()
             raise
         answer = self._answer = self._new_answer(context)
-        events = answer.begin()
-        answer.machine.complete()
-        return await self._finish(answer, events)
+        return await self._finish(answer, answer.begin_and_complete())
 
     async def release(self) -> None:
         """Nothing comes of this run: unlock its conversation."""
         if self._lock is not None:
             await self._lock.release()
+
+    async def _release_unless_begun(self) -> None:
+        if self._answer is None or not self._answer.begun:
+            await self.release()
 
     async def _open(self) -> tuple[Answer, RoundPlan | None]:
         """The answer, and the first round; None if a compaction is all that was asked for."""
@@ -315,33 +335,6 @@ class ResponseRun:
         )
         return Answer(machine, context, earlier)
 
-    async def _round(self, answer: Answer, plan: RoundPlan) -> AsyncGenerator[list[Event], None]:
-        """Run one round and set the plan of the next. The batches of events may be empty."""
-        made, lock, self._plan = None, self._lock, None
-        try:
-            made = self._enter(answer, plan)
-            if not answer.begun and self._earlier is not None:
-                yield answer.begin()
-                if answer.is_settled():
-                    return
-            async with plan.attempt.route.slot() as slot:
-                batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
-                async with aclosing(batches):
-                    async for batch in batches:
-                        yield self._feed(answer, made, slot, batch)
-                        if made.stopped:
-                            break
-                        if lock is not None:
-                            await lock.renew()
-                made.check_answered()
-        except (BackendError, RequestError) as error:
-            yield self._after_error(answer, plan, made, error)
-        if made is not None and made.answered and made.stages:
-            async for chunks in made.end():
-                yield answer.feed(chunks)
-            if made.next is not None:
-                yield self._plan_next(answer, made.next)
-
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         made = self._parts.rounds.build(plan, answer.context, self._downgrades)
         for omitted in made.turn.left_out:
@@ -357,7 +350,42 @@ class ResponseRun:
             slot.answered()
         return answer.feed(chunks)
 
-    def _after_error(
+    def _batches(self, made: Round, slot: TurnSlot) -> Batches:
+        """The turn's batches of chunks; in most rounds those of the backend as they are."""
+        batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
+        if self._lock is None and not self._request.stop:
+            return batches
+        return self._watched(batches, made, self._lock)
+
+    async def _watched(self, batches: Batches, made: Round, lock: ConversationLock | None) -> Batches:
+        """These batches, up to a stop sequence; the lock of the conversation is renewed meanwhile."""
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+                if made.stopped:
+                    return
+                if lock is not None:
+                    await lock.renew()
+
+    async def _end_round(
+        self,
+        answer: Answer,
+        plan: RoundPlan,
+        made: Round | None,
+        failure: BackendError | RequestError | None,
+    ) -> AsyncGenerator[list[Event], None]:
+        """The events of a failure, and of what the stages do at the end; the plan of the next round."""
+        if failure is not None and (events := self._after_failure(answer, plan, made, failure)):
+            yield events
+        if made is None or not made.answered or not made.stages:
+            return
+        async for chunks in made.end():
+            if events := answer.feed(chunks):
+                yield events
+        if made.next is not None and (events := self._plan_next(answer, made.next)):
+            yield events
+
+    def _after_failure(
         self, answer: Answer, plan: RoundPlan, made: Round | None, error: BackendError | RequestError
     ) -> list[Event]:
         """After an answer has begun, its failure. Before that another backend is planned; without one the

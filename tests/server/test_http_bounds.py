@@ -1,0 +1,422 @@
+"""What a client may send to and hold of a connection: malformed requests, bounds and deadlines."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from antiphon.server import http_protocol
+from antiphon.server.http_protocol import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED_REQUESTS,
+    MAX_UNREAD_BODY_BYTES,
+    HttpProtocol,
+)
+from antiphon.server.types import ASGIApp, Message, Receive, Scope, Send
+
+TIMEOUT_SECONDS = 5
+GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+class Transport:
+    """Records what was written and how it was closed."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.changed = asyncio.Event()
+        self.closed = False
+        self.aborted = False
+        self.reading = True
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.written += data
+        self.changed.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self.changed.set()
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class Connection:
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(cast("Any", app), log_config=None, access_log=False, server_header=False)
+        config.load()
+        self.protocol = HttpProtocol(config=config, server_state=ServerState(), app_state={})
+        self.transport = Transport()
+        self.protocol.connection_made(cast("asyncio.Transport", self.transport))
+
+    async def send(self, *pieces: bytes) -> bytes:
+        """Send this, let every answer end; everything that was written."""
+        for piece in pieces:
+            self.protocol.data_received(piece)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while tasks := list(self.protocol.tasks):
+                await asyncio.wait(tasks)
+        return self.transport.written
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not done():
+                self.transport.changed.clear()
+                await self.transport.changed.wait()
+
+
+class Echo:
+    """Answers with the request's path and body, and remembers the scopes."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        text = scope["path"].encode() + b" " + body
+        await send(head(len(text)))
+        await send({"type": "http.response.body", "body": text})
+
+
+def head(length: int | None = None, *headers: tuple[bytes, bytes]) -> Message:
+    sized = [] if length is None else [(b"content-length", b"%d" % length)]
+    return {"type": "http.response.start", "status": 200, "headers": [*sized, *headers]}
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[[ASGIApp], Connection]]:
+    opened: list[Connection] = []
+
+    def connect(app: ASGIApp) -> Connection:
+        opened.append(Connection(app))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.protocol.connection_lost(None)
+
+
+Connect = Callable[[ASGIApp], Connection]
+
+
+def error_of(answer: bytes) -> tuple[int, dict[str, Any]]:
+    lines, _, body = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in lines
+    return int(lines.split()[1]), json.loads(body)["error"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"NONSENSE\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/1.1\r\nhost: a\r\nbad header: x\r\n\r\n", 400, "invalid_http"),
+        (
+            b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+            400,
+            "invalid_http",
+        ),
+        (b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n", 400, "invalid_http"),
+        (b"GET http:// HTTP/1.1\r\nhost: a\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/2.0\r\nhost: a\r\n\r\n", 505, "unsupported_http_version"),
+        (b"GET / HTTP/0.9\r\nhost: a\r\n\r\n", 505, "unsupported_http_version"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (MAX_HEADERS + 1) + b"\r\n", 431, "headers_too_large"),
+    ],
+)
+async def test_malformed_requests_get_the_error_object(
+    connect: Connect, sent: bytes, status: int, code: str
+) -> None:
+    connection = connect(Echo())
+    found, error = error_of(await connection.send(sent))
+    assert (found, error["code"], error["type"]) == (status, code, "invalid_request_error")
+    assert connection.transport.closed
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nx: ", b"GET /", b"GET / HTTP/1.1\r\n"])
+async def test_an_endless_head_is_refused_at_the_limit(connect: Connect, start: bytes) -> None:
+    connection = connect(Echo())
+    connection.protocol.data_received(start)
+    sent = 0
+    piece = b"y" * 1024 if start != b"GET / HTTP/1.1\r\n" else b"x: y\r\n" * 10
+    while not connection.transport.closed:
+        connection.protocol.data_received(piece)
+        sent += len(piece)
+        assert sent <= MAX_HEAD_BYTES + len(piece)
+    status, error = error_of(connection.transport.written)
+    assert (status, error["code"]) == (431, "headers_too_large")
+
+
+async def test_the_limit_of_a_head_does_not_count_bodies(connect: Connect) -> None:
+    connection = connect(Echo())
+    body = b"x" * (2 * MAX_HEAD_BYTES)
+    post = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+    for _ in range(2):
+        await connection.send(post, *(body[at : at + 1000] for at in range(0, len(body), 1000)))
+    assert connection.transport.written.count(b"/a " + body) == 2
+
+
+async def test_endless_trailers_are_refused(connect: Connect) -> None:
+    connection = connect(Echo())
+    connection.protocol.data_received(
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: "
+    )
+    sent = 0
+    while connection.protocol.parser is not None:
+        connection.protocol.data_received(b"y" * 1024)
+        sent += 1024
+        assert sent <= MAX_HEAD_BYTES + 1024
+
+
+async def test_trailers_are_not_headers(connect: Connect) -> None:
+    echo = Echo()
+    connection = connect(echo)
+    answer = await connection.send(
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+        b"authorization: Bearer other\r\n\r\n"
+    )
+    assert answer.endswith(b"/ a")
+    assert [name for name, _ in echo.scopes[0]["headers"]] == [b"host", b"transfer-encoding"]
+
+
+async def test_an_offer_of_http_2_is_ignored(connect: Connect) -> None:
+    connection = connect(Echo())
+    answer = await connection.send(
+        b"POST /a?b=c HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n"
+        b"http2-settings: x\r\ncontent-length: 4\r\n\r\nbo",
+        b"dy",
+        b"GET /next HTTP/1.1\r\nhost: a\r\n\r\n",
+    )
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert b"/a body" in answer
+    assert answer.endswith(b"/next ")
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "query"),
+    [
+        (b"/a%20b?c=%20", "/a b", b"c=%20"),
+        (b"http://localhost/a?b", "/a", b"b"),
+        (b"/a#b", "/a", b""),
+        (b"/a?b?c", "/a", b"b?c"),
+    ],
+)
+async def test_targets(connect: Connect, url: bytes, path: str, query: bytes) -> None:
+    echo = Echo()
+    await connect(echo).send(b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % url)
+    assert (echo.scopes[0]["path"], echo.scopes[0]["query_string"]) == (path, query)
+
+
+async def test_requests_sent_ahead_are_answered_in_order(connect: Connect) -> None:
+    connection = connect(Echo())
+    ahead = b"".join(b"GET /%d HTTP/1.1\r\nhost: a\r\n\r\n" % number for number in range(5))
+    answer = await connection.send(ahead)
+    assert [int(part.split(b" ")[0]) for part in answer.split(b"\r\n\r\n/")[1:]] == list(range(5))
+    assert connection.transport.reading
+
+
+async def test_too_many_requests_sent_ahead_close_the_connection_after_the_first(connect: Connect) -> None:
+    connection = connect(Echo())
+    answer = await connection.send(GET * (MAX_PIPELINED_REQUESTS + 5))
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert connection.transport.closed
+
+
+async def test_nonsense_behind_a_request_does_not_break_its_answer(connect: Connect) -> None:
+    connection = connect(Echo())
+    answer = await connection.send(GET + b"NONSENSE\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n/ ")
+    assert connection.transport.closed
+
+
+async def test_an_unread_body_stops_the_reading(connect: Connect) -> None:
+    go = asyncio.Event()
+    echo = Echo()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await go.wait()
+        await echo(scope, receive, send)
+
+    connection = connect(app)
+    body = b"x" * (MAX_UNREAD_BODY_BYTES + 1)
+    connection.protocol.data_received(
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b" % (len(body) + 1, body)
+    )
+    assert not connection.transport.reading
+    go.set()
+    await asyncio.sleep(0.01)
+    assert connection.transport.reading
+    assert (await connection.send(b"y")).endswith(body + b"y")
+
+
+async def test_a_body_that_nobody_reads_is_dropped(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head(2))
+        await send({"type": "http.response.body", "body": b"no"})
+
+    connection = connect(app)
+    post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n"
+    await connection.send(post)
+    answer = await connection.send(b"abc" + GET)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_an_answer_before_an_expected_body_closes(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head(2))
+        await send({"type": "http.response.body", "body": b"no"})
+
+    connection = connect(app)
+    answer = await connection.send(
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n"
+    )
+    assert b"connection: close" in answer
+    assert connection.transport.closed
+
+
+async def test_http_1_0_gets_a_body_that_ends_with_the_connection(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head())
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send({"type": "http.response.body", "body": b"two"})
+
+    connection = connect(app)
+    answer = await connection.send(b"GET / HTTP/1.0\r\nhost: a\r\n\r\n")
+    assert b"chunked" not in answer
+    assert answer.endswith(b"\r\n\r\nonetwo")
+    assert connection.transport.closed
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [head(3), {"type": "http.response.body", "body": b"four"}],
+        [head(3), {"type": "http.response.body", "body": b"no"}],
+        [head(), head()],
+        [{"type": "http.response.body", "body": b"no head"}],
+        [{"type": "http.response.trailers"}],
+        [head(0, (b"x", b"a\r\nset-cookie: b"))],
+        [head(0)],
+    ],
+)
+async def test_an_invalid_answer_closes_the_connection(connect: Connect, messages: list[Message]) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in messages:
+            await send(message)
+
+    connection = connect(app)
+    assert b"set-cookie" not in await connection.send(GET)
+    assert connection.transport.closed
+
+
+async def test_the_application_notices_the_end_of_the_connection(connect: Connect) -> None:
+    received: list[str] = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            received.append((await receive())["type"])
+        await send(head(0))
+        await send({"type": "http.response.body"})
+
+    connection = connect(app)
+    connection.protocol.data_received(GET)
+    await asyncio.sleep(0)
+    connection.protocol.connection_lost(None)
+    assert await connection.send() == b""
+    assert received == ["http.request", "http.disconnect"]
+
+
+async def test_a_shutdown_closes_after_the_current_answer(connect: Connect) -> None:
+    connection = connect(Echo())
+    connection.protocol.data_received(GET)
+    connection.protocol.shutdown()
+    assert not connection.transport.closed
+    assert b"connection: close" in await connection.send()
+    assert connection.transport.closed
+
+
+async def test_a_shutdown_closes_an_idle_connection(connect: Connect) -> None:
+    connection = connect(Echo())
+    await connection.send(GET)
+    connection.protocol.shutdown()
+    assert connection.transport.closed
+
+
+@pytest.fixture
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HEAD_TIMEOUT_SECONDS", "IDLE_TIMEOUT_SECONDS", "SEND_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(http_protocol, name, 0.05)
+    monkeypatch.setattr(http_protocol, "CHECK_SECONDS", 0.02)
+
+
+@pytest.mark.usefixtures("short_times")
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", GET, GET + b"GET / HT"])
+async def test_a_connection_is_not_held_without_a_request(connect: Connect, sent: bytes) -> None:
+    connection = connect(Echo())
+    await connection.send(sent)
+    await connection.until(lambda: connection.transport.closed)
+    assert not connection.transport.aborted
+
+
+@pytest.mark.usefixtures("short_times")
+async def test_a_request_that_takes_long_to_answer_is_not_idle(connect: Connect) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.2)
+        await Echo()(scope, receive, send)
+
+    answer = await connect(app).send(GET)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.usefixtures("short_times")
+async def test_a_client_that_does_not_read_is_disconnected(connect: Connect) -> None:
+    received: list[str] = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send(head())
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        connection.protocol.pause_writing()
+        await send({"type": "http.response.body", "body": b"never sent", "more_body": True})
+        received.append((await receive())["type"])
+
+    connection = connect(app)
+    connection.protocol.data_received(GET)
+    await connection.until(lambda: connection.transport.aborted)
+    connection.protocol.connection_lost(None)
+    assert b"never sent" not in await connection.send()
+    assert received == ["http.disconnect"]
+
+
+async def test_writing_goes_on_when_the_client_reads_again(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head(3))
+        connection.protocol.pause_writing()
+        await send({"type": "http.response.body", "body": b"end"})
+
+    connection = connect(app)
+    connection.protocol.data_received(GET)
+    await asyncio.sleep(0.01)
+    assert connection.transport.written == b""
+    connection.protocol.resume_writing()
+    assert (await connection.send()).endswith(b"\r\n\r\nend")

@@ -51,7 +51,7 @@ class Accept:
     def includes(self, response: IncomingResponse) -> bool:
         return (
             response.status in self.statuses
-            and (not self.media_types or media_type(response) in self.media_types)
+            and (not self.media_types or response.media_type in self.media_types)
             and response.headers.get("content-encoding", "identity") == "identity"
         )
 
@@ -130,7 +130,7 @@ class HttpClient:
                 f"The upstream '{name}' compressed its answer although the request forbade it."
             )
         text = excerpt(await _beginning(response, MAX_EXCERPT_BYTES), self.target.secrets)
-        media = media_type(response)
+        media = response.media_type
         raise BackendBroken(f"The upstream '{name}' answered with '{media}', which cannot be read: {text}")
 
     def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> BackendError:
@@ -176,11 +176,6 @@ class HttpClient:
     def close(self) -> None:
         """Abort all connections."""
         self.pool.close()
-
-
-def media_type(response: IncomingResponse) -> str:
-    """The media type of a response, without its parameters, in lower case."""
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

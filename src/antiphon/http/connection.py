@@ -51,6 +51,7 @@ class IncomingResponse:
         "_waiter",
         "complete",
         "headers",
+        "media_type",
         "started",
         "status",
     )
@@ -64,6 +65,8 @@ class IncomingResponse:
         self._size = 0
         self.status = 0
         self.headers: dict[str, str] = {}
+        self.media_type = ""
+        """Without its parameters, in lower case."""
         self.started = False
         """Whether the head is complete."""
         self.complete = False
@@ -256,6 +259,7 @@ class Connection(asyncio.Protocol):
         if response is None or 100 <= status < 200:
             return
         response.status = status
+        response.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         response.started = True
         self._framed = "content-length" in response.headers or "transfer-encoding" in response.headers
         self._keep_alive = self._parser.should_keep_alive() and not self._bodiless

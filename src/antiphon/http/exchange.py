@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from antiphon.errors import BackendBroken, BackendError
-from antiphon.http.client import AUTH_ERROR, HttpClient, HttpRequest, media_type
+from antiphon.http.client import AUTH_ERROR, HttpClient, HttpRequest
 from antiphon.http.connection import INTERRUPTED, Connection, ConnectionFault, Disconnected, IncomingResponse
 from antiphon.http.deadlines import DeadlineWatch
 
@@ -60,7 +60,7 @@ class Exchange:
 
     @property
     def media_type(self) -> str:
-        return media_type(self._response) if self._response else ""
+        return self._response.media_type if self._response else ""
 
     @property
     def status(self) -> int:

@@ -28,8 +28,7 @@ class IdSource:
 
     def new(self, prefix: str) -> str:
         """One fresh id."""
-        milliseconds = int(self.clock() * 1000).to_bytes(6, "big")
-        return f"{prefix}_{(milliseconds + self.entropy(16)).hex()}"
+        return f"{prefix}_{int(self.clock() * 1000):012x}{self.entropy(16).hex()}"
 
     def new_marked(self, prefix: str) -> str:
         """One fresh id that says who made it: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``."""

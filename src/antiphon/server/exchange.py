@@ -132,7 +132,9 @@ class Exchange:
             raise _too_large(limit)
 
     def _check_json(self) -> None:
-        media = self.head.content_type.partition(b";")[0].strip().lower()
+        media = self.head.content_type
+        if media != b"application/json":
+            media = media.partition(b";")[0].strip().lower()
         if media and media != b"application/json" and not media.endswith(b"+json"):
             raise UnsupportedMedia
         self._check_encoding()

@@ -10,6 +10,7 @@ from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
 from antiphon.protocol.profile import HEADER
 
 MAX_HEADER_BYTES = 32 * 1024
+MAX_REMEMBERED_HOSTS = 64
 
 
 @dataclass(slots=True)
@@ -67,10 +68,12 @@ class HostGuard:
 
     def __init__(self, names: Iterable[str] | None) -> None:
         self._names = None if names is None else frozenset(name.lower() for name in names)
+        self._accepted: set[bytes] = set()
+        """Hosts that were checked before; at most `MAX_REMEMBERED_HOSTS`."""
 
     def check(self, host: bytes) -> None:
         """Refuse a foreign Host."""
-        if self._names is None:
+        if self._names is None or host in self._accepted:
             return
         name = host.decode("latin-1").lower()
         bare = name[: name.rfind(":")] if ":" in name.rpartition("]")[2] else name
@@ -80,6 +83,8 @@ class HostGuard:
                 "Use localhost, or add the name to server.allowed_hosts.",
                 code="invalid_host",
             )
+        if len(self._accepted) < MAX_REMEMBERED_HOSTS:
+            self._accepted.add(host)
 
 
 def check_origin(head: Head) -> None:

@@ -118,7 +118,7 @@ class ResponsesRoutes:
     async def create(self, exchange: Exchange) -> None:
         """Create a response."""
         run: ResponseRun | None = None
-        renderer = SseRenderer()
+        renderer: SseRenderer | None = None
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
                 body = await self._bodies.read_within(exchange, lease)
@@ -139,7 +139,7 @@ class ResponsesRoutes:
                 await run.abandon()
             raise
         except Exception as error:
-            if run is None or not exchange.started:
+            if run is None or renderer is None or not exchange.started:
                 if run is not None:
                     await run.abandon()
                 raise

@@ -107,7 +107,8 @@ class OpenMessage:
     def _switch(self, kind: Literal["text", "refusal"]) -> None:
         if self.kind == kind:
             return
-        self._end_part()
+        if self.kind is not None:
+            self._end_part()
         self.kind = kind
         self.content_index += 1
         part = OutputText(text="") if kind == "text" else Refusal("")

@@ -224,21 +224,27 @@ class Machine:
             self._fail(BackendBroken(BROKEN_OFF))
         outcome = self._outcome
         final = replace(
-            self._response, output=[*self._layout.output], usage=together(self._spent, self._usage)
+            self._response,
+            status="completed",
+            completed_at=now,
+            output=[*self._layout.output],
+            usage=together(self._spent, self._usage),
         )
         if isinstance(outcome, AntiphonError):
             self._end_failed(final, outcome)
         elif outcome in ("length", "content_filter"):
             reason = "max_output_tokens" if outcome == "length" else "content_filter"
             details = IncompleteDetails(reason)
-            self._response = replace(final, status="incomplete", incomplete_details=details)
+            self._response = replace(
+                final, status="incomplete", completed_at=None, incomplete_details=details
+            )
             self._writer(ResponseIncomplete, self._response)
         elif outcome == "cancelled":
             # The protocol has no event of its own for this end; clients stop at `response.incomplete`.
-            self._response = replace(final, status="cancelled")
+            self._response = replace(final, status="cancelled", completed_at=None)
             self._writer(ResponseIncomplete, self._response)
         else:
-            self._response = replace(final, status="completed", completed_at=now)
+            self._response = final
             self._writer(ResponseCompleted, self._response)
         return self._writer.take()
 
@@ -257,6 +263,9 @@ class Machine:
         """One chunk: about the turn as a whole, or for the layout."""
         try:
             match chunk:
+                case TextDelta():
+                    if chunk.text:
+                        self._layout.take(chunk)
                 case UsageReported():
                     self._usage = chunk.usage
                 case UsageSpent():
@@ -292,7 +301,7 @@ class Machine:
     def _take_item_chunk(self, chunk: ItemChunk) -> None:
         """Pass on what the profile shows and what is not empty."""
         match chunk:
-            case TextDelta() | RefusalDelta():
+            case RefusalDelta():
                 shown = bool(chunk.text)
             case ReasoningDelta() | ReasoningSummaryDelta():
                 shown = bool(chunk.text) and self._shows("the model's reasoning", self._profile.reasoning)

@@ -32,6 +32,7 @@ from antiphon.turn.machine import BROKEN_OFF
 
 MAX_SILENCE_SECONDS = 5.0
 """How long stages may hold chunks back before the client is sent a heartbeat."""
+_ENDS = (Finished, Failed)
 _STARTED: tuple[Chunk, ...] = (TurnStarted(),)
 _NOTHING: tuple[Chunk, ...] = ()
 
@@ -85,7 +86,7 @@ class Round:
 
     def _staged(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
         if type(batch[-1]) is not TextDelta and not self._ended:
-            self._ended = any(isinstance(chunk, Finished | Failed) for chunk in batch)
+            self._ended = any(isinstance(chunk, _ENDS) for chunk in batch)
         chunks = self._through(self.stages, batch)
         if chunks:
             self._held_since = 0.0

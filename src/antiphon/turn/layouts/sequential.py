@@ -50,6 +50,11 @@ Key = tuple[Literal["call", "hosted"], int]
 """Tells apart the items that can be open side by side upstream."""
 
 
+_EXCLUSIVE = (OpenCall, OpenHosted)
+"""While one of these is live, chunks of other items wait."""
+_INTERMEDIATE = (Reasoning, Compaction, ToolSearchOutput)
+# These are tuples, because a union would be made anew with every check.
+
 ServerChunk = HostedItemBegun | HostedItemStep | HostedItemDone | Compacted | ToolsFound
 
 
@@ -90,8 +95,8 @@ class SequentialLayout:
         if isinstance(chunk, CallFinished):
             self._call_finished(chunk.index)
             return
-        live, key = self.live, _key(chunk)
-        if not isinstance(live, OpenCall | OpenHosted) or _live_key(live) == key:
+        live = self.live
+        if not isinstance(live, _EXCLUSIVE) or _live_key(live) == _key(chunk):
             self._emit(chunk)
             if self._pending:
                 self._advance()
@@ -99,7 +104,7 @@ class SequentialLayout:
             self._close("completed")
             self._emit(chunk)
         else:
-            self._pending_item(key).chunks.append(chunk)
+            self._pending_item(_key(chunk)).chunks.append(chunk)
 
     def finish(self, reason: FinishReason) -> None:
         """Emit what is pending, and close."""
@@ -115,7 +120,7 @@ class SequentialLayout:
 
     def _close_all(self, *, ended: bool) -> None:
         while self._pending:
-            if isinstance(self.live, OpenCall | OpenHosted):
+            if isinstance(self.live, _EXCLUSIVE):
                 self._close(self._status(ended=ended))
             self._replay()
         self._close(self._status(ended=ended))
@@ -301,4 +306,4 @@ def _shows_nothing(item: OutputItem) -> bool:
     """Whether it neither holds an answer nor asks the client for one."""
     if isinstance(item, ToolSearchCall):
         return item.call_id is None
-    return isinstance(item, Reasoning | Compaction | ToolSearchOutput)
+    return isinstance(item, _INTERMEDIATE)

@@ -8,7 +8,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from antiphon.server.http_protocol import MAX_JOINED_BYTES, HttpProtocol
+from antiphon.server.http_protocol import HttpProtocol
+from antiphon.server.request_cycle import MAX_JOINED_BYTES
 from antiphon.server.types import Message, Receive, Scope, Send
 
 TIMEOUT_SECONDS = 5

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as a server: one connection on httptools, and the answers to its requests as ASGI.
+"""HTTP/1.1 as a server: one connection on httptools. Its requests are answered in `request_cycle.py`.
 
 uvicorn's `Server` opens the connections, and ends them through `shutdown`. Everything that a client can make
 a connection hold is bounded here: the head by its bytes, its headers and its time; what was received and not
@@ -6,11 +6,10 @@ yet read; answers that the client does not read; requests that are sent ahead.
 """
 
 import asyncio
-import http
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -20,7 +19,8 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from antiphon.errors import AntiphonError, HeadersTooLarge, InvalidRequest, UnsupportedHttpVersion
-from antiphon.server.types import ASGIApp, Message, Scope
+from antiphon.server.request_cycle import STATUS_LINES, RequestCycle, header_lines
+from antiphon.server.types import ASGIApp, Scope
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +37,9 @@ MAX_HEADERS = 200
 MAX_UNREAD_BODY_BYTES = 64 * 1024
 """Beyond this, nothing more is received until the application has read the body."""
 MAX_PIPELINED_REQUESTS = 32
-MAX_JOINED_BYTES = 64 * 1024
-"""Up to this size the first bytes of a body are copied behind the head."""
 
-_STATUS_LINES = {
-    status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
-    for status in range(200, 600)
-    for phrase in [http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else ""]
-}
-_BODILESS = (204, 304)
+
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
-_DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -304,197 +296,13 @@ class HttpProtocol(asyncio.Protocol):
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
         )
-        self.transport.write(_STATUS_LINES[error.status] + _lines(headers) + body)
+        self.transport.write(STATUS_LINES[error.status] + header_lines(headers) + body)
         self.transport.close()
-
-
-class RequestCycle:
-    """One request and the answer to it, as the `receive` and `send` of ASGI."""
-
-    __slots__ = (
-        "_body",
-        "_disconnected",
-        "_expects_continue",
-        "_framing",
-        "_head",
-        "_more_body",
-        "_phase",
-        "_protocol",
-        "_remaining",
-        "_scope",
-        "_unread",
-        "_waiter",
-        "keep_alive",
-        "task",
-    )
-
-    def __init__(self, protocol: HttpProtocol, scope: Scope, *, keep_alive: bool) -> None:
-        self._protocol = protocol
-        self._scope = scope
-        self.keep_alive = keep_alive
-        self.task: asyncio.Task[None] | None = None
-        self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
-        self._body = b""
-        self._more_body = True
-        self._unread = False
-        """Whether a piece of the body, or its end, waits to be read by the application."""
-        self._disconnected = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._phase: Literal["unanswered", "begun", "sending", "answered"] = "unanswered"
-        self._head = b""
-        self._framing: Literal["length", "chunked", "none"] = "length"
-        """How the client finds the end of the body: by its length or that of the connection, or by chunks."""
-        self._remaining: int | None = None
-        """The bytes of the body that are still due, where the head gives their number."""
-
-    async def run(self, app: ASGIApp) -> None:
-        """Let the application answer."""
-        try:
-            await app(self._scope, self.receive, self.send)
-        except Exception:
-            logger.exception("the application failed")
-        except BaseException:
-            self._break_off()
-            raise
-        finally:
-            if self.task is not None:
-                self._protocol.tasks.discard(self.task)
-        if self._phase != "answered" and not self._disconnected:
-            logger.error("the application did not complete its answer")
-            self._break_off()
-
-    def _break_off(self) -> None:
-        """Close the connection, so that the client does not take the part for the whole."""
-        if self._phase == "begun":
-            self._protocol.transport.write(self._head)
-        self._protocol.transport.close()
-
-    # The request
-
-    def receive_piece(self, body: bytes) -> int:
-        """More of the body has arrived. Returns how many bytes of it wait to be read."""
-        if self._phase == "answered":
-            return 0
-        self._body = self._body + body if self._body else body
-        self._wake()
-        return len(self._body)
-
-    def receive_end(self) -> None:
-        """The body is complete."""
-        self._more_body = False
-        self._wake()
-
-    def disconnect(self) -> None:
-        """The connection is closed."""
-        self._disconnected = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._unread = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def receive(self) -> Message:
-        """ASGI: the next piece of the body, or the end of the connection."""
-        if self._expects_continue and not self._disconnected:
-            self._expects_continue = False
-            self._protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        while not (self._unread or self._disconnected or self._phase == "answered"):
-            self._protocol.resume_reading()
-            self._waiter = waiter = self._protocol.loop.create_future()
-            await waiter
-        if self._disconnected or self._phase == "answered":
-            return _DISCONNECT
-        body, self._body, self._unread = self._body, b"", False
-        return {"type": "http.request", "body": body, "more_body": self._more_body}
-
-    # The answer
-
-    async def send(self, message: Message) -> None:
-        """ASGI: the head of the answer, then its body. The head leaves with the first piece of the body: one
-        system call and one packet for a JSON answer."""
-        while (writable := self._protocol.writable()) is not None and not self._disconnected:
-            await asyncio.shield(writable)
-        if self._disconnected:
-            return
-        kind = message["type"]
-        if kind == "http.response.body":
-            self._send_body(message.get("body", b""), more=message.get("more_body", False))
-        elif kind == "http.response.start":
-            self._begin(message["status"], message.get("headers", ()))
-        else:
-            raise RuntimeError(f"An answer has no message of the type {kind}.")
-
-    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        if self._phase != "unanswered":
-            raise RuntimeError("An answer has one head only.")
-        if self._expects_continue:  # whether the client still sends the body is not known
-            self.keep_alive = False
-        kept = list(self._protocol.server_state.default_headers)
-        for header in headers:
-            name, value = header
-            if name == b"content-length":
-                self._remaining = int(value)
-            elif name == b"connection" and value == b"close":
-                self.keep_alive = False
-                continue
-            kept.append(header)
-        if status in _BODILESS or self._scope["method"] == "HEAD":
-            self._framing, self._remaining = "none", None
-        elif self._remaining is None and self._scope["http_version"] == "1.1":
-            self._framing = "chunked"
-            kept.append((b"transfer-encoding", b"chunked"))
-        elif self._remaining is None:  # HTTP/1.0: the body ends with the connection
-            self.keep_alive = False
-        if not self.keep_alive:
-            kept.append((b"connection", b"close"))
-        self._head = _STATUS_LINES[status] + _lines(kept)
-        self._phase = "begun"
-
-    def _send_body(self, body: bytes, *, more: bool) -> None:
-        if self._phase in ("unanswered", "answered"):
-            raise RuntimeError("A body belongs between the head of an answer and its end.")
-        body = self._framed(body, more=more)
-        transport = self._protocol.transport
-        if self._phase == "begun":
-            self._phase = "sending"
-            if len(body) <= MAX_JOINED_BYTES:
-                body = self._head + body
-            else:
-                transport.write(self._head)
-        if body:
-            transport.write(body)
-        if not more:
-            self._phase = "answered"
-            self._wake()
-            self._protocol.answer_ended(self)
-
-    def _framed(self, body: bytes, *, more: bool) -> bytes:
-        if self._remaining is not None:
-            self._remaining -= len(body)
-            if self._remaining < 0 or (self._remaining and not more):
-                raise RuntimeError("The body does not have the length that its head gives.")
-            return body
-        if self._framing == "none":
-            return b""
-        if self._framing == "chunked":
-            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            return body if more else body + b"0\r\n\r\n"
-        return body
-
-
-def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """These headers, with the empty line behind them."""
-    lines = [b"%b: %b\r\n" % header for header in headers]
-    text = b"".join(lines)
-    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines):
-        raise RuntimeError("A header has a line break.")
-    return text + b"\r\n"
 
 
 def _head(method: bytes, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The head of a request, as it was received."""
-    return b"%b %b HTTP/1.1\r\n" % (method, url) + _lines(headers)
+    return b"%b %b HTTP/1.1\r\n" % (method, url) + header_lines(headers)
 
 
 def _split_url(url: bytes) -> tuple[str, bytes, bytes]:

@@ -69,7 +69,10 @@ class RequestCycle:
         self._scope = scope
         self.keep_alive = keep_alive
         self.task: asyncio.Task[None] | None = None
-        self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
+        self._expects_continue = any(
+            header in scope["headers"]
+            for header in ((b"expect", b"100-continue"), (b"expect", b"100-Continue"))
+        )
         self._body = b""
         self._more_body = True
         self._unread = False

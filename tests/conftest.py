@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures of all tests."""
 
 from collections.abc import Iterator
 
@@ -12,12 +12,12 @@ __all__ = ["postgres"]
 
 @pytest.fixture(autouse=True, scope="session")
 def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests keep nothing where a user keeps it."""
+    """Tests do not write to the user's data folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 
 
-# A loaded machine draws and runs examples slowly; that says nothing about the code.
+# A loaded machine draws and runs examples slowly, which is no fault of the code.
 settings.register_profile("antiphon", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("antiphon")

@@ -1,4 +1,4 @@
-"""Golden cases: what all dialects do alike with theirs (see `tests/golden/`)."""
+"""Golden cases: the steps that all dialects share (see `tests/golden/`)."""
 
 import os
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ REWRITE = os.environ.get("ANTIPHON_GOLDEN") == "rewrite"
 
 
 def read_upstream(case: Path, reader: Reader) -> list[Sequence[Chunk]]:
-    """What a reader makes of the recorded answer, event by event."""
-    whole = case / "upstream.json"
-    if whole.exists():
-        return [reader.read_body(whole.read_bytes())]
+    """The chunks that a reader returns for the recorded answer, per event."""
+    body_file = case / "upstream.json"
+    if body_file.exists():
+        return [reader.read_body(body_file.read_bytes())]
     sse = SseReader()
     batches = [reader.feed([payload]) for payload in sse.feed((case / "upstream.sse").read_bytes())]
     return [*batches, reader.end(sse.finish())]
@@ -35,18 +35,18 @@ def read_upstream(case: Path, reader: Reader) -> list[Sequence[Chunk]]:
 
 def readable_seal(reasoning: str, marks: tuple[ProviderState, ...]) -> str | None:
     """An envelope that can be read in a golden file."""
-    told = {"reasoning": reasoning, "marks": [{mark.origin: mark.body} for mark in marks]}
-    return msgspec.json.encode(told).decode() if marks else None
+    envelope = {"reasoning": reasoning, "marks": [{mark.origin: mark.body} for mark in marks]}
+    return msgspec.json.encode(envelope).decode() if marks else None
 
 
-def tell(
+def events_of(
     request: CreateResponse,
     turn: TurnRequest,
     downgrades: Sequence[Downgrade],
     batches: Sequence[Sequence[Chunk]],
     seal: Seal | None = readable_seal,
 ) -> list[dict[str, Any]]:
-    """The events that come of an answer."""
+    """The response events for these chunks."""
     response = new_response(request, id="resp_1", created_at=1)
     numbers = count(1)
     machine = Machine(
@@ -63,7 +63,7 @@ def tell(
 
 
 def check_case(case: Path, sent: dict[str, Any], events: list[dict[str, Any]]) -> None:
-    """What is sent and told is what stands in the folder; or is written there anew."""
+    """Compare the payload and the events with the case's files, or rewrite these files."""
     check_order(events)
     pretty = msgspec.json.format(msgspec.json.encode(sent), indent=2).decode() + "\n"
     lines = "".join(msgspec.json.encode(_brief(event)).decode() + "\n" for event in events)
@@ -75,8 +75,11 @@ def check_case(case: Path, sent: dict[str, Any], events: list[dict[str, Any]]) -
 
 
 def _brief(event: dict[str, Any]) -> dict[str, Any]:
-    """The echo of the request is left to its own tests."""
+    """Drop the echo of the request, which has its own tests."""
     if "response" not in event:
         return event
-    told = ("id", "status", "error", "incomplete_details", "output", "usage", "downgrades")
-    return {**event, "response": {key: event["response"][key] for key in told if key in event["response"]}}
+    members = ("id", "status", "error", "incomplete_details", "output", "usage", "downgrades")
+    return {
+        **event,
+        "response": {key: event["response"][key] for key in members if key in event["response"]},
+    }

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests, from the wheel that carries its programs. Nothing needs to be installed."""
+"""A real PostgreSQL for tests, from a wheel with its programs. No installation is needed."""
 
 import importlib.util
 import os
@@ -17,7 +17,7 @@ SETTINGS = "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync
 
 
 class PostgresServer:
-    """One server in a folder of its own. It can be stopped and started again; its port stays the same."""
+    """A server in its own folder. It can be stopped and started again on the same port."""
 
     def __init__(self, folder: Path) -> None:
         self._data = folder / "data"
@@ -33,7 +33,7 @@ class PostgresServer:
         self.start()
 
     def url(self, database: str) -> str:
-        """Where a database is; asyncpg, psycopg and SQLAlchemy understand it."""
+        """The URL of a database, for asyncpg, psycopg and SQLAlchemy."""
         return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
 
     @property
@@ -42,23 +42,23 @@ class PostgresServer:
         return self._port
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start it, and wait until it accepts connections."""
         self._run(
             "pg_ctl", "-D", self._data, "-l", self._log, "-w", "-o", f"-p {self._port} {SETTINGS}", "start"
         )
 
     def stop(self) -> None:
-        """As if it had crashed: no goodbye, no checkpoint."""
+        """Stop it like a crash: no clean disconnect, no checkpoint."""
         self._run("pg_ctl", "-D", self._data, "-w", "-m", "immediate", "stop")
 
     def execute(self, sql: str, url: str | None = None) -> str:
-        """Run a statement in a database, and give what it prints."""
+        """Run a statement in a database, and return its output."""
         where = self.url("postgres") if url is None else url
         return self._run("psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, where)
 
     @contextmanager
     def database(self) -> Generator[str, None, None]:
-        """The URL of a fresh database."""
+        """Create a database and return its URL."""
         name = f"test_{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name}")
         try:

@@ -33,7 +33,7 @@ class Served:
         return int(line.split()[1]) / 1024
 
     def stop(self, limit: float = 10) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(limit)
 
@@ -48,7 +48,7 @@ def free_port() -> int:
 def run_server(
     folder: Path, *options: str, environment: Mapping[str, str] | None = None
 ) -> Generator[Served, None, None]:
-    """`antiphon serve` with these options, ready to be asked; ended at the end."""
+    """Run `antiphon serve` with these options until the end of the block."""
     port, log = free_port(), folder / "server.log"
     home = {"XDG_DATA_HOME": str(folder / "data"), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "antiphon.cli", "serve", "--port", str(port), *options]

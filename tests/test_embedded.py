@@ -31,23 +31,23 @@ def antiphon(backend: ScriptedBackend, settings: Settings = SETTINGS) -> Antipho
 
 
 def halting_backend() -> ScriptedBackend:
-    """Says one word and then nothing."""
+    """A backend that sends one text delta and then nothing."""
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("first")]
         await asyncio.Event().wait()
 
-    return ScriptedBackend(play)
+    return ScriptedBackend(steps)
 
 
-def said(response: Response) -> str:
+def text_of(response: Response) -> str:
     return to_builtins(response.output)[0]["content"][0]["text"]
 
 
 async def test_a_response_is_created() -> None:
     async with antiphon(ScriptedBackend.saying("Hel", "lo")) as service:
         response = await service.create(model="m", input="hi")
-        assert said(response) == "Hello"
+        assert text_of(response) == "Hello"
         assert await service.models() == ["m"]
 
 
@@ -56,7 +56,7 @@ async def test_a_response_is_streamed() -> None:
         check_order([to_wire(event) async for event in service.stream(model="m", input="hi")])
 
 
-async def test_a_stream_that_is_left_is_kept_as_cancelled() -> None:
+async def test_a_closed_stream_is_stored_as_cancelled() -> None:
     async with antiphon(halting_backend()) as service:
         response_id = ""
         async with aclosing(service.stream(model="m", input="hi")) as events:
@@ -65,8 +65,8 @@ async def test_a_stream_that_is_left_is_kept_as_cancelled() -> None:
                     response_id = event.response.id
                 if isinstance(event, OutputTextDelta):
                     break
-        kept = await service.retrieve(response_id)
-        assert (kept.status, said(kept)) == ("cancelled", "first")
+        stored = await service.retrieve(response_id)
+        assert (stored.status, text_of(stored)) == ("cancelled", "first")
 
 
 async def test_a_background_response_is_queued_followed_and_retrieved() -> None:
@@ -94,7 +94,7 @@ async def test_a_background_response_is_cancelled() -> None:
             if isinstance(event, OutputTextDelta):
                 break
         cancelled = await service.cancel(queued.id)
-        assert (cancelled.status, said(cancelled)) == ("cancelled", "first")
+        assert (cancelled.status, text_of(cancelled)) == ("cancelled", "first")
         assert await service.retrieve(queued.id) == cancelled
 
 
@@ -142,12 +142,12 @@ async def test_the_official_client_is_bound_in_memory() -> None:
 async def test_the_bound_client_sees_events_as_they_come() -> None:
     more = asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("first")]
         await more.wait()
         yield [Finished("stop")]
 
-    async with antiphon(ScriptedBackend(play)) as service, service.openai_client() as client:
+    async with antiphon(ScriptedBackend(steps)) as service, service.openai_client() as client:
         kinds: list[Any] = []
         async for event in await client.responses.create(model="m", input="hi", stream=True):
             kinds.append(event.type)
@@ -157,17 +157,17 @@ async def test_the_bound_client_sees_events_as_they_come() -> None:
         assert kinds[-1] == "response.completed"
 
 
-async def test_a_bound_client_that_leaves_stops_the_backend() -> None:
+async def test_a_disconnecting_bound_client_stops_the_backend() -> None:
     stopped = asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("first")]
             await asyncio.Event().wait()
         finally:
             stopped.set()
 
-    async with antiphon(ScriptedBackend(play)) as service, service.openai_client() as client:
+    async with antiphon(ScriptedBackend(steps)) as service, service.openai_client() as client:
         stream = await client.responses.create(model="m", input="hi", stream=True)
         async for _ in stream:
             break
@@ -175,7 +175,7 @@ async def test_a_bound_client_that_leaves_stops_the_backend() -> None:
         await asyncio.wait_for(stopped.wait(), 2)
 
 
-def test_the_seal_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+def test_the_seal_key_is_created_once_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     first = seal_secret(Settings(), folder)
     assert seal_secret(Settings(), folder) == first
@@ -184,7 +184,7 @@ def test_the_seal_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
     assert seal_secret(Settings(seal=SealSettings(key="given")), folder) == b"given"
 
 
-def test_random_bytes_are_never_given_twice() -> None:
+def test_random_bytes_are_never_reused() -> None:
     calls: list[int] = []
 
     def source(size: int) -> bytes:
@@ -197,7 +197,7 @@ def test_random_bytes_are_never_given_twice() -> None:
     assert calls == [64, 100]
 
 
-def test_the_key_of_an_upstream_comes_from_its_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_an_upstream_is_read_from_its_default_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "from-environment")
     assert make_endpoint(UpstreamSettings(kind="groq"), 1.0).api_key == "from-environment"
     assert make_endpoint(UpstreamSettings(kind="groq", api_key="given"), 1.0).api_key == "given"

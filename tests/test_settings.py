@@ -1,4 +1,4 @@
-"""Settings: file, environment, overrides; and what is refused."""
+"""Settings: file, environment, overrides, and rejections."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_the_environment_wins_over_the_file_and_overrides_over_both(tmp_path: Pa
     assert not settings.serves_local_model
 
 
-def test_the_file_can_be_named_by_the_environment_or_lie_here(
+def test_the_file_is_named_by_the_environment_or_found_in_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "antiphon.toml").write_text("[server]\nport = 5\n")
@@ -49,12 +49,12 @@ def test_upstreams_can_come_from_the_environment_or_the_caller() -> None:
         load_settings(environment={"ANTIPHON_UPSTREAMS": row}).upstreams[0].base_url
         == "http://localhost:1/v1"
     )
-    given = UpstreamSettings(base_url="http://localhost:2/v1")
-    assert load_settings(environment={}, upstreams=(given,)).upstreams == (given,)
+    upstream = UpstreamSettings(base_url="http://localhost:2/v1")
+    assert load_settings(environment={}, upstreams=(upstream,)).upstreams == (upstream,)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "reason"),
     [
         ("[server", "not valid TOML"),
         ("[server]\nprot = 1\n", "prot"),
@@ -65,14 +65,14 @@ def test_upstreams_can_come_from_the_environment_or_the_caller() -> None:
         ("[[upstreams]]\nretries = -1\n", "retries"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:
+def test_an_invalid_file_is_rejected_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text(text)
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=reason):
         load_settings(path, {})
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Cannot read"):
         load_settings(tmp_path / "none.toml", {})
 
@@ -95,7 +95,7 @@ def test_names_and_limits_are_settings_like_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "reason"),
     [
         ("max_concurrent = 0", "max_concurrent|>= 1"),
         ("requests_per_minute = 0", ">= 1"),
@@ -103,14 +103,14 @@ def test_names_and_limits_are_settings_like_any_other(tmp_path: Path) -> None:
         ("first_byte_timeout = 0", "> 0"),
     ],
 )
-def test_a_limit_that_lets_nothing_through_is_refused(tmp_path: Path, row: str, says: str) -> None:
+def test_a_limit_of_zero_is_rejected(tmp_path: Path, row: str, reason: str) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text(f'[[upstreams]]\nmodels = [{{name = "m", {row}}}]\n')
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=reason):
         load_settings(path, {})
 
 
-def test_a_broken_value_in_the_environment_is_named() -> None:
+def test_an_invalid_value_in_the_environment_is_reported() -> None:
     with pytest.raises(SettingsError, match="ANTIPHON_SERVER__API_KEYS"):
         load_settings(environment={"ANTIPHON_SERVER__API_KEYS": "[broken"})
 
@@ -125,7 +125,7 @@ def test_other_hosts_are_fine_with_keys_and_workers_without_state() -> None:
     assert load_settings(environment=environment).server.workers == 2
 
 
-def test_a_variable_of_an_inner_table_changes_that_key_alone(tmp_path: Path) -> None:
+def test_a_variable_of_an_inner_table_changes_only_that_key(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text('[profiles.proxy]\nstate = true\n[agent.modes.dry]\nwhen_to_use = "x"\n')
     environment = {
@@ -139,7 +139,7 @@ def test_a_variable_of_an_inner_table_changes_that_key_alone(tmp_path: Path) -> 
     assert (mode.when_to_use, mode.max_turns) == ("x", 3)
 
 
-def test_a_table_in_a_variable_takes_the_place_of_the_one_in_the_file(tmp_path: Path) -> None:
+def test_a_table_in_a_variable_replaces_the_one_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text('[agent.modes.dry]\nwhen_to_use = "x"\nrag_scope = { tag = "law" }\n')
     environment = {"ANTIPHON_AGENT__MODES__DRY__RAG_SCOPE": '{"path": "p"}'}
@@ -148,7 +148,7 @@ def test_a_table_in_a_variable_takes_the_place_of_the_one_in_the_file(tmp_path: 
     assert list(load_settings(path, environment=other).agent.modes) == ["wet"]
 
 
-def test_a_variable_about_a_key_of_what_is_no_table_is_refused() -> None:
+def test_a_variable_for_a_key_of_a_non_table_is_rejected() -> None:
     environment = {"ANTIPHON_PROFILES__PROXY": "x", "ANTIPHON_PROFILES__PROXY__STATE": "true"}
     with pytest.raises(SettingsError, match="ANTIPHON_PROFILES__PROXY__STATE"):
         load_settings(environment=environment)

@@ -1,4 +1,4 @@
-"""A chat-completions server on loopback that behaves as its model's name says. It is the outside world."""
+"""A chat-completions server on loopback whose behaviour depends on the model's name."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 
 
 class Upstream:
-    """What it heard, and what became of it."""
+    """The server, with the requests that it received."""
 
     def __init__(self) -> None:
         self.requests: list[JsonObject] = []
@@ -34,13 +34,13 @@ class Upstream:
         try:
             return await self._behave(request, body)
         except ConnectionResetError:
-            return web.Response()  # the client left; nobody reads this
+            return web.Response()  # the client disconnected
 
     async def _behave(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
         behave = getattr(self, f"_{body['model'].replace('-', '_')}", None)
         if behave is not None:
             return await behave(request, body)
-        return await self._say(request, body, *_script(body))
+        return await self._respond(request, body, *_script(body))
 
     async def models(self, _request: web.Request) -> web.Response:
         data = [
@@ -48,7 +48,7 @@ class Upstream:
         ]
         return web.json_response({"object": "list", "data": data})
 
-    async def _say(
+    async def _respond(
         self, request: web.Request, body: JsonObject, message: JsonObject, reason: str
     ) -> web.StreamResponse:
         if not body.get("stream"):
@@ -69,7 +69,7 @@ class Upstream:
         return web.json_response({"error": error}, status=429, headers={"retry-after": "60"})
 
     async def _hangs(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
-        """Says one word and then nothing, until it is cut off."""
+        """Sends one text delta and then nothing until the connection closes."""
         response = await _begin(request)
         await _chunk(
             response, {"choices": [{"index": 0, "delta": {"content": "one"}, "finish_reason": None}]}
@@ -84,10 +84,10 @@ class Upstream:
         return response
 
     async def _slow(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
-        """Thinks, and then says twelve words, one every 40 ms."""
+        """Sends reasoning and then twelve text deltas, one every 40 ms."""
         response = await _begin(request)
-        words = [f"w{number} " for number in range(12)]
-        deltas = [{"reasoning_content": "Let me think."}, *({"content": word} for word in words)]
+        texts = [f"w{number} " for number in range(12)]
+        deltas = [{"reasoning_content": "Let me think."}, *({"content": piece} for piece in texts)]
         for delta in deltas:
             await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
             await asyncio.sleep(0.04)
@@ -98,10 +98,10 @@ class Upstream:
         return response
 
     async def _gated(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
-        """Says one word; and what it was asked when the gate is opened."""
+        """Sends one text delta, and echoes the last message once the gate is open."""
         response = await _begin(request)
-        for word in ("Well, ", _text(body["messages"][-1]["content"])):
-            delta = {"content": word}
+        for piece in ("Well, ", _text(body["messages"][-1]["content"])):
+            delta = {"content": piece}
             await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
             while not self.gate.is_set():
                 await asyncio.sleep(0.01)
@@ -144,7 +144,7 @@ async def _chunk(response: web.StreamResponse, members: JsonObject) -> None:
 
 
 def _script(body: JsonObject) -> tuple[JsonObject, str]:
-    """What to say, by the model's name and the conversation so far."""
+    """The answer for the model's name and the messages so far."""
     messages = body["messages"]
     match body["model"]:
         case "tools" if messages[-1]["role"] == "user":
@@ -154,8 +154,8 @@ def _script(body: JsonObject) -> tuple[JsonObject, str]:
             ]  # fmt: skip
             return {"content": None, "tool_calls": calls}, "tool_calls"
         case "tools":
-            said = " and ".join(message["content"] for message in messages if message["role"] == "tool")
-            return {"content": f"It is {said}."}, "stop"
+            results = " and ".join(message["content"] for message in messages if message["role"] == "tool")
+            return {"content": f"It is {results}."}, "stop"
         case "agent":
             return _agent_turn([message["content"] for message in messages if message["role"] == "tool"])
         case "reasoning":
@@ -193,7 +193,7 @@ def _agent_turn(outputs: list[str]) -> tuple[JsonObject, str]:
 
 
 def _unanswered(messages: list[JsonObject]) -> list[str]:
-    """The calls that are not answered right behind the message that makes them: real servers refuse that."""
+    """The calls that the next messages do not answer; real servers reject these."""
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -229,7 +229,7 @@ def _cut(message: JsonObject) -> list[JsonObject]:
 
 @contextmanager
 def run_upstream() -> Generator[Upstream, None, None]:
-    """The server, in a thread of its own."""
+    """Run the server in its own thread."""
     upstream = Upstream()
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

@@ -11,11 +11,11 @@ import uvicorn
 from antiphon.server.app import App
 from antiphon.server.process import bind, make_config
 
-PATIENCE = 60.0
+TEST_TIMEOUT_SECONDS = 60.0
 
 
 class Server(uvicorn.Server):
-    """uvicorn, and one can wait for its start."""
+    """A uvicorn server whose start can be awaited."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -42,15 +42,15 @@ async def serve_here(
     max_message: int = 2**20,
     on_leaving: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Here, None]:
-    """Serve it until the end; `on_leaving` is called when the server is asked to stop."""
+    """Serve it until the end of the block; `on_leaving` is called when the server is stopped."""
     config = make_config(app, workers=1, drain=drain, log_level="warning", max_message=max_message)
     with bind("127.0.0.1", 0) as listener:
         server = Server(config)
         running = asyncio.create_task(server.serve(sockets=[listener]))
-        await asyncio.wait_for(server.ready.wait(), PATIENCE)
+        await asyncio.wait_for(server.ready.wait(), TEST_TIMEOUT_SECONDS)
         try:
             yield Here(server, listener.getsockname()[1])
         finally:
             server.should_exit = True
             on_leaving()
-            await asyncio.wait_for(running, PATIENCE)
+            await asyncio.wait_for(running, TEST_TIMEOUT_SECONDS)

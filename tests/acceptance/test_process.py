@@ -1,4 +1,4 @@
-"""Real processes: what happens at their edges."""
+"""Real processes: behaviour at their edges."""
 
 import http.client
 import json
@@ -46,7 +46,7 @@ def post(
 
 
 def raw(served: Served, data: bytes, seconds: float = 5) -> bytes:
-    """Send bytes as they are, and read until the server closes or has answered."""
+    """Send these bytes, and read until the server closes or has answered."""
     with socket.create_connection(("127.0.0.1", served.port), timeout=seconds) as connection:
         connection.sendall(data)
         received = b""
@@ -67,15 +67,15 @@ def open_stream(served: Served, model: str) -> tuple[http.client.HTTPConnection,
     return connection, connection.getresponse()
 
 
-def test_a_client_that_leaves_stops_the_upstream_within_a_second(server: Served, upstream: Upstream) -> None:
+def test_a_client_disconnect_stops_the_upstream_within_a_second(server: Served, upstream: Upstream) -> None:
     upstream.cut_off.clear()
     connection, answer = open_stream(server, "hangs")
     assert answer.readline() == b"event: response.created\n"
-    left_at = time.monotonic()
+    disconnected_at = time.monotonic()
     answer.close()
     connection.close()
     assert upstream.cut_off.wait(3)
-    assert time.monotonic() - left_at < 1
+    assert time.monotonic() - disconnected_at < 1
 
 
 def test_sigterm_lets_open_streams_end_and_exits_with_0(upstream: Upstream, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_idle_server_stops_at_once(upstream: Upstream, tmp_path: Path) -> Non
         assert time.monotonic() - began < 3
 
 
-def test_a_heartbeat_comes_while_the_upstream_is_silent(upstream: Upstream, tmp_path: Path) -> None:
+def test_a_heartbeat_is_sent_while_the_upstream_is_silent(upstream: Upstream, tmp_path: Path) -> None:
     environment = {"ANTIPHON_SERVER__HEARTBEAT": "0.1"}
     with run_server(tmp_path, "--upstream", upstream.url, environment=environment) as served:
         connection, answer = open_stream(served, "hangs")
@@ -109,7 +109,7 @@ def test_a_heartbeat_comes_while_the_upstream_is_silent(upstream: Upstream, tmp_
             if answer.readline() == b"event: keepalive\n":
                 break
         else:
-            raise AssertionError("no keepalive came")
+            raise AssertionError("no keepalive was received")
         answer.close()
         connection.close()
 
@@ -139,19 +139,19 @@ def test_an_upstream_that_is_not_there_is_a_502(tmp_path: Path) -> None:
         (b"host: localhost\r\nx: " + b"y" * 40_000 + b"\r\n", b"431", b"headers_too_large"),
     ],
 )
-def test_a_hostile_head_is_refused(server: Served, head: bytes, status: bytes, code: bytes) -> None:
+def test_a_hostile_head_is_rejected(server: Served, head: bytes, status: bytes, code: bytes) -> None:
     answer = raw(server, b"POST /v1/responses HTTP/1.1\r\n" + head + b"\r\n")
     assert answer.split(b" ")[1] == status
     assert b'"code":"%b"' % code in answer
 
 
-def test_a_body_beyond_the_limit_is_refused_and_the_next_request_served(server: Served) -> None:
+def test_a_body_beyond_the_limit_is_rejected_and_the_next_request_served(server: Served) -> None:
     status, body = post(server, b'{"input":"' + b"x" * (33 * 2**20) + b'"}')
     assert (status, body["error"]["code"]) == (413, "request_too_large")
     assert post(server, {"model": "echo", "input": "next"})[0] == 200
 
 
-def test_keys_are_asked_for_on_the_wire(upstream: Upstream, tmp_path: Path) -> None:
+def test_keys_are_required_on_the_wire(upstream: Upstream, tmp_path: Path) -> None:
     environment = {"ANTIPHON_SERVER__API_KEYS": '["the-key"]'}
     with run_server(tmp_path, "--upstream", upstream.url, environment=environment) as served:
         body = {"model": "echo", "input": "x"}

@@ -1,4 +1,4 @@
-"""SIGHUP on real processes: the settings are read again, and no stream is cut off."""
+"""SIGHUP on real processes: the settings are reloaded, and no stream is interrupted."""
 
 import http.client
 import json
@@ -28,13 +28,13 @@ def upstream() -> Generator[Upstream, None, None]:
 
 
 def write(folder: Path, upstream: Upstream, key: str, models: str, more: str = "") -> None:
-    """The settings, all at once: a file that is half written must not be read."""
+    """Write the settings atomically: a half-written file must not be read."""
     text = f'{more}\n[[upstreams]]\nbase_url = "{upstream.url}"\napi_key = "{key}"\nmodels = {models}\n'
     (folder / "new.toml").write_text(text)
     (folder / "new.toml").replace(folder / "antiphon.toml")
 
 
-def ask(served: Served, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+def call(served: Served, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
     if body is None:
         connection.request("GET", path)
@@ -47,38 +47,36 @@ def ask(served: Served, path: str, body: dict[str, Any] | None = None) -> tuple[
 
 
 def models(served: Served) -> list[str]:
-    return [model["id"] for model in ask(served, "/v1/models")[1]["data"]]
+    return [model["id"] for model in call(served, "/v1/models")[1]["data"]]
 
 
-def until(what: Callable[[], bool], served: Served) -> None:
+def until(condition: Callable[[], bool], served: Served) -> None:
     deadline = time.monotonic() + 15
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline, served.log.read_text()
         time.sleep(0.02)
 
 
-def hear_again(served: Served) -> None:
+def reload(served: Served) -> None:
     served.process.send_signal(signal.SIGHUP)
 
 
 @contextmanager
 def open_stream(served: Served, model: str) -> Generator[http.client.HTTPResponse, None, None]:
-    """A stream that has said its first word."""
+    """A stream that has sent its first delta."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
     body = json.dumps({"model": model, "input": "the end", "stream": True})
     connection.request("POST", "/v1/responses", body, {"content-type": "application/json"})
     answer = connection.getresponse()
-    heard = b""
-    while b"Well, " not in heard:
-        heard += answer.readline()
+    received = b""
+    while b"Well, " not in received:
+        received += answer.readline()
     yield answer
     answer.close()
     connection.close()
 
 
-def test_a_stream_goes_on_while_its_model_goes_and_another_one_comes(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_stream_continues_while_its_model_is_replaced(upstream: Upstream, tmp_path: Path) -> None:
     write(tmp_path, upstream, "old-key", '["gated"]')
     with run_server(tmp_path) as served, open_stream(served, "gated") as stream:
         write(
@@ -88,12 +86,12 @@ def test_a_stream_goes_on_while_its_model_goes_and_another_one_comes(
             '[{ name = "fresh", upstream = "echo" }]',
             '[server]\nport = 1\n[aliases]\nfast = "fresh"\n',
         )
-        hear_again(served)
+        reload(served)
         until(lambda: models(served) == ["fresh", "fast"], served)
-        status, answer = ask(served, "/v1/responses", {"model": "fast", "input": "hi"})
+        status, answer = call(served, "/v1/responses", {"model": "fast", "input": "hi"})
         assert (status, answer["output"][0]["content"][0]["text"]) == (200, "You said: hi")
         assert upstream.headers[-1]["Authorization"] == "Bearer new-key"
-        assert ask(served, "/v1/responses", {"model": "gated", "input": "hi"})[0] == 404
+        assert call(served, "/v1/responses", {"model": "gated", "input": "hi"})[0] == 404
         upstream.gate.set()
         rest = stream.read()
         assert b"the end" in rest
@@ -105,17 +103,17 @@ def test_a_stream_goes_on_while_its_model_goes_and_another_one_comes(
         assert served.stop() == 0
 
 
-def test_a_wrong_file_changes_nothing_and_what_needs_a_restart_is_named(
+def test_an_invalid_file_has_no_effect_and_settings_that_need_a_restart_are_logged(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     write(tmp_path, upstream, "key", '["echo"]')
     with run_server(tmp_path) as served:
         write(tmp_path, upstream, "key", '["echo"', "")
-        hear_again(served)
+        reload(served)
         until(lambda: "the previous ones stay in use: The configuration" in served.log.read_text(), served)
         assert models(served) == ["echo"]
         write(tmp_path, upstream, "key", '["tools"]', '[store]\nurl = "memory:"\n')
-        hear_again(served)
+        reload(served)
         until(lambda: models(served) == ["tools"], served)
         until(lambda: "at the next start only: store.url" in served.log.read_text(), served)
 
@@ -125,25 +123,23 @@ def children(served: Served) -> list[int]:
     return sorted(int(child) for child in path.read_text().split())
 
 
-def test_every_worker_reloads_and_so_does_one_that_takes_the_place_of_another(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_every_worker_reloads_including_replacements(upstream: Upstream, tmp_path: Path) -> None:
     write(tmp_path, upstream, "key", '["gated"]')
     with run_server(tmp_path, "--workers", "2", "--store", "none") as served:
-        # Both workers must stand: one that has not started yet is replaced instead.
+        # Both workers must be running: one that has not started yet is replaced instead.
         until(lambda: all(models(served) == ["gated"] for _ in range(10)), served)
         time.sleep(1)
         workers = children(served)
         with open_stream(served, "gated") as stream:
             write(tmp_path, upstream, "key", '["echo"]')
-            hear_again(served)
+            reload(served)
             until(lambda: served.log.read_text().count("settings reloaded") == 2, served)
             assert all(models(served) == ["echo"] for _ in range(10))
             assert children(served) == workers
             upstream.gate.set()
             assert b"event: response.completed" in stream.read()
         write(tmp_path, upstream, "key", "[[", "")
-        hear_again(served)
+        reload(served)
         until(lambda: served.log.read_text().count("the previous ones stay in use") == 1, served)
         killed = next(pid for pid in workers if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(killed, signal.SIGKILL)
@@ -174,7 +170,7 @@ def test_the_end_of_its_terminal_is_the_end_of_the_server(
             process.wait(10)
 
 
-def test_nohup_lets_it_live_on(upstream: Upstream, tmp_path: Path) -> None:
+def test_nohup_keeps_it_running(upstream: Upstream, tmp_path: Path) -> None:
     process, port, terminal = start_in_terminal(upstream, tmp_path, "1", "nohup")
     log = tmp_path / "server.log"
     try:
@@ -193,7 +189,7 @@ def test_nohup_lets_it_live_on(upstream: Upstream, tmp_path: Path) -> None:
 def start_in_terminal(
     upstream: Upstream, folder: Path, workers: str, *before: str
 ) -> tuple[subprocess.Popen[str], int, int]:
-    """A server that leads the session of a terminal of its own; and the other end of that."""
+    """A server that leads the session of its own terminal, and the terminal's other end."""
     ours, theirs = pty.openpty()
     port = free_port()
     options = ["--port", str(port), "--upstream", upstream.url, "--store", "none", "--workers", workers]

@@ -1,5 +1,6 @@
-"""Canaries in every place where a client can declare a tool. The model's server gets them, and nobody else: no
-answer, event, listing, log, export or file of the database holds one."""
+"""Canaries in every place where a client can declare a tool. Only the model's server may receive them: no
+answer, event, listing, log, export or database file contains one.
+"""
 
 import json
 import os
@@ -45,7 +46,7 @@ url = "sqlite:{path}"
 
 
 def mcp(name: str) -> JsonObject:
-    """A tool with a canary of this name wherever a credential may be."""
+    """A tool with a canary of this name in every credential."""
     secret = f"{CANARY}-{name}"
     return {
         "type": "mcp",
@@ -61,7 +62,7 @@ def declaring(name: str) -> JsonObject:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A Responses server: records the tools of each request, and says hi."""
+    """A Responses server that records the tools of each request, and answers hi."""
 
     seen: ClassVar[list[JsonObject]] = []
 
@@ -96,13 +97,13 @@ class Handler(BaseHTTPRequestHandler):
 
 @dataclass
 class World:
-    """A server over a file, its upstream, and everything that it ever answered."""
+    """A server on a file, its upstream, and all of its answers."""
 
     served: Served
     folder: Path
     answers: list[str] = field(default_factory=list[str])
 
-    def ask(self, path: str, body: object = None, method: str | None = None) -> JsonObject:
+    def call(self, path: str, body: object = None, method: str | None = None) -> JsonObject:
         text = self.text(path, body, method)
         return json.loads(text)
 
@@ -120,23 +121,23 @@ class World:
         return text
 
     def create(self, **params: Any) -> JsonObject:
-        created = self.ask("/responses", {"model": "m", "input": "hi", **params})
+        created = self.call("/responses", {"model": "m", "input": "hi", **params})
         assert "id" in created, created
         return created
 
-    def upstream_got(self, name: str) -> JsonObject:
-        """The tool of this name, as the upstream got it last."""
+    def received_by_upstream(self, name: str) -> JsonObject:
+        """The tool of this name, as the upstream last received it."""
         found = [
             tool
             for request in Handler.seen
             for tool in request.get("tools", ())
             if tool.get("server_label") == name
         ]
-        assert found, f"the upstream got no tool '{name}'"
+        assert found, f"the upstream received no tool '{name}'"
         return found[-1]
 
     def files(self) -> dict[str, bytes]:
-        """The database with all that stands beside it."""
+        """The database with its side files."""
         return {path.name: path.read_bytes() for path in self.folder.glob("antiphon.db*")}
 
 
@@ -156,7 +157,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World, None, No
 def wait_for(world: World, name: str, path: str = "/responses") -> JsonObject:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        response = world.ask(f"{path}/{name}")
+        response = world.call(f"{path}/{name}")
         if response["status"] not in ("queued", "in_progress"):
             return response
         time.sleep(0.05)
@@ -173,8 +174,8 @@ def create_json(world: World) -> None:
             "headers": None,
         }
     ]
-    world.ask(f"/responses/{first['id']}")
-    world.ask(f"/responses/{first['id']}/input_items")
+    world.call(f"/responses/{first['id']}")
+    world.call(f"/responses/{first['id']}/input_items")
     Handler.seen.clear()
     world.create(previous_response_id=first["id"])  # inherits the tool with its credentials
 
@@ -199,10 +200,10 @@ def create_background(world: World) -> None:
 
 def item_in_input(world: World) -> None:
     first = world.create(input=[declaring("item"), {"role": "user", "content": "hi"}])
-    world.ask(f"/responses/{first['id']}/input_items")
+    world.call(f"/responses/{first['id']}/input_items")
     Handler.seen.clear()
     second = world.create(previous_response_id=first["id"])
-    items = world.ask(f"/responses/{second['id']}/input_items")
+    items = world.call(f"/responses/{second['id']}/input_items")
     assert "mcp.example/<redacted>" in json.dumps(items)
 
 
@@ -214,7 +215,7 @@ def item_in_background(world: World) -> None:
     queued = world.create(
         background=True, input=[declaring("item_background"), {"role": "user", "content": "hi"}]
     )
-    world.ask(f"/responses/{queued['id']}/input_items")
+    world.call(f"/responses/{queued['id']}/input_items")
     assert wait_for(world, queued["id"])["status"] == "completed"
     Handler.seen.clear()
     world.create(previous_response_id=queued["id"])
@@ -236,22 +237,22 @@ def found_by_the_client(world: World) -> None:
     found = {"type": "tool_search_output", "call_id": "s1", "execution": "client", "tools": [mcp("found")]}
     tools = [{"type": "tool_search", "execution": "client"}]
     first = world.create(input=[{"role": "user", "content": "hi"}, call, found], tools=tools)
-    world.ask(f"/responses/{first['id']}/input_items")
+    world.call(f"/responses/{first['id']}/input_items")
     Handler.seen.clear()
     world.create(previous_response_id=first["id"])
 
 
 def conversation(world: World) -> None:
-    made = world.ask("/conversations", {"items": [{**declaring("conversation"), "id": "at_conv"}]})
-    added = world.ask(f"/conversations/{made['id']}/items", {"items": [declaring("conversation_added")]})
+    stored = world.call("/conversations", {"items": [{**declaring("conversation"), "id": "at_conv"}]})
+    added = world.call(f"/conversations/{stored['id']}/items", {"items": [declaring("conversation_added")]})
     assert "mcp.example/<redacted>" in json.dumps(added)
-    world.ask(f"/conversations/{made['id']}/items")
-    world.ask(f"/conversations/{made['id']}/items/at_conv")
-    world.create(conversation=made["id"], tools=[mcp("conversation_tools")])
+    world.call(f"/conversations/{stored['id']}/items")
+    world.call(f"/conversations/{stored['id']}/items/at_conv")
+    world.create(conversation=stored["id"], tools=[mcp("conversation_tools")])
     Handler.seen.clear()
-    world.create(conversation=made["id"])
-    world.upstream_got("conversation_tools")
-    world.upstream_got("conversation_added")
+    world.create(conversation=stored["id"])
+    world.received_by_upstream("conversation_tools")
+    world.received_by_upstream("conversation_added")
 
 
 def socket(world: World) -> None:
@@ -271,17 +272,17 @@ def socket(world: World) -> None:
         )
         Handler.seen.clear()
         turn(previous_response_id=first["response"]["id"])
-        world.upstream_got("socket_item")
+        world.received_by_upstream("socket_item")
 
 
 def agent(world: World) -> None:
-    done = world.ask("/agent/execute", {"instruction": "hi", "model": "m", "toolsJson": [mcp("agent")]})
+    done = world.call("/agent/execute", {"instruction": "hi", "model": "m", "toolsJson": [mcp("agent")]})
     assert done["kind"] == "ok"
 
 
 def agent_run(world: World) -> None:
     request = {"instruction": "hi", "model": "m", "toolsJson": [mcp("agent_run")]}
-    run = world.ask("/agent/runs", request)
+    run = world.call("/agent/runs", request)
     assert wait_for(world, run["id"], "/agent/runs")["status"] == "completed"
     world.text(f"/agent/runs/{run['id']}?stream=true")
     with sqlite3.connect(world.folder / "antiphon.db") as database:
@@ -310,7 +311,7 @@ PLACES = {
 def test_only_the_models_server_gets_a_credential(world: World, name: str) -> None:
     Handler.seen.clear()
     PLACES[name](world)
-    assert world.upstream_got(name) == mcp(name)
+    assert world.received_by_upstream(name) == mcp(name)
     check(world)
 
 
@@ -352,9 +353,9 @@ def test_no_error_and_no_other_api_shows_one(world: World, path: str, body: Json
     check(world)
 
 
-def test_what_a_client_was_shown_is_no_declaration(world: World) -> None:
+def test_the_public_form_is_rejected_as_a_declaration(world: World) -> None:
     first = world.create(tools=[mcp("again")])
-    refused = world.ask("/responses", {"model": "m", "input": "hi", "tools": first["tools"]})
+    refused = world.call("/responses", {"model": "m", "input": "hi", "tools": first["tools"]})
     assert refused["error"]["param"] == "tools[0].server_url"
 
 
@@ -385,7 +386,7 @@ def test_the_credentials_of_a_run_are_gone_with_it(world: World) -> None:
 
 
 def check(world: World) -> None:
-    """No canary in anything that was answered, logged or stored."""
+    """No canary is in any answer, log or stored file."""
     for text in world.answers:
         assert CANARY not in text
     assert CANARY not in world.served.log.read_text()

@@ -1,4 +1,4 @@
-"""Two features that are easily taken for one: calling several tools at once, and being held to one."""
+"""Two distinct features: calling several tools at once, and being limited to one call."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from antiphon.backends.registry import Quirks
         pytest.param(LOCAL, "unsupported", "native", id="local"),
     ],
 )
-def test_several_calls_and_one_alone(features: Features, several: str, single: str) -> None:
+def test_parallel_calls_and_a_limit_of_one_call(features: Features, several: str, single: str) -> None:
     assert (features["parallel_tool_calls"].level, features["single_tool_calls"].level) == (several, single)
 
 

@@ -1,4 +1,4 @@
-"""Context windows: what servers tell, where, and for how long it is believed."""
+"""Context windows: where servers publish them, how they are parsed, and how long they are cached."""
 
 import asyncio
 import json
@@ -14,15 +14,15 @@ PS, SHOW = ENDPOINTS["ollama"].windows
 PROPS = ENDPOINTS["llama.cpp"].windows[0]
 STUDIO, OLD_STUDIO = ENDPOINTS["lm-studio"].windows
 
-Told = Any
+Answer = Any
 
 
-def found(source: WindowSource, told: Told, model: str = "m") -> int | None:
-    return window_of(model, read_windows(source, json.dumps(told).encode()))
+def found(source: WindowSource, answer: Answer, model: str = "m") -> int | None:
+    return window_of(model, read_windows(source, json.dumps(answer).encode()))
 
 
 @pytest.mark.parametrize(
-    ("source", "told", "window"),
+    ("source", "answer", "window"),
     [
         pytest.param(LISTED, {"data": [{"id": "m", "max_model_len": 32768}]}, 32768, id="vLLM"),
         pytest.param(LISTED, {"data": [{"id": "m", "context_window": 131072}]}, 131072, id="Groq"),
@@ -96,8 +96,8 @@ def found(source: WindowSource, told: Told, model: str = "m") -> int | None:
         pytest.param(LISTED, {"data": [{"id": "other", "max_model_len": 5}]}, None, id="another model"),
     ],
 )
-def test_what_a_server_says_about_a_model(source: WindowSource, told: Told, window: int | None) -> None:
-    assert found(source, told) == window
+def test_the_windows_that_servers_publish(source: WindowSource, answer: Answer, window: int | None) -> None:
+    assert found(source, answer) == window
 
 
 def test_an_adapter_has_the_window_of_its_model() -> None:
@@ -108,81 +108,81 @@ def test_an_adapter_has_the_window_of_its_model() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "4096", 4096.5, None, [], 2**50])
-def test_what_is_no_number_of_tokens_is_not_believed(value: Told) -> None:
+def test_invalid_token_counts_are_ignored(value: Answer) -> None:
     assert found(LISTED, {"data": [{"id": "m", "max_model_len": value}]}) is None
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"\xff", b"3", b'"x"', b'{"data": 3}', b'{"data": ["m"]}', b"[[]]", b"[" * 5000]
 )
-def test_what_is_no_answer_says_nothing(body: bytes) -> None:
+def test_invalid_answers_are_ignored(body: bytes) -> None:
     for source in (LISTED, PROPS, PS, SHOW, STUDIO):
         assert window_of("m", read_windows(source, body)) is None
 
 
 class Server:
-    """Tells windows, and counts how often it is asked."""
+    """Answers with windows and counts the requests."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
-        self.asked: list[tuple[str, str]] = []
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[tuple[str, str]] = []
 
-    async def ask(self, source: WindowSource, model: str) -> bytes | None:
-        self.asked.append((source.path, model))
+    async def fetch(self, source: WindowSource, model: str) -> bytes | None:
+        self.requests.append((source.path, model))
         await asyncio.sleep(0)
-        return None if self.told is None else json.dumps(self.told).encode()
+        return None if self.answer is None else json.dumps(self.answer).encode()
 
 
-async def test_a_list_is_asked_for_once_whoever_asks_about_its_models() -> None:
+async def test_a_list_is_requested_once_for_all_its_models() -> None:
     server = Server({"data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]})
-    cache = WindowCache([LISTED], server.ask)
+    cache = WindowCache([LISTED], server.fetch)
     assert await asyncio.gather(*map(cache.get, ("a", "b", "c", "a"))) == [1, 2, None, 1]
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-async def test_what_is_shown_about_one_model_is_asked_for_each() -> None:
+async def test_per_model_information_is_requested_for_each_model() -> None:
     server = Server({"parameters": "num_ctx 7"})
-    cache = WindowCache([SHOW], server.ask)
+    cache = WindowCache([SHOW], server.fetch)
     assert [await cache.get(name) for name in ("a", "b", "a")] == [7, 7, 7]
-    assert server.asked == [("/api/show", "a"), ("/api/show", "b")]
+    assert server.requests == [("/api/show", "a"), ("/api/show", "b")]
 
 
-async def test_the_first_place_that_knows_is_believed() -> None:
+async def test_the_first_source_with_a_window_wins() -> None:
     server = Server({"models": [{"name": "m", "context_length": 4096}], "parameters": "num_ctx 8192"})
-    cache = WindowCache([PS, SHOW], server.ask)
+    cache = WindowCache([PS, SHOW], server.fetch)
     assert (await cache.get("m"), await cache.get("unloaded")) == (4096, 8192)
 
 
-async def test_what_was_told_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_answers_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server({"data": [{"id": "m", "max_model_len": 1}]})
-    cache = WindowCache([LISTED], server.ask)
+    cache = WindowCache([LISTED], server.fetch)
     assert await cache.get("m") == 1
-    server.told = {"data": [{"id": "m", "max_model_len": 2}]}
+    server.answer = {"data": [{"id": "m", "max_model_len": 2}]}
     assert await cache.get("m") == 1
     monkeypatch.setattr("antiphon.backends.context_window.WINDOW_TTL_SECONDS", -1.0)
     assert await cache.get("m") == 2
 
 
-async def test_a_server_that_did_not_tell_is_asked_again_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_answers_expire_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(None)
-    cache = WindowCache([LISTED], server.ask)
+    cache = WindowCache([LISTED], server.fetch)
     assert [await cache.get("m"), await cache.get("m")] == [None, None]
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     monkeypatch.setattr("antiphon.backends.context_window.NO_WINDOW_TTL_SECONDS", -1.0)
-    server.told = {"data": [{"id": "m", "max_model_len": 1}]}
+    server.answer = {"data": [{"id": "m", "max_model_len": 1}]}
     assert await cache.get("m") == 1
 
 
 async def test_names_that_clients_invent_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.backends.context_window.MAX_CACHED_ANSWERS", 5)
     server = Server({"parameters": ""})
-    cache = WindowCache([SHOW], server.ask)
+    cache = WindowCache([SHOW], server.fetch)
     for number in range(50):
         assert await cache.get(f"m{number}") is None
         assert len(cache._cache) <= 5  # pyright: ignore[reportPrivateUsage] -- there is no other way to see it
 
 
-async def test_nobody_else_is_given_up_when_the_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_cache_does_not_cancel_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.backends.context_window.MAX_CACHED_ANSWERS", 2)
     go_on = asyncio.Event()
 
@@ -198,16 +198,16 @@ async def test_nobody_else_is_given_up_when_the_memory_is_full(monkeypatch: pyte
     assert await waiting == 7
 
 
-async def test_nobody_waits_for_a_server_after_the_end() -> None:
-    asked = asyncio.Event()
+async def test_closing_cancels_waiting_requests() -> None:
+    requested = asyncio.Event()
 
     async def hang(source: WindowSource, model: str) -> bytes | None:
-        asked.set()
+        requested.set()
         await asyncio.sleep(60)
 
     cache = WindowCache([LISTED], hang)
     waiting = asyncio.create_task(cache.get("m"))
-    await asked.wait()
+    await requested.wait()
     await cache.aclose()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -1,4 +1,4 @@
-"""Rows of data: complete, consistent, and with secrets that do not show."""
+"""Endpoint rows: complete, consistent, and without visible secrets."""
 
 from dataclasses import replace
 
@@ -16,11 +16,11 @@ def test_every_row_makes_an_endpoint(kind: str) -> None:
     assert ENDPOINTS[kind].base_url == endpoint.base_url
 
 
-def test_a_given_address_wins_and_loses_its_slash() -> None:
+def test_a_configured_address_wins_and_loses_its_trailing_slash() -> None:
     assert default_endpoint("vllm", "http://gpu:9000/v1/").base_url == "http://gpu:9000/v1"
 
 
-def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_kind_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"'vlm'.*plain.*vllm"):
         endpoint_kind("vlm")
 
@@ -36,12 +36,12 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
         "http:// host",
     ],
 )
-def test_an_address_that_cannot_work_is_refused_at_the_start(base_url: str) -> None:
+def test_an_address_that_cannot_work_is_rejected_at_startup(base_url: str) -> None:
     with pytest.raises(SettingsError, match="base_url"):
         Endpoint(name="x", base_url=base_url)
 
 
-def test_a_key_with_a_line_break_is_refused_at_the_start() -> None:
+def test_a_key_with_a_line_break_is_rejected_at_startup() -> None:
     with pytest.raises(SettingsError, match="line break"):
         replace(default_endpoint("plain"), api_key="sk-1\n")
 

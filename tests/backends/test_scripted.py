@@ -1,4 +1,4 @@
-"""The public fake plays its scripts."""
+"""The public fake backend plays its scripts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -18,20 +18,20 @@ def turn(text: str = "hi") -> TurnRequest:
     return build_turn(create_from(model="m", input=text), model="m")
 
 
-async def play(backend: Backend, text: str = "hi") -> list[Sequence[Chunk]]:
+async def run_turn(backend: Backend, text: str = "hi") -> list[Sequence[Chunk]]:
     return [batch async for batch in backend.prepare(turn(text)).chunks()]
 
 
-async def test_it_says_what_it_was_given_and_remembers_what_it_was_asked() -> None:
+async def test_it_plays_its_script_and_records_its_turns() -> None:
     backend = ScriptedBackend.saying("Hello", " you")
-    assert await play(backend, "first") == [[TextDelta("Hello")], [TextDelta(" you")], [Finished("stop")]]
+    assert await run_turn(backend, "first") == [[TextDelta("Hello")], [TextDelta(" you")], [Finished("stop")]]
     assert backend.turns == [turn("first")]
     assert [model.id for model in await backend.models()] == ["scripted"]
 
 
 async def test_scripts_are_played_in_order_and_the_last_one_again() -> None:
     backend = ScriptedBackend([[TextDelta("a")]], [[TextDelta("b")]])
-    assert [await play(backend) for _ in range(3)] == [
+    assert [await run_turn(backend) for _ in range(3)] == [
         [[TextDelta("a")]],
         [[TextDelta("b")]],
         [[TextDelta("b")]],
@@ -39,16 +39,16 @@ async def test_scripts_are_played_in_order_and_the_last_one_again() -> None:
 
 
 async def test_a_script_may_be_a_function_of_the_turn() -> None:
-    def echo(asked: TurnRequest) -> Iterable[Step]:
-        yield [TextDelta(asked.model)]
+    def echo(turn_request: TurnRequest) -> Iterable[Step]:
+        yield [TextDelta(turn_request.model)]
         yield [Finished("stop")]
 
-    assert await play(ScriptedBackend(echo)) == [[TextDelta("m")], [Finished("stop")]]
+    assert await run_turn(ScriptedBackend(echo)) == [[TextDelta("m")], [Finished("stop")]]
 
 
 async def test_a_script_may_raise_an_error() -> None:
     with pytest.raises(BackendTimeout):
-        await play(ScriptedBackend([HEARTBEAT, BackendTimeout()]))
+        await run_turn(ScriptedBackend([HEARTBEAT, BackendTimeout()]))
 
 
 async def test_a_waiting_script_ends_when_its_turn_is_closed() -> None:
@@ -66,7 +66,7 @@ async def test_a_waiting_script_ends_when_its_turn_is_closed() -> None:
     assert ended.is_set()
 
 
-async def test_it_knows_that_it_was_closed() -> None:
+async def test_it_records_that_it_was_closed() -> None:
     backend = ScriptedBackend.saying("x")
     await backend.aclose()
     assert backend.closed

@@ -1,4 +1,4 @@
-"""Commands run in an empty folder, with empty settings and a data folder of their own."""
+"""Commands run in an empty folder, with empty settings and their own data folder."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def quiet_logging() -> Generator[None, None, None]:
-    """What a command does to the root logger ends with its test."""
+    """Restore the root logger after each test."""
     root_logger = logging.getLogger()
     handlers, level = root_logger.handlers[:], root_logger.level
     yield
@@ -45,7 +45,7 @@ def upstream() -> Generator[ScriptedUpstream, None, None]:
 
 @pytest.fixture
 def run() -> Run:
-    """Run a command in this process; its standard error is kept apart."""
+    """Run a command in this process; its standard error is separate."""
 
     def run(*arguments: str, input: str | bytes | None = None) -> Result:
         return CliRunner().invoke(main, arguments, input=input, prog_name="antiphon")

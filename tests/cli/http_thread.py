@@ -1,4 +1,4 @@
-"""An aiohttp application on a free port, in a thread of its own: commands run their own event loop."""
+"""An aiohttp application on a free port, in its own thread: commands run their own event loop."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ SECONDS = 10
 
 @contextmanager
 def serving(app: web.Application) -> Generator[str, None, None]:
-    """The base URL of the application, for as long as the context lasts."""
+    """The base URL of the application, until the end of the block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Stored responses made in one line, and a durable store that a test fills and reads."""
+"""Builders of stored responses, and a durable store that a test fills and reads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ def turn(
     id: str,
     parent: str | None = None,
     *,
-    asked: str = "Hello?",
+    prompt: str = "Hello?",
     answer: str | None = "Hi.",
     status: ResponseStatus = "completed",
     conversation: str | None = None,
@@ -50,12 +50,12 @@ def turn(
         **fields,
     )
     return StoredResponse(
-        response=response, parent=parent, conversation=conversation, input=(question(id, asked),)
+        response=response, parent=parent, conversation=conversation, input=(question(id, prompt),)
     )
 
 
 def question(id: str, text: str) -> Item:
-    """What a user said."""
+    """A user message."""
     return Message(id=f"in_{id}", role="user", status="completed", content=[InputText(text=text)])
 
 

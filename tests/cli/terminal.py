@@ -1,4 +1,4 @@
-"""A command in a pseudo-terminal, as a person has it: what is on the screen, and keys."""
+"""A command in a pseudo-terminal: its screen, and keys."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ SECONDS = 30
 
 @dataclass
 class Terminal:
-    """A running command. Everything that it wrote is in `seen`."""
+    """A running command. Its complete output is in `seen`."""
 
     process: "subprocess.Popen[bytes]"
     handle: int
@@ -25,7 +25,7 @@ class Terminal:
     _raw: bytes = field(default=b"", repr=False)
 
     def expect(self, *texts: str) -> None:
-        """Wait until these texts were written, one behind the other, and behind what was expected before."""
+        """Wait until these texts were written in this order, after the previously expected text."""
         deadline = time.monotonic() + SECONDS
         for text in texts:
             while (found := self.seen.find(text, self._at)) < 0:
@@ -34,19 +34,19 @@ class Terminal:
             self._at = found + len(text)
 
     def send(self, line: str) -> None:
-        """Type a line. Wait for the prompt first: what is typed before it is shown twice."""
+        """Type a line. Wait for the prompt first: earlier input is shown twice."""
         os.write(self.handle, line.encode() + b"\n")
 
     def end_input(self) -> None:
-        """Ctrl-D. Wait for the prompt first: only there does it mean the end."""
+        """Type Ctrl-D. Wait for the prompt first: only there does it mean the end."""
         os.write(self.handle, b"\x04")
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Type Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def interrupt_until(self, text: str) -> None:
-        """Ctrl-C, as often as it takes: readline overlooks a signal that comes just before it waits."""
+        """Type Ctrl-C repeatedly: readline misses a signal that arrives just before it waits."""
         deadline = time.monotonic() + SECONDS
         while self.seen.find(text, self._at) < 0 and time.monotonic() < deadline:
             self.interrupt()
@@ -63,7 +63,7 @@ class Terminal:
         return self.process.wait(SECONDS)
 
     def _read(self) -> bool:
-        """Read what is there; False when nothing will come any more."""
+        """Read the available output; False at the end of the output."""
         ready, _, _ = select.select([self.handle], [], [], 0.2)
         if not ready:
             return self.process.poll() is None
@@ -80,7 +80,7 @@ class Terminal:
 def terminal(
     *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Generator[Terminal, None, None]:
-    """`antiphon` with these arguments; ended at the end."""
+    """Run `antiphon` with these arguments until the end of the block."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "antiphon.cli", *arguments],

@@ -26,9 +26,9 @@ def test_all_capabilities_are_printed_as_json(
 ) -> None:
     monkeypatch.setenv("ANTIPHON_STORE__URL", "none")
     result = run("model", "capabilities", "tiny", "--upstream", upstream.url, "--json")
-    told = json.loads(result.stdout)
-    assert (told["object"], told["model"]) == ("model.capabilities", "tiny")
-    assert told["service"]["state"]["level"] == "unsupported"
+    manifest = json.loads(result.stdout)
+    assert (manifest["object"], manifest["model"]) == ("model.capabilities", "tiny")
+    assert manifest["service"]["state"]["level"] == "unsupported"
 
 
 def test_the_embedded_model_needs_no_weights_for_that(run: Run) -> None:
@@ -36,20 +36,20 @@ def test_the_embedded_model_needs_no_weights_for_that(run: Run) -> None:
     assert (result.exit_code, "(local), 4,096 tokens" in result.stdout) == (0, True)
 
 
-def test_a_server_is_asked_by_name_whatever_the_name(run: Run) -> None:
-    asked: list[str] = []
+def test_a_server_is_queried_with_any_model_name(run: Run) -> None:
+    paths: list[str] = []
 
-    async def tell(request: web.Request) -> web.Response:
-        asked.append(request.raw_path)
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(request.raw_path)
         support = {"level": "native"}
-        told = {"model": "a/b", "backend": "x", "dialect": "\x1b[31my", "context_window": 8192}
-        return web.json_response({**told, "features": {"images": support}, "tools": {}, "service": {}})
+        manifest = {"model": "a/b", "backend": "x", "dialect": "\x1b[31my", "context_window": 8192}
+        return web.json_response({**manifest, "features": {"images": support}, "tools": {}, "service": {}})
 
     app = web.Application()
-    app.router.add_get("/v1/models/{name}/capabilities", tell)
+    app.router.add_get("/v1/models/{name}/capabilities", answer)
     with serving(app) as url:
         result = run("model", "capabilities", "a/b", "--base-url", url)
-    assert asked == ["/v1/models/a%2Fb/capabilities"]
+    assert paths == ["/v1/models/a%2Fb/capabilities"]
     assert "8,192 tokens" in result.stdout
     assert "\x1b[31m" not in result.stdout
 

@@ -1,4 +1,4 @@
-"""Asking a server over HTTP: one that is not ours, and behaves as it likes."""
+"""Calling a foreign server over HTTP, with arbitrary behaviour."""
 
 import json
 from collections.abc import Awaitable, Callable, Generator
@@ -66,14 +66,14 @@ def delta(text: str, kind: str = "output_text") -> dict[str, Any]:
     return {"type": f"response.{kind}.delta", "delta": text, "obfuscation": "xyz"}
 
 
-def test_what_we_do_not_know_in_an_answer_does_no_harm(run: Run) -> None:
+def test_unknown_members_of_an_answer_are_ignored(run: Run) -> None:
     with responding(answering(BODY)) as url:
-        text, whole = run("ask", "Hi", "--base-url", url), run("ask", "Hi", "--json", "--base-url", url)
+        text, complete = run("ask", "Hi", "--base-url", url), run("ask", "Hi", "--json", "--base-url", url)
     assert (text.exit_code, text.stdout) == (0, "Found it.\n")
-    assert json.loads(whole.stdout) == BODY
+    assert json.loads(complete.stdout) == BODY
 
 
-def test_a_stream_is_printed_as_it_comes(run: Run) -> None:
+def test_a_stream_is_printed_as_it_arrives(run: Run) -> None:
     events = [
         {"type": "response.created", "response": {**BODY, "status": "in_progress"}},
         delta("thinking", "reasoning_summary_text"),
@@ -143,7 +143,7 @@ def test_a_refusal_is_reported_with_the_message_of_the_server(
     assert message in result.stderr
 
 
-def test_an_answer_without_a_stream_advises_what_to_do(run: Run) -> None:
+def test_a_non_streamed_answer_is_reported_with_the_remedy(run: Run) -> None:
     with responding(answering(BODY)) as url:
         result = run("ask", "Hi", "--stream", "--base-url", url)
     assert result.exit_code == 1
@@ -166,7 +166,7 @@ def test_the_path_is_added_to_an_address_without_one(run: Run) -> None:
         "http://u:hidden-word@localhost",
     ],
 )
-def test_what_is_no_address_is_wrong_usage(run: Run, url: str) -> None:
+def test_an_invalid_address_is_wrong_usage(run: Run, url: str) -> None:
     result = run("ask", "Hi", "--base-url", url)
     assert result.exit_code == 2
     assert "base_url" in result.stderr

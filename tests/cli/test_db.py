@@ -69,7 +69,7 @@ def test_the_status_as_json(run: Run, url: str) -> None:
 
 
 def test_a_vacuum_prints_the_size_before_and_after(run: Run, url: str) -> None:
-    turns = [turn(f"resp_{n}", asked="x" * 100_000) for n in range(20)]
+    turns = [turn(f"resp_{n}", prompt="x" * 100_000) for n in range(20)]
     save_responses(url, *turns)
 
     async def forget(store: Stores) -> None:
@@ -78,9 +78,9 @@ def test_a_vacuum_prints_the_size_before_and_after(run: Run, url: str) -> None:
 
     in_store(url, forget)
     result = run("db", "vacuum", "--store", url)
-    said = re.fullmatch(r"([\d.]+) MB before, ([\d.]+) MB now\.\n", result.stdout)
-    assert said is not None
-    assert float(said[2]) < 1 < float(said[1])
+    sizes = re.fullmatch(r"([\d.]+) MB before, ([\d.]+) MB now\.\n", result.stdout)
+    assert sizes is not None
+    assert float(sizes[2]) < 1 < float(sizes[1])
 
 
 def test_a_password_is_not_shown(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Spans of time, read and said."""
+"""Durations, parsed and formatted."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_span_is_read(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "90", "d", "0d", "-1d", "1.5h", "1y", "1d1h", "9999999d", "٣d"])
-def test_what_is_no_span_is_wrong_usage(text: str) -> None:
+def test_an_invalid_duration_is_wrong_usage(text: str) -> None:
     with pytest.raises(WrongUsage, match="30min, 12h, 90d"):
         parse_duration(text)
 

@@ -1,4 +1,4 @@
-"""`antiphon keys`: made, listed, revoked; the secret is shown once."""
+"""`antiphon keys`: create, list, revoke; the secret is shown once."""
 
 import json
 from pathlib import Path
@@ -15,14 +15,14 @@ from tests.cli.stored_responses import in_store
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The store of the environment, so that the commands need not be told."""
+    """Put the store into the environment, so that the commands need no option."""
     url = f"sqlite:{tmp_path / 'kept.db'}"
     monkeypatch.setenv("ANTIPHON_STORE__URL", url)
     return url
 
 
 def known(url: str) -> Keys:
-    """The keys as a server knows them."""
+    """The keys as a server reads them."""
     keys = Keys((), pepper=key_pepper(load_settings()), clock=make_ids().clock)
 
     async def refresh(store: Stores) -> None:
@@ -32,7 +32,7 @@ def known(url: str) -> Keys:
     return keys
 
 
-def test_a_made_key_is_alone_on_standard_output_and_opens_the_server(run: Run, url: str) -> None:
+def test_a_new_key_is_the_only_standard_output_and_is_accepted_by_the_server(run: Run, url: str) -> None:
     result = run("keys", "create", "--tenant", "acme", "--scope", "responses:read", "--expires", "90d")
     assert result.exit_code == 0
     key = result.stdout.strip()
@@ -48,8 +48,8 @@ def test_the_list_shows_everything_but_the_secret(run: Run, url: str) -> None:
     laptop, ci = (run("keys", "create", "--name", name).stdout.strip() for name in ("laptop", "ci [x]"))
     brief = run("keys", "create", "--scope", "responses:write", "--expires", "2w").stdout.strip()
     run("keys", "revoke", ci.split("_")[1])
-    said = run("keys", "list").stdout
-    heading, *lines = (line.rstrip() for line in said.splitlines())
+    output = run("keys", "list").stdout
+    heading, *lines = (line.rstrip() for line in output.splitlines())
     rows = {line.split()[0]: line for line in lines}
     assert heading.split() == ["id", "name", "tenant", "scopes", "age", "state"]
     assert rows[laptop.split("_")[1]].split()[1:4] == ["laptop", "default", "all"]
@@ -58,7 +58,7 @@ def test_the_list_shows_everything_but_the_secret(run: Run, url: str) -> None:
     assert rows[ci.split("_")[1]].endswith(" revoked")
     assert "responses:write" in rows[brief.split("_")[1]]
     assert rows[brief.split("_")[1]].endswith(" valid for 13 d")
-    assert not any(key.split("_")[2] in said for key in (laptop, ci, brief))
+    assert not any(key.split("_")[2] in output for key in (laptop, ci, brief))
 
 
 def test_the_list_as_json_has_no_digest(run: Run, url: str) -> None:
@@ -73,7 +73,7 @@ def test_without_keys_the_list_advises_how_to_create_one(run: Run, url: str) -> 
     assert json.loads(run("keys", "list", "--json").stdout) == []
 
 
-def test_a_revoked_key_is_refused(run: Run, url: str) -> None:
+def test_a_revoked_key_is_rejected(run: Run, url: str) -> None:
     key = run("keys", "create").stdout.strip()
     key_id = key.split("_")[1]
     result = run("keys", "revoke", key_id)
@@ -83,7 +83,7 @@ def test_a_revoked_key_is_refused(run: Run, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("revoke", "nobody"), "nobody"),
         (("create", "--tenant", "a b"), "A tenant has 1 to 64"),
@@ -91,10 +91,12 @@ def test_a_revoked_key_is_refused(run: Run, url: str) -> None:
         (("create", "--scope", "admin"), "responses:read"),
     ],
 )
-def test_what_cannot_be_is_wrong_usage(run: Run, url: str, arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_options_are_wrong_usage(
+    run: Run, url: str, arguments: tuple[str, ...], message: str
+) -> None:
     result = run("keys", *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -116,7 +118,7 @@ def test_what_cannot_be_is_wrong_usage(run: Run, url: str, arguments: tuple[str,
         ("chat", "--continue"),
     ],
 )
-def test_a_store_that_keeps_nothing_is_refused(run: Run, arguments: tuple[str, ...], store: str) -> None:
+def test_a_store_that_stores_nothing_is_rejected(run: Run, arguments: tuple[str, ...], store: str) -> None:
     result = run(*arguments, "--store", store)
     assert result.exit_code == 2
     assert f"The store '{store}' does not persist responses." in result.stderr

@@ -22,7 +22,7 @@ def test_a_message_cannot_forge_a_line_or_steer_the_terminal() -> None:
     assert line.endswith("antiphon.test: one\\x0d\\x0atwo\\x1b[2J")
 
 
-def test_the_level_has_a_colour_only_if_asked_for() -> None:
+def test_the_level_has_a_colour_only_on_request() -> None:
     warning = record("careful", logging.WARNING)
     assert "\x1b[33mWARNING\x1b[0m" in LineFormatter(colours=True).format(warning)
     assert warning.levelname == "WARNING"
@@ -33,7 +33,7 @@ def test_logging_goes_to_standard_error_from_the_chosen_level(capsys: pytest.Cap
     configure_logging("warning")
     logging.getLogger("antiphon.test").info("quiet")
     logging.getLogger("antiphon.test").warning("loud")
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("loud") == 1
-    assert "quiet" not in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("loud") == 1
+    assert "quiet" not in captured.err

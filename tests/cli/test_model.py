@@ -11,7 +11,7 @@ from antiphon.errors import BackendUnreachable, SettingsError
 from tests.cli.conftest import Run
 
 
-def test_the_list_shows_what_is_downloaded(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_list_shows_downloaded_weights(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "antiphon" / "models"
     folder.mkdir(parents=True)
@@ -41,7 +41,9 @@ def test_a_fetch_shows_its_progress_in_lines(
     assert lines[1] == "downloading qwen2.5-coder-1.5b: 10 % of 0 MB"
 
 
-def test_what_is_here_is_not_fetched_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_existing_weights_are_not_fetched_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     row = CATALOGUE["smollm2-135m"]
     folder = tmp_path / "antiphon" / "models"
@@ -75,7 +77,7 @@ def test_a_file_is_called_by_its_name_without_the_ending(tmp_path: Path) -> None
     assert local_name("smollm2-135m") == "smollm2-135m"
 
 
-def test_a_missing_engine_is_reported_with_what_to_install() -> None:
+def test_a_missing_engine_is_reported_with_the_package_to_install() -> None:
     with pytest.raises(SettingsError, match=r"antiphon\[local\]"):
         require_engine(lambda _name: None)
 

@@ -1,4 +1,4 @@
-"""Which model is asked, and what has to be there for it."""
+"""The choice of the model, and its preparation."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ NAMED = UpstreamSettings(kind="vllm", models=("*", ModelRow("big", upstream="b")
 
 @pytest.fixture(autouse=True)
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models whose weights were asked for."""
+    """The models whose weights were requested."""
     fetched: list[str] = []
     monkeypatch.setattr(models, "ensure_weights", fetched.append)
     monkeypatch.setattr(models, "require_engine", lambda: None)
@@ -22,7 +22,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "named", "asked", "weights"),
+    ("settings", "named", "chosen", "weights"),
     [
         (Settings(), None, "local", ["smollm2-135m"]),
         (Settings(), "local", "local", ["smollm2-135m"]),
@@ -35,14 +35,14 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (Settings(upstreams=(NAMED,), local=LocalSettings(enabled=True)), "local", "local", ["smollm2-135m"]),
     ],
 )
-def test_the_embedded_model_is_prepared_only_if_it_is_asked(
-    fetched: list[str], settings: Settings, named: str | None, asked: str | None, weights: list[str]
+def test_the_embedded_model_is_prepared_only_if_it_is_used(
+    fetched: list[str], settings: Settings, named: str | None, chosen: str | None, weights: list[str]
 ) -> None:
-    assert prepare_model(settings, named) == asked
+    assert prepare_model(settings, named) == chosen
     assert fetched == weights
 
 
-def test_a_file_is_asked_by_its_name_without_folder_and_ending(fetched: list[str], tmp_path: Path) -> None:
+def test_a_file_is_used_by_its_name_without_folder_and_suffix(fetched: list[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.gguf"
     path.touch()
     assert prepare_model(Settings(local=LocalSettings(model=str(path))), str(path)) == "mine"

@@ -1,4 +1,4 @@
-"""What may be shown on a terminal of what a model has said."""
+"""Sanitizing of a model's text for the terminal."""
 
 import pytest
 
@@ -29,6 +29,6 @@ def test_text_is_shown_as_it_is(text: str) -> None:
         "\U000e0041",
     ],
 )
-def test_what_would_steer_the_terminal_or_disguise_the_text_is_not_shown(hidden: str) -> None:
+def test_control_and_bidi_characters_are_removed(hidden: str) -> None:
     assert printable(f"a{hidden}b") == "ab"
     assert printable(f"a{hidden}b") == "ab"

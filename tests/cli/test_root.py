@@ -1,4 +1,4 @@
-"""The root: help, version, and how every command fails."""
+"""The root command: help, version, and how every command fails."""
 
 import subprocess
 import sys
@@ -50,10 +50,10 @@ def test_the_help_of_the_root_loads_no_server() -> None:
         "import sys; from antiphon.cli import main; main(['--help'], standalone_mode=False); "
         "print(sorted({'asyncio', 'uvicorn', 'jsonschema_rs', 'antiphon.wiring'} & set(sys.modules)))"
     )
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
-    assert said.stdout.splitlines()[-1] == "[]"
+    assert completed.stdout.splitlines()[-1] == "[]"
 
 
 def test_an_unknown_command_is_wrong_usage(run: Run) -> None:
@@ -72,7 +72,7 @@ def test_an_unknown_command_is_wrong_usage(run: Run) -> None:
         (KeyboardInterrupt(), 130, "\n"),
     ],
 )
-def test_whatever_goes_wrong_is_one_line_and_a_code(
+def test_every_error_is_one_line_and_an_exit_code(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
 ) -> None:
     def fail() -> None:
@@ -91,14 +91,14 @@ def test_a_long_line_is_not_wrapped_in_a_pipe(run: Run, monkeypatch: pytest.Monk
     assert len(run("doctor").stderr.splitlines()) == 1
 
 
-def test_a_reader_that_leaves_is_no_catastrophe() -> None:
+def test_a_closed_output_pipe_causes_no_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "antiphon.cli", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    said = process.stderr.read()
+    stderr_text = process.stderr.read()
     process.stderr.close()
     assert process.wait(30) == 1
-    assert b"Traceback" not in said
+    assert b"Traceback" not in stderr_text

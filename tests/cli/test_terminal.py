@@ -12,12 +12,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("terminal")]
 
 DIM = "\x1b[2m"
 LOADING = 180
-"""Seconds for the embedded model on a machine that has other things to do."""
+"""Seconds for the embedded model on a busy machine."""
 RED = "\x1b[31m"
 
 
 def test_an_answer_streams_and_its_reasoning_is_dim(upstream: ScriptedUpstream) -> None:
-    upstream.replies = [Reply(("Pa", "ris"), thoughts=("France, ", "then."))]
+    upstream.replies = [Reply(("Pa", "ris"), reasoning=("France, ", "then."))]
     with terminal("ask", "Capital?", "--upstream", upstream.url) as screen:
         assert screen.finish() == 0
     assert upstream.requests[0]["stream"] is True
@@ -74,7 +74,7 @@ def test_an_interrupt_stops_the_answer_and_keeps_the_conversation(upstream: Scri
         screen.expect("Ada.", "5 out", "> ")
         screen.end_input()
         assert screen.finish() == 0
-    assert upstream.asked() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
+    assert upstream.messages() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
 
 
 def test_an_interrupt_at_the_prompt_takes_the_line_back(upstream: ScriptedUpstream) -> None:
@@ -109,7 +109,7 @@ def test_a_failed_turn_does_not_end_the_session(upstream: ScriptedUpstream) -> N
         screen.expect("Better.", "> ")
         screen.send("/quit")
         assert screen.finish() == 0
-    assert upstream.asked() == [("user", "Hi")]
+    assert upstream.messages() == [("user", "Hi")]
 
 
 def test_the_doctor_marks_in_colour(upstream: ScriptedUpstream) -> None:

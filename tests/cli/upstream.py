@@ -1,4 +1,4 @@
-"""A scripted chat-completions server: plays one reply after another, and notes what it was asked."""
+"""A scripted chat-completions server: plays its replies in order, and records its requests."""
 
 import asyncio
 import json
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """What to answer. After its words, a stream may say nothing more and not end, or break off."""
+    """An answer. After its text, a stream may hang or break off."""
 
-    words: tuple[str, ...] = ("Hello", " there.")
-    thoughts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ("Hello", " there.")
+    reasoning: tuple[str, ...] = ()
     finish: str = "stop"
     status: int = 200
     message: str = "broken on purpose"
@@ -31,7 +31,7 @@ class Reply:
 
 @dataclass
 class ScriptedUpstream:
-    """Plays `replies` in order, the last one again and again."""
+    """Plays `replies` in order, and repeats the last one."""
 
     url: str = ""
     replies: list[Reply] = field(default_factory=lambda: [Reply()])
@@ -39,9 +39,9 @@ class ScriptedUpstream:
     key: str | None = None
     requests: list[Json] = field(default_factory=list[Json])
     closed: threading.Event = field(default_factory=threading.Event)
-    """Set when a stream ended because its client left."""
+    """Set when a stream ended because its client disconnected."""
 
-    def asked(self, number: int = -1) -> list[tuple[str, Any]]:
+    def messages(self, number: int = -1) -> list[tuple[str, Any]]:
         """Role and content of the messages of a request."""
         return [(message["role"], message["content"]) for message in self.requests[number]["messages"]]
 
@@ -62,17 +62,17 @@ class ScriptedUpstream:
             return web.json_response({"error": {"message": reply.message}}, status=reply.status)
         if body.get("stream"):
             return await self._stream(request, reply)
-        message = {"role": "assistant", "content": "".join(reply.words)}
-        if reply.thoughts:
-            message["reasoning_content"] = "".join(reply.thoughts)
+        message = {"role": "assistant", "content": "".join(reply.texts)}
+        if reply.reasoning:
+            message["reasoning_content"] = "".join(reply.reasoning)
         choice = {"index": 0, "message": message, "finish_reason": reply.finish}
         return web.json_response(_chunk([choice], reply, object_name="chat.completion"))
 
     async def _stream(self, request: web.Request, reply: Reply) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        deltas: list[Json] = [{"reasoning_content": thought} for thought in reply.thoughts]
-        deltas += [{"content": word} for word in reply.words]
+        deltas: list[Json] = [{"reasoning_content": reasoning_text} for reasoning_text in reply.reasoning]
+        deltas += [{"content": text} for text in reply.texts]
         for delta in deltas:
             await _send(response, _chunk([{"index": 0, "delta": delta, "finish_reason": None}]))
         if reply.hangs:

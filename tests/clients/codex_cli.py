@@ -1,4 +1,4 @@
-"""The real Codex as a client: a server before a scripted model, and `codex exec` in a folder of its own."""
+"""The real Codex as a client: a server with a scripted model, and `codex exec` in its own folder."""
 
 import asyncio
 import json
@@ -30,14 +30,14 @@ from tests.uvicorn_here import serve_here
 
 JsonObject = dict[str, Any]
 
-PATIENCE = 60.0
+TEST_TIMEOUT_SECONDS = 60.0
 WINDOW = 131_072
 SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
 NO_RETRIES = {"request_max_retries": "0", "stream_max_retries": "0"}
 
 
 class Model(ScriptedBackend):
-    """A scripted model that tells its window."""
+    """A scripted model with a context window."""
 
     window: int | None = WINDOW
 
@@ -46,17 +46,17 @@ class Model(ScriptedBackend):
 
 
 def cost(tokens: int) -> Usage:
-    """What a turn of so many tokens costs."""
+    """The usage of a turn with this many tokens."""
     return Usage(tokens - 5, InputTokensDetails(), 5, OutputTokensDetails(), tokens)
 
 
-def says(text: str, tokens: int = 100) -> list[Step]:
-    """A turn that ends with a text."""
+def text_turn(text: str, tokens: int = 100) -> list[Step]:
+    """A turn with a text."""
     return [[TextDelta(text)], [Finished("stop"), UsageReported(cost(tokens))]]
 
 
 def calls(*named: tuple[str, JsonObject], before: Sequence[Chunk] = (), tokens: int = 100) -> list[Step]:
-    """A turn that ends with calls; they are told in pieces."""
+    """A turn with calls, which are streamed in pieces."""
     chunks: list[Chunk] = [*before]
     for index, (name, arguments) in enumerate(named):
         text = json.dumps(arguments)
@@ -77,33 +77,33 @@ def patches(*lines: str) -> tuple[str, JsonObject]:
 
 
 def outputs(turn: TurnRequest) -> list[str]:
-    """What the model is told about its calls, as text."""
+    """The outputs of calls that the model receives, as text."""
     found = [str(output) for item in turn.items if (output := getattr(item, "output", None)) is not None]
     return [output for output in found if output]
 
 
 def texts(turn: TurnRequest, role: str = "user") -> list[str]:
-    """What was said in this role."""
-    said: list[str] = []
+    """The texts of this role."""
+    found: list[str] = []
     for item in turn.items:
         content: Any = getattr(item, "content", None) if getattr(item, "role", None) == role else None
         parts = (
             [content] if isinstance(content, str) else [getattr(part, "text", "") for part in content or ()]
         )
-        said.append(" ".join(parts))
-    return [text for text in said if text]
+        found.append(" ".join(parts))
+    return [text for text in found if text]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it."""
+    """The outcome of a run."""
 
     code: int
     events: list[JsonObject]
     log: str
 
     @property
-    def said(self) -> list[str]:
+    def answers(self) -> list[str]:
         return [item["text"] for item in self.items("agent_message")]
 
     @property
@@ -120,7 +120,7 @@ class Ran:
 
 @dataclass
 class Codex:
-    """The program, its home and its folder; and the server that it asks."""
+    """The program, its home and folder, and its server."""
 
     program: str
     base_url: str
@@ -129,23 +129,27 @@ class Codex:
     websocket: bool
     provider: dict[str, str] = field(default_factory=lambda: dict(NO_RETRIES))
     catalogue: Path | None = None
-    asks: bool = True
-    """Whether, without a file, it asks the server for the models; if not, it takes what it was built with."""
+    requests_models: bool = True
+    """Whether it requests the models from the server if there is no file; otherwise it uses its built-in
+    list.
+    """
 
     async def exec(self, *arguments: str, model: str = "m", shown: bool = False) -> Ran:
-        """`codex exec` with these arguments: events as JSON, or in the log what a person is `shown`."""
+        """Run `codex exec` with these arguments: events as JSON, or the output for a person if `shown`."""
         config = CodexConfig(
             base_url=self.base_url, model=model, websocket=self.websocket, catalogue=self.catalogue
         )
         entries = {
-            name: value for name, value in config.entries().items() if self.asks or ".auth." not in name
+            name: value
+            for name, value in config.entries().items()
+            if self.requests_models or ".auth." not in name
         }
         provider = [f"model_providers.{PROVIDER}.{key}={value}" for key, value in self.provider.items()]
         fixed = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         process = await asyncio.create_subprocess_exec(
             self.program,
             *config_arguments(entries),
-            *(word for entry in provider for word in ("-c", entry)),
+            *(argument for entry in provider for argument in ("-c", entry)),
             "exec",
             *([] if shown else ["--json"]),
             *fixed,
@@ -157,7 +161,7 @@ class Codex:
             env={**os.environ, "CODEX_HOME": str(self.home), "NO_PROXY": "127.0.0.1", "RUST_LOG": "error"},
         )
         try:
-            output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+            output, errors = await asyncio.wait_for(process.communicate(), TEST_TIMEOUT_SECONDS)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -174,7 +178,7 @@ async def codex_on(
     websocket: bool = False,
     names: Sequence[str] = ("m",),
 ) -> AsyncGenerator[Codex, None]:
-    """Codex, ready to be run, before this model; its server has the model under these names."""
+    """Codex with this model; its server offers the model under these names."""
     routes = [Route(name, model) for name in names]
 
     def app() -> Any:
@@ -185,5 +189,7 @@ async def codex_on(
     work.mkdir(exist_ok=True)
     async with serve_here(app, max_message=2**24) as here:
         base_url = f"http://127.0.0.1:{here.port}/v1"
-        told = await fetch_catalogue(base_url, "0.166.0", names[0])
-        yield Codex(program, base_url, home, work, websocket, catalogue=save_catalogue(home, told.body))
+        catalogue_text = await fetch_catalogue(base_url, "0.166.0", names[0])
+        yield Codex(
+            program, base_url, home, work, websocket, catalogue=save_catalogue(home, catalogue_text.body)
+        )

@@ -1,4 +1,4 @@
-"""The real codex, whose model is a scripted one behind Antiphon: the whole way, without a network."""
+"""The real codex with a scripted model behind Antiphon: the complete path, without a network."""
 
 import os
 import shutil
@@ -18,9 +18,9 @@ from antiphon.wiring import build_app
 from antiphon.wiring.codex import make_codex_backend
 from tests.uvicorn_here import serve_here
 
-PATIENCE = 60.0
+TEST_TIMEOUT_SECONDS = 60.0
 REQUIRED = "CLIENTS_REQUIRED"
-"""The variable that makes a client that is not installed a failure."""
+"""The variable that turns a missing client into a failure."""
 ROOT = Path(__file__).parents[2]
 SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="none"))
 CONFIG = """
@@ -38,8 +38,8 @@ stream_max_retries = {retries}
 Driving = Callable[..., AbstractAsyncContextManager[CodexBackend]]
 
 
-def insisted(report: pytest.TestReport) -> pytest.TestReport:
-    """A test that was skipped, as one that failed: `make test-clients` has installed all that it needs."""
+def required_report(report: pytest.TestReport) -> pytest.TestReport:
+    """A skipped test becomes a failed one: `make test-clients` has installed all clients."""
     if report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, but every client must be driven: {report.longrepr}"
@@ -48,13 +48,13 @@ def insisted(report: pytest.TestReport) -> pytest.TestReport:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Nothing is skipped where everything must run."""
+    """Turn skips into failures where all clients are required."""
     report = yield
-    return insisted(report) if os.environ.get(REQUIRED) else report
+    return required_report(report) if os.environ.get(REQUIRED) else report
 
 
 def find_codex() -> str | None:
-    """The real binary, where there is one."""
+    """The path of the real binary, if it is installed."""
     installed = ROOT / ".tools/clients/node_modules/.bin/codex"
     named = os.environ.get("ANTIPHON_CODEX")
     if named and shutil.which(named) is None:
@@ -75,7 +75,7 @@ async def provider(model: ScriptedBackend) -> AsyncGenerator[int, None]:
 
 @pytest.fixture
 def codex(tmp_path: Path) -> Driving:
-    """Opens the backend on the real binary, with its own home, and `model` behind it."""
+    """Opens the backend on the real binary, with its own home and this model."""
     command = find_codex()
     if command is None:
         pytest.skip("codex is not installed: `make test-clients` installs it")

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK, which runs its loop over the server."""
+"""The OpenAI Agents SDK, running its loop against the server."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ class Person(BaseModel):
 
 
 class Known(BaseModel):
-    """A form that a very small model fills in soon."""
+    """A form that a very small model fills in quickly."""
 
     name: Literal["Ada", "Charles"]
     year: Literal[1791, 1815]
@@ -42,13 +42,13 @@ async def model(base_url: str, name: str) -> AsyncGenerator[OpenAIResponsesModel
         yield OpenAIResponsesModel(name, client)
 
 
-async def run(agent: Agent[Any], asked: Any, **options: Any) -> Any:
-    return await Runner.run(agent, asked, run_config=QUIETLY, **options)
+async def run(agent: Agent[Any], prompt: Any, **options: Any) -> Any:
+    return await Runner.run(agent, prompt, run_config=QUIETLY, **options)
 
 
-async def run_streamed(agent: Agent[Any], asked: Any) -> tuple[Any, list[str]]:
-    """The run, and each piece of text while it came."""
-    running = Runner.run_streamed(agent, asked, run_config=QUIETLY)
+async def run_streamed(agent: Agent[Any], prompt: Any) -> tuple[Any, list[str]]:
+    """The run, with each text delta."""
+    running = Runner.run_streamed(agent, prompt, run_config=QUIETLY)
     deltas: list[str] = []
     async for event in running.stream_events():
         if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
@@ -57,14 +57,14 @@ async def run_streamed(agent: Agent[Any], asked: Any) -> tuple[Any, list[str]]:
 
 
 @program.can("text")
-async def text(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def text(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "echo") as echo:
         agent = Agent(name="a", instructions="Be brief.", model=echo)
         return {"text": (await run(agent, "hello")).final_output}
 
 
 @program.can("streaming")
-async def streaming(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def streaming(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "echo") as echo:
         agent = Agent(name="a", instructions="Be brief.", model=echo)
         running, deltas = await run_streamed(agent, "hello")
@@ -72,7 +72,7 @@ async def streaming(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 def calling(stream: bool) -> Act:
-    async def tools(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def tools(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         called: list[Any] = []
 
         @function_tool
@@ -100,7 +100,7 @@ program.can("tools while streaming")(calling(stream=True))
 
 
 @program.can("a forced tool")
-async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def forced(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     called: list[Any] = []
 
     @function_tool
@@ -117,7 +117,7 @@ async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 def structured(stream: bool) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         async with model(base_url, "json") as answering:
             agent = Agent(name="a", model=answering, output_type=Person)
             ran = (await run_streamed(agent, "Who?"))[0] if stream else await run(agent, "Who?")
@@ -131,9 +131,9 @@ program.can("structured output while streaming")(structured(stream=True))
 
 
 def two_turns(name: str, settings: ModelSettings | None = None) -> Act:
-    """The second run gets all that the first one said."""
+    """The second run gets the complete output of the first."""
 
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         async with model(base_url, name) as answering:
             agent = Agent(name="a", model=answering, model_settings=settings or ModelSettings())
             first = await run(agent, "hello")
@@ -150,7 +150,7 @@ program.can("reasoning, nothing stored")(two_turns("reasoning", SEALED))
 
 
 @program.can("previous_response_id")
-async def previous(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def previous(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "transcript") as answering:
         agent = Agent(name="a", model=answering)
         first = await run(agent, "hello", auto_previous_response_id=True)
@@ -159,23 +159,23 @@ async def previous(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("conversation")
-async def conversation(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def conversation(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with (
         openai.AsyncOpenAI(base_url=base_url, api_key="none") as client,
         model(base_url, "transcript") as answering,
     ):
-        made = await client.conversations.create()
+        created_conversation = await client.conversations.create()
         agent = Agent(name="a", model=answering)
-        await run(agent, "hello", conversation_id=made.id)
-        second = await run(agent, "again", conversation_id=made.id)
+        await run(agent, "hello", conversation_id=created_conversation.id)
+        second = await run(agent, "again", conversation_id=created_conversation.id)
         return {"text": second.final_output, "id": second.last_response_id}
 
 
 @program.can("images")
-async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def images(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     content = [
         {"type": "input_text", "text": "What is this?"},
-        {"type": "input_image", "image_url": asks["picture"], "detail": "auto"},
+        {"type": "input_image", "image_url": params["picture"], "detail": "auto"},
     ]
     async with model(base_url, "echo") as echo:
         ran = await run(Agent(name="a", model=echo), [{"role": "user", "content": content}])
@@ -183,7 +183,7 @@ async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 def failing(name: str, stream: bool = False, **settings: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         async with model(base_url, name) as answering:
             agent = Agent(name="a", model=answering, model_settings=ModelSettings(**settings))
             try:
@@ -203,7 +203,7 @@ program.can("upstream breaks off while streaming")(failing("breaks", stream=True
 
 
 @program.can("WebSocket")
-async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def websocket(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
         answering = OpenAIResponsesWSModel("transcript", client)
         try:
@@ -216,13 +216,13 @@ async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("embedded model")
-async def embedded(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def embedded(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "local") as local:
         cool = ModelSettings(temperature=0)
         speaker = Agent(name="a", model=local, model_settings=cool)
-        said, _deltas = await run_streamed(speaker, "What is the capital of France?")
-        who = await run(Agent(name="a", model=local, output_type=Known), "Who was Ada?")
-        return {"text": said.final_output, "parsed": who.final_output.model_dump()}
+        answer, _deltas = await run_streamed(speaker, "What is the capital of France?")
+        person_known = await run(Agent(name="a", model=local, output_type=Known), "Who was Ada?")
+        return {"text": answer.final_output, "parsed": person_known.final_output.model_dump()}
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Person(BaseModel):
 
 
 class Known(BaseModel):
-    """A form that a very small model fills in soon."""
+    """A form that a very small model fills in quickly."""
 
     name: Literal["Ada", "Charles"]
     year: Literal[1791, 1815]
@@ -55,29 +55,29 @@ def chat(base_url: str, name: str, **options: Any) -> Any:
     )
 
 
-async def streamed(model: Any, asked: Any) -> Any:
+async def streamed(model: Any, prompt: Any) -> Any:
     """The sum of all chunks."""
-    whole: Any = None
-    async for chunk in model.astream(asked):
-        whole = chunk if whole is None else whole + chunk
-    return whole
+    total: Any = None
+    async for chunk in model.astream(prompt):
+        total = chunk if total is None else total + chunk
+    return total
 
 
 @program.can("text")
-async def text(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def text(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "echo")
     return {"text": (await model.ainvoke(HELLO)).text}
 
 
 @program.can("streaming")
-async def streaming(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def streaming(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "echo")
     deltas = [chunk.text async for chunk in model.astream(HELLO)]
     return {"text": "".join(deltas), "deltas": [delta for delta in deltas if delta]}
 
 
 def calling(stream: bool) -> Act:
-    async def tools(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def tools(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         called: list[Any] = []
         history: list[Any] = [HumanMessage("hello")]
         model = chat(base_url, "agent")
@@ -100,21 +100,21 @@ program.can("tools while streaming")(calling(stream=True))
 
 
 @program.can("a forced tool")
-async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def forced(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "forced")
     answer = await model.bind_tools([Person], tool_choice="any").ainvoke("hello")
     return {"called": [[call["name"], call["args"]] for call in answer.tool_calls]}
 
 
 @program.can("structured output")
-async def structured(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "json")
     parsed = await model.with_structured_output(Person, method="json_schema").ainvoke("Who?")
     return {"parsed": parsed.model_dump()}
 
 
 @program.can("structured output while streaming")
-async def structured_streamed(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured_streamed(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "json")
     form = model.with_structured_output(Person, method="json_schema")
     parsed = [part async for part in form.astream("Who?")]
@@ -122,7 +122,7 @@ async def structured_streamed(base_url: str, asks: dict[str, Any]) -> dict[str, 
 
 
 def two_turns(name: str, **options: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         model = chat(base_url, name, **options)
         first = await model.ainvoke([HumanMessage("hello")])
         second = await model.ainvoke([HumanMessage("hello"), first, HumanMessage("again")])
@@ -141,17 +141,17 @@ program.can("reasoning, nothing stored")(
 
 
 @program.can("conversation")
-async def conversation(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def conversation(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "transcript")
-    made = await model.root_async_client.conversations.create()
-    await model.ainvoke("hello", conversation=made.id)
-    second = await model.ainvoke("again", conversation=made.id)
+    created_conversation = await model.root_async_client.conversations.create()
+    await model.ainvoke("hello", conversation=created_conversation.id)
+    second = await model.ainvoke("again", conversation=created_conversation.id)
     return {"text": second.text, "id": second.response_metadata["id"]}
 
 
 @program.can("images")
-async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
-    _, _, data = asks["picture"].partition("base64,")
+async def images(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
+    _, _, data = params["picture"].partition("base64,")
     content: list[Any] = [
         {"type": "text", "text": "What is this?"},
         {"type": "image", "base64": data, "mime_type": "image/png"},
@@ -161,7 +161,7 @@ async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 def failing(name: str, stream: bool = False, **options: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         model = chat(base_url, name, **options)
         try:
             await (streamed(model, "hello") if stream else model.ainvoke("hello"))
@@ -180,11 +180,11 @@ program.can("upstream breaks off while streaming")(failing("breaks", stream=True
 
 
 @program.can("embedded model")
-async def embedded(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def embedded(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     model = chat(base_url, "local", temperature=0)
-    said = await streamed(model, "What is the capital of France?")
+    message = await streamed(model, "What is the capital of France?")
     parsed = await model.with_structured_output(Known, method="json_schema").ainvoke("Who was Ada?")
-    return {"text": said.text, "parsed": parsed.model_dump()}
+    return {"text": message.text, "parsed": parsed.model_dump()}
 
 
 if __name__ == "__main__":

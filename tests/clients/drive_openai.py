@@ -1,4 +1,4 @@
-"""The official `openai` package, of any major from 2 on."""
+"""The official `openai` package, major version 2 and later."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ class Person(BaseModel):
 
 
 class Known(BaseModel):
-    """A form that a very small model fills in soon."""
+    """A form that a very small model fills in quickly."""
 
     name: Literal["Ada", "Charles"]
     year: Literal[1791, 1815]
@@ -55,14 +55,14 @@ async def sdk(base_url: str) -> AsyncGenerator[openai.AsyncOpenAI, None]:
 
 
 @program.can("text")
-async def text(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def text(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         response = await client.responses.create(model="echo", instructions="Be brief.", input="hello")
         return {"text": response.output_text}
 
 
 @program.can("streaming")
-async def streaming(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def streaming(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         deltas: list[str] = []
         async with client.responses.stream(model="echo", instructions="Be brief.", input="hello") as stream:
@@ -82,7 +82,7 @@ async def streamed(client: openai.AsyncOpenAI, **params: Any) -> Any:
 
 
 def calling(stream: bool) -> Act:
-    async def tools(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def tools(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
         called: list[Any] = []
         async with sdk(base_url) as client:
             history: Any = [HELLO]
@@ -111,7 +111,7 @@ program.can("tools while streaming")(calling(stream=True))
 
 
 @program.can("a forced tool")
-async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def forced(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         response = await client.responses.create(
             model="forced",
@@ -124,7 +124,7 @@ async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("structured output")
-async def structured(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         response = await client.responses.parse(model="json", input="Who?", text_format=Person)
         assert response.output_parsed
@@ -132,16 +132,16 @@ async def structured(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("structured output while streaming")
-async def structured_streamed(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured_streamed(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         response = await streamed(client, model="json", input="Who?", text_format=Person)
         return {"parsed": response.output_parsed.model_dump()}
 
 
 def two_turns(model: str, **params: Any) -> Act:
-    """Everything is sent again."""
+    """The complete history is sent again."""
 
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
         async with sdk(base_url) as client:
             first = await created(client, model=model, input=[HELLO], **params)
             second = await created(client, model=model, input=[HELLO, *first.output, AGAIN], **params)
@@ -158,7 +158,7 @@ program.can("reasoning, nothing stored")(two_turns("reasoning", **SEALED))
 
 
 @program.can("previous_response_id")
-async def previous(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def previous(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
         first = await client.responses.create(model="transcript", input="hello")
         second = await client.responses.create(
@@ -168,19 +168,21 @@ async def previous(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("conversation")
-async def conversation(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def conversation(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
-        made = await client.conversations.create()
-        await client.responses.create(model="transcript", input="hello", conversation=made.id)
-        second = await client.responses.create(model="transcript", input="again", conversation=made.id)
+        created_conversation = await client.conversations.create()
+        await client.responses.create(model="transcript", input="hello", conversation=created_conversation.id)
+        second = await client.responses.create(
+            model="transcript", input="again", conversation=created_conversation.id
+        )
         return {"text": second.output_text, "id": second.id}
 
 
 @program.can("images")
-async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def images(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     content = [
         {"type": "input_text", "text": "What is this?"},
-        {"type": "input_image", "image_url": asks["picture"], "detail": "auto"},
+        {"type": "input_image", "image_url": options["picture"], "detail": "auto"},
     ]
     message: Any = {"role": "user", "content": content}
     async with sdk(base_url) as client:
@@ -189,7 +191,7 @@ async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 def failing(stream: bool = False, **params: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
         async with sdk(base_url) as client:
             try:
                 await (streamed if stream else created)(client, input="hello", **params)
@@ -208,12 +210,12 @@ program.can("upstream breaks off while streaming")(failing(model="breaks", strea
 
 
 @program.can("WebSocket")
-async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def websocket(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client, client.responses.connect() as connection:
         response: Any = None
-        for word in ("hello", "again"):
+        for text_sent in ("hello", "again"):
             previous = {"previous_response_id": response.id} if response else {}
-            await connection.response.create(model="transcript", input=word, store=False, **previous)
+            await connection.response.create(model="transcript", input=text_sent, store=False, **previous)
             async for event in connection:
                 if event.type == "response.completed":
                     response = event.response
@@ -222,12 +224,12 @@ async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("embedded model")
-async def embedded(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def embedded(base_url: str, options: dict[str, Any]) -> dict[str, Any]:
     async with sdk(base_url) as client:
-        said = await streamed(client, model="local", input=CAPITAL, temperature=0)
-        who = await client.responses.parse(model="local", input="Who was Ada?", text_format=Known)
-        assert who.output_parsed
-        return {"text": said.output_text, "parsed": who.output_parsed.model_dump()}
+        answer = await streamed(client, model="local", input=CAPITAL, temperature=0)
+        person_known = await client.responses.parse(model="local", input="Who was Ada?", text_format=Known)
+        assert person_known.output_parsed
+        return {"text": answer.output_text, "parsed": person_known.output_parsed.model_dump()}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class Person(BaseModel):
 
 
 class Known(BaseModel):
-    """A form that a very small model fills in soon."""
+    """A form that a very small model fills in quickly."""
 
     name: Literal["Ada", "Charles"]
     year: Literal[1791, 1815]
@@ -35,29 +35,29 @@ async def model(base_url: str, name: str) -> AsyncGenerator[OpenAIResponsesModel
         yield OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client))
 
 
-async def streamed(agent: Agent[None, Any], asked: str) -> tuple[Any, list[str]]:
-    """The output, and each piece of text while it came."""
-    async with agent.run_stream(asked) as run:
+async def streamed(agent: Agent[None, Any], prompt: str) -> tuple[Any, list[str]]:
+    """The output, with each text delta."""
+    async with agent.run_stream(prompt) as run:
         deltas = [delta async for delta in run.stream_text(delta=True, debounce_by=None)]
         return await run.get_output(), deltas
 
 
 @program.can("text")
-async def text(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def text(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "echo") as echo:
         agent = Agent(echo, instructions="Be brief.")
         return {"text": (await agent.run("hello")).output}
 
 
 @program.can("streaming")
-async def streaming(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def streaming(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "echo") as echo:
         output, deltas = await streamed(Agent(echo, instructions="Be brief."), "hello")
         return {"text": output, "deltas": deltas}
 
 
 def calling(stream: bool) -> Act:
-    async def tools(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def tools(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         called: list[Any] = []
 
         def write_line(text: str) -> str:
@@ -83,22 +83,22 @@ program.can("tools while streaming")(calling(stream=True))
 
 
 @program.can("a forced tool")
-async def forced(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
-    """Its usual way to structured output: a tool that must be called."""
+async def forced(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Its default way to structured output: a forced tool call."""
     async with model(base_url, "forced") as answering:
         ran = await Agent(answering, output_type=Person).run("hello")
         return {"called": [["final_result", ran.output.model_dump()]]}
 
 
 @program.can("structured output")
-async def structured(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "json") as answering:
         ran = await Agent(answering, output_type=NativeOutput(Person)).run("Who?")
         return {"parsed": ran.output.model_dump()}
 
 
 @program.can("structured output while streaming")
-async def structured_streamed(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def structured_streamed(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "json") as answering:
         agent = Agent(answering, output_type=NativeOutput(Person))
         async with agent.run_stream("Who?") as run:
@@ -106,7 +106,7 @@ async def structured_streamed(base_url: str, asks: dict[str, Any]) -> dict[str, 
 
 
 def two_turns(name: str, **settings: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         async with model(base_url, name) as answering:
             chosen = OpenAIResponsesModelSettings(**settings)
             agent = Agent(answering, model_settings=chosen)
@@ -125,26 +125,26 @@ program.can("reasoning, nothing stored")(two_turns("reasoning", openai_store=Fal
 
 
 @program.can("conversation")
-async def conversation(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def conversation(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "transcript") as answering:
-        made = await answering.client.conversations.create()
+        created_conversation = await answering.client.conversations.create()
         agent = Agent(answering)
-        settings = OpenAIResponsesModelSettings(openai_conversation_id=made.id)
+        settings = OpenAIResponsesModelSettings(openai_conversation_id=created_conversation.id)
         first = await agent.run("hello", model_settings=settings)
         second = await agent.run("again", model_settings=settings, message_history=first.all_messages())
         return {"text": second.output, "id": second.response.provider_response_id}
 
 
 @program.can("images")
-async def images(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
-    _, _, data = asks["picture"].partition("base64,")
+async def images(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
+    _, _, data = params["picture"].partition("base64,")
     async with model(base_url, "echo") as echo:
         picture = BinaryContent(base64.b64decode(data), media_type="image/png")
         return {"text": (await Agent(echo).run(["What is this?", picture])).output}
 
 
 def failing(name: str, stream: bool = False, **settings: Any) -> Act:
-    async def act(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+    async def act(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
         async with model(base_url, name) as answering:
             agent = Agent(answering, model_settings=OpenAIResponsesModelSettings(**settings))
             try:
@@ -164,7 +164,7 @@ program.can("upstream breaks off while streaming")(failing("breaks", stream=True
 
 
 @program.can("WebSocket")
-async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def websocket(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "transcript") as answering, answering:
         settings = OpenAIResponsesModelSettings(openai_transport="websocket", openai_store=False)
         agent = Agent(answering, model_settings=settings)
@@ -174,12 +174,12 @@ async def websocket(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
 
 
 @program.can("embedded model")
-async def embedded(base_url: str, asks: dict[str, Any]) -> dict[str, Any]:
+async def embedded(base_url: str, params: dict[str, Any]) -> dict[str, Any]:
     async with model(base_url, "local") as local:
         cool = OpenAIResponsesModelSettings(temperature=0)
-        said, _deltas = await streamed(Agent(local, model_settings=cool), "What is the capital of France?")
-        who = await Agent(local, output_type=NativeOutput(Known)).run("Who was Ada?")
-        return {"text": said, "parsed": who.output.model_dump()}
+        answer, _deltas = await streamed(Agent(local, model_settings=cool), "What is the capital of France?")
+        person_known = await Agent(local, output_type=NativeOutput(Known)).run("Who was Ada?")
+        return {"text": answer, "parsed": person_known.output.model_dump()}
 
 
 if __name__ == "__main__":

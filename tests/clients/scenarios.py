@@ -1,7 +1,8 @@
-"""What every client must be able to do: one list, and each client is run through it.
+"""The scenarios that every client must support.
 
-A scenario is what a client's program is asked to do and what must have come of it: in the client, at the model
-(what the upstream heard) and in the store. The programs know their client; what is right is said here only.
+A scenario is a request to a client's program and the expected outcome: in the client, at the model (the
+requests that the upstream received) and in the store. The programs know their client; the expectations are
+only here.
 """
 
 import json
@@ -13,17 +14,17 @@ JsonObject = dict[str, Any]
 
 PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 MODELS = ["echo", "agent", "json", "forced", "transcript", "reasoning", "refuses", "breaks"]
-THOUGHT = "Let me think."
+REASONING = "Let me think."
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the others saw while a client was at it."""
+    """The requests and the server's state after a scenario."""
 
-    heard: list[JsonObject]
-    """The requests that the model was asked with."""
+    requests: list[JsonObject]
+    """The requests that the model received."""
     get: Callable[[str], tuple[int, JsonObject]]
-    """Asks the server: the status and the body of `GET {path}`."""
+    """The status and the body of `GET {path}` on the server."""
 
 
 Check = Callable[[JsonObject, Seen], None]
@@ -31,15 +32,15 @@ Check = Callable[[JsonObject, Seen], None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing that a client does, by the name that its cell in the table has."""
+    """A scenario, by the name of its cell in the table."""
 
     name: str
     check: Check
-    asks: JsonObject = field(default_factory=dict[str, Any])
+    params: JsonObject = field(default_factory=dict[str, Any])
 
 
-def words(request: JsonObject) -> list[tuple[str, str]]:
-    """Who said what in a request to the model."""
+def messages_of(request: JsonObject) -> list[tuple[str, str]]:
+    """Role and text of each message of a request to the model."""
     return [(message["role"], _plain(message["content"])) for message in request["messages"]]
 
 
@@ -51,14 +52,16 @@ def _plain(content: str | list[JsonObject] | None) -> str:
 
 def check_text(result: JsonObject, seen: Seen) -> None:
     assert result["text"] == "You said: hello"
-    assert [words(request) for request in seen.heard] == [[("system", "Be brief."), ("user", "hello")]]
+    assert [messages_of(request) for request in seen.requests] == [
+        [("system", "Be brief."), ("user", "hello")]
+    ]
 
 
 def check_streaming(result: JsonObject, seen: Seen) -> None:
     check_text(result, seen)
     assert len(result["deltas"]) > 1
     assert "".join(result["deltas"]) == "You said: hello"
-    assert seen.heard[0]["stream"] is True
+    assert seen.requests[0]["stream"] is True
 
 
 def check_tools(result: JsonObject, seen: Seen) -> None:
@@ -69,42 +72,42 @@ def check_tools(result: JsonObject, seen: Seen) -> None:
         ["write_line", {"text": "one"}],
         ["write_line", {"text": "two"}],
     ]
-    assert len(seen.heard) == 3
-    assert [(role, said) for role, said in words(seen.heard[-1]) if role == "tool"] == [
+    assert len(seen.requests) == 3
+    assert [(role, text) for role, text in messages_of(seen.requests[-1]) if role == "tool"] == [
         ("tool", "written"),
         ("tool", "one"),
         ("tool", "written"),
     ]
-    offered = [{tool["function"]["name"] for tool in request["tools"]} for request in seen.heard]
+    offered = [{tool["function"]["name"] for tool in request["tools"]} for request in seen.requests]
     assert offered == [{"write_line", "read_lines"}] * 3
 
 
 def check_tools_streamed(result: JsonObject, seen: Seen) -> None:
     check_tools(result, seen)
-    assert all(request["stream"] for request in seen.heard)
+    assert all(request["stream"] for request in seen.requests)
 
 
 def check_forced(result: JsonObject, seen: Seen) -> None:
     assert [arguments for _name, arguments in result["called"]] == [{"name": "Ada", "year": 1815}]
-    assert seen.heard[0]["tool_choice"] != "auto"
+    assert seen.requests[0]["tool_choice"] != "auto"
 
 
 def check_structured(result: JsonObject, seen: Seen) -> None:
     assert result["parsed"] == {"name": "Ada", "year": 1815}
-    form = seen.heard[0]["response_format"]
+    form = seen.requests[0]["response_format"]
     assert form["type"] == "json_schema"
     assert sorted(form["json_schema"]["schema"]["properties"]) == ["name", "year"]
 
 
 def check_structured_streamed(result: JsonObject, seen: Seen) -> None:
     check_structured(result, seen)
-    assert seen.heard[0]["stream"] is True
+    assert seen.requests[0]["stream"] is True
 
 
 def check_transcript(result: JsonObject, seen: Seen) -> None:
-    """The model was shown both turns, each once."""
+    """The model received both turns, each once."""
     assert json.loads(result["text"]) == ["hello", '["hello"]', "again"]
-    assert len(seen.heard) == 2
+    assert len(seen.requests) == 2
 
 
 def check_second_turn(result: JsonObject, seen: Seen) -> None:
@@ -131,10 +134,10 @@ def check_conversation(result: JsonObject, seen: Seen) -> None:
 
 
 def check_reasoning(result: JsonObject, seen: Seen) -> None:
-    """What the model thought in the first turn is said to it again in the second."""
+    """The reasoning of the first turn is sent to the model again in the second."""
     assert result["text"] == "Done."
-    assert [said for _role, said in words(seen.heard[-1])] == ["hello", "Done.", "again"]
-    assert seen.heard[-1]["messages"][1]["reasoning"] == THOUGHT
+    assert [text for _role, text in messages_of(seen.requests[-1])] == ["hello", "Done.", "again"]
+    assert seen.requests[-1]["messages"][1]["reasoning"] == REASONING
 
 
 def check_reasoning_sealed(result: JsonObject, seen: Seen) -> None:
@@ -144,12 +147,12 @@ def check_reasoning_sealed(result: JsonObject, seen: Seen) -> None:
 
 def check_image(result: JsonObject, seen: Seen) -> None:
     assert result["text"] == "You said: What is this? image_url"
-    parts = seen.heard[0]["messages"][-1]["content"]
+    parts = seen.requests[0]["messages"][-1]["content"]
     assert [part["image_url"]["url"] for part in parts if part["type"] == "image_url"] == [PICTURE]
 
 
 def raises(status: int | None, *message: str) -> Check:
-    """The client raised an exception of its own, which says this."""
+    """The client raised its own exception with this message."""
 
     def check(result: JsonObject, _seen: Seen) -> None:
         for part in message:
@@ -161,17 +164,17 @@ def raises(status: int | None, *message: str) -> Check:
 
 
 def check_socket(result: JsonObject, seen: Seen) -> None:
-    """Two turns on one socket; nothing is stored, and yet the second knows the first."""
+    """Two turns on one socket; nothing is stored, and yet the second has the history of the first."""
     check_transcript(result, seen)
     assert seen.get(f"/responses/{result['id']}")[0] == 404
 
 
 def check_embedded(result: JsonObject, seen: Seen) -> None:
-    """The small model says nonsense, but it says it in the right form."""
+    """The small model's answers are wrong but well formed."""
     assert result["text"].strip()
     assert set(result["parsed"]) == {"name", "year"}
     assert isinstance(result["parsed"]["year"], int)
-    assert seen.heard == []
+    assert seen.requests == []
 
 
 SCENARIOS = [

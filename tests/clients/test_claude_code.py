@@ -1,4 +1,4 @@
-"""The real Claude Code, on a scripted model behind the door of the messages API."""
+"""The real Claude Code, with a scripted model behind the Messages API endpoint."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ from tests.clients.programs import NODE_MODULES
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.xdist_group("claude-code")]
 
-PATIENCE = 90.0
+TEST_TIMEOUT_SECONDS = 90.0
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -39,18 +39,18 @@ QUIET = {
     "NO_PROXY": "127.0.0.1",
 }
 JsonObject = dict[str, Any]
-Ask = Callable[..., Any]
+RunPrompt = Callable[..., Any]
 
 
 def find_claude() -> str | None:
-    """The real program, where there is one."""
+    """The path of the real program, if it is installed."""
     installed = NODE_MODULES / ".bin/claude"
     return os.environ.get("ANTIPHON_CLAUDE_CODE") or (str(installed) if installed.exists() else None)
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Ask:
-    """Asks it one thing, with a home and a folder of its own, over `model`."""
+def run_prompt(tmp_path: Path) -> RunPrompt:
+    """Run one prompt with its own home and folder, and this model."""
     command = find_claude()
     if command is None or shutil.which(command) is None:
         pytest.skip("Claude Code is not installed: `make test-clients` installs it")
@@ -58,7 +58,7 @@ def ask(tmp_path: Path) -> Ask:
     home.mkdir()
     folder.mkdir()
 
-    async def ask(model: ScriptedBackend, prompt: str, *options: str) -> JsonObject:
+    async def run_prompt(model: ScriptedBackend, prompt: str, *options: str) -> JsonObject:
         async with provider(model) as port:
             process = await asyncio.create_subprocess_exec(
                 command,
@@ -76,7 +76,7 @@ def ask(tmp_path: Path) -> Ask:
                 },
             )
             try:
-                output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+                output, errors = await asyncio.wait_for(process.communicate(), TEST_TIMEOUT_SECONDS)
             finally:
                 if process.returncode is None:
                     process.kill()
@@ -84,7 +84,7 @@ def ask(tmp_path: Path) -> Ask:
         assert output, errors.decode()
         return json.loads(output)
 
-    return ask
+    return run_prompt
 
 
 def call(call_id: str, name: str, **arguments: Any) -> list[Step]:
@@ -103,43 +103,46 @@ def _text(parts: Sequence[object]) -> str:
     return "".join(part.text for part in parts if isinstance(part, InputText))
 
 
-async def test_a_text_answer(ask: Ask) -> None:
+async def test_a_text_answer(run_prompt: RunPrompt) -> None:
     model = ScriptedBackend.saying("Hello", " from", " behind.")
-    result = await ask(model, "Say hello.")
+    result = await run_prompt(model, "Say hello.")
     assert (result["is_error"], result["result"]) == (False, "Hello from behind.")
     turn = model.turns[-1]
-    asked = [item for item in turn.items if isinstance(item, Message) and item.role == "user"]
-    assert "Say hello." in str(asked[0].content)
+    user_messages = [item for item in turn.items if isinstance(item, Message) and item.role == "user"]
+    assert "Say hello." in str(user_messages[0].content)
     assert {"Bash", "Write", "Read", "Edit"} <= {tool.name for tool in turn.tools}
     assert turn.params.reasoning is not None
 
 
-async def test_it_writes_a_file_and_runs_a_command(ask: Ask, tmp_path: Path) -> None:
+async def test_it_writes_a_file_and_runs_a_command(run_prompt: RunPrompt, tmp_path: Path) -> None:
     path = tmp_path / "work" / "note.txt"
 
-    def play(turn: TurnRequest) -> Iterable[Step]:
+    def steps_for(turn: TurnRequest) -> Iterable[Step]:
         match len(outputs(turn)):
             case 0:
-                thought = [
+                reasoning_steps = [
                     ReasoningDelta("A file first."),
                     ProviderStateAdded(ProviderState("maker", {"sig": "s"})),
                 ]
-                return [thought, *call("call_1", "Write", file_path=str(path), content="written by a tool\n")]
+                return [
+                    reasoning_steps,
+                    *call("call_1", "Write", file_path=str(path), content="written by a tool\n"),
+                ]
             case 1:
                 return call("call_2", "Bash", command="wc -w note.txt", description="Count the words")
             case _:
                 return [[TextDelta(f"It has {outputs(turn)[1].split()[0]} words.")], [Finished("stop")]]
 
-    model = ScriptedBackend(play)
-    result = await ask(model, "Write a note.", "--allowedTools", "Write", "Bash(wc:*)")
+    model = ScriptedBackend(steps_for)
+    result = await run_prompt(model, "Write a note.", "--allowedTools", "Write", "Bash(wc:*)")
     assert (result["is_error"], result["result"]) == (False, "It has 4 words.")
     assert path.read_text() == "written by a tool\n"
-    thoughts = [item for item in model.turns[-1].items if isinstance(item, OpenedReasoning)]
-    assert [thought.states_from("maker") for thought in thoughts] == [[{"sig": "s"}]]
+    reasoning_items = [item for item in model.turns[-1].items if isinstance(item, OpenedReasoning)]
+    assert [item.states_from("maker") for item in reasoning_items] == [[{"sig": "s"}]]
 
 
-async def test_an_error_of_the_model(ask: Ask) -> None:
+async def test_an_error_of_the_model(run_prompt: RunPrompt) -> None:
     fault = BackendRefused("The model is out of order.", status=400, code="invalid_value")
-    result = await ask(ScriptedBackend([fault]), "Say hello.")
+    result = await run_prompt(ScriptedBackend([fault]), "Say hello.")
     assert result["is_error"]
     assert "The model is out of order." in result["result"]

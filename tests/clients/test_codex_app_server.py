@@ -1,4 +1,4 @@
-"""The codex backend on the real codex, whose own model is scripted."""
+"""The codex backend on the real codex, with a scripted model."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest, build_turn
-from tests.clients.conftest import PATIENCE, Driving
+from tests.clients.conftest import TEST_TIMEOUT_SECONDS, Driving
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.xdist_group("codex")]
 
@@ -40,7 +40,7 @@ LOOK: dict[str, Any] = {
     "description": "Looks.",
     "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
 }
-SAYS_DONE: list[Step] = [[TextDelta("done")], [UsageReported(COST), Finished("stop")]]
+DONE_ANSWER: list[Step] = [[TextDelta("done")], [UsageReported(COST), Finished("stop")]]
 
 
 def calls(*ids: str) -> list[Step]:
@@ -52,33 +52,33 @@ def calls(*ids: str) -> list[Step]:
     return [[*chunks, UsageReported(COST), Finished("tool_calls")]]
 
 
-def asking(**params: Any) -> TurnRequest:
+def turn_for(**params: Any) -> TurnRequest:
     return build_turn(create_from(**{"model": "codex", "input": "hi", **params}), model="codex")
 
 
 async def run(backend: CodexBackend, **params: Any) -> list[Chunk]:
-    batches = backend.prepare(asking(**params)).chunks()
-    async with asyncio.timeout(PATIENCE):
+    batches = backend.prepare(turn_for(**params)).chunks()
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
         return [chunk async for batch in batches for chunk in batch]
 
 
 def outputs(*ids: str) -> list[dict[str, Any]]:
-    """What a client sends after the calls: all that was said, and what came of them."""
-    said = [
+    """The client's input after the calls: the complete history, and the outputs."""
+    called = [
         {"type": "function_call", "call_id": call_id, "name": "look", "arguments": f'{{ "at": "{call_id}" }}'}
         for call_id in ids
     ]
     done = [
         {"type": "function_call_output", "call_id": call_id, "output": f"saw {call_id}"} for call_id in ids
     ]
-    return [{"role": "user", "content": "hi"}, *said, *done]
+    return [{"role": "user", "content": "hi"}, *called, *done]
 
 
 def text_of(chunks: Sequence[Chunk]) -> str:
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
 
 
-async def test_an_answer_is_streamed_with_its_cost(codex: Driving) -> None:
+async def test_an_answer_is_streamed_with_its_usage(codex: Driving) -> None:
     model = ScriptedBackend(
         [
             [ReasoningSummaryDelta("hm")],
@@ -98,8 +98,8 @@ async def test_an_answer_is_streamed_with_its_cost(codex: Driving) -> None:
     ]
 
 
-async def test_the_model_sees_the_history_and_nothing_of_codex(codex: Driving) -> None:
-    model = ScriptedBackend(SAYS_DONE)
+async def test_the_model_sees_the_history_without_codexs_own_prompts(codex: Driving) -> None:
+    model = ScriptedBackend(DONE_ANSWER)
     history = [
         {"role": "system", "content": "Rule."},
         {"role": "user", "content": [{"type": "input_text", "text": "one"}, PIXEL]},
@@ -110,8 +110,8 @@ async def test_the_model_sees_the_history_and_nothing_of_codex(codex: Driving) -
         await run(backend, input=history, instructions="Be brief.", tools=[LOOK])
     turn = model.turns[0]
     texts = [(item.role, item.content) for item in turn.items if isinstance(item, Message)]
-    words = [(role, [getattr(part, "text", "image") for part in parts]) for role, parts in texts]
-    assert words[1:] == [
+    role_texts = [(role, [getattr(part, "text", "image") for part in parts]) for role, parts in texts]
+    assert role_texts[1:] == [
         ("developer", ["Be brief."]),
         ("developer", ["Rule."]),
         ("user", ["one", "image"]),
@@ -130,7 +130,7 @@ PIXEL = {
 
 
 async def test_calls_of_the_clients_tools_go_out_and_their_outputs_come_back(codex: Driving) -> None:
-    model = ScriptedBackend(calls("c1", "c2"), calls("c3"), SAYS_DONE)
+    model = ScriptedBackend(calls("c1", "c2"), calls("c3"), DONE_ANSWER)
     async with codex(model) as backend:
         first = await run(backend, tools=[LOOK])
         second = await run(backend, tools=[LOOK], input=outputs("c1", "c2"))
@@ -147,32 +147,36 @@ async def test_calls_of_the_clients_tools_go_out_and_their_outputs_come_back(cod
     ]
     assert [chunk for chunk in second if isinstance(chunk, CallStarted)] == [CallStarted(0, "c3", "look")]
     assert third == [TextDelta("done"), UsageReported(COST), Finished("stop")]
-    told = [item for item in model.turns[2].items if isinstance(item, FunctionCallOutput)]
-    assert {item.call_id: item.output for item in told} == {"c1": "saw c1", "c2": "saw c2", "c3": "saw c3"}
-    # One thread of codex for all three: the third call of the model has the first one's cache key.
+    outputs_received = [item for item in model.turns[2].items if isinstance(item, FunctionCallOutput)]
+    assert {item.call_id: item.output for item in outputs_received} == {
+        "c1": "saw c1",
+        "c2": "saw c2",
+        "c3": "saw c3",
+    }
+    # One thread of codex for all three: the third model call has the cache key of the first.
     assert len({turn.params.prompt_cache_key for turn in model.turns}) == 1
 
 
-async def test_a_call_that_is_slow_in_coming_belongs_to_the_same_response(codex: Driving) -> None:
-    asked = asyncio.Event()
+async def test_a_slow_call_belongs_to_the_same_response(codex: Driving) -> None:
+    requested = asyncio.Event()
 
     async def two_calls(turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [CallStarted(0, "c1", "look"), CallDelta(0, "{}"), CallFinished(0)]
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(requested.wait(), TEST_TIMEOUT_SECONDS)
         yield [CallStarted(1, "c2", "look"), CallDelta(1, "{}"), Finished("tool_calls")]
 
     async with codex(ScriptedBackend(two_calls)) as backend:
         running = asyncio.create_task(run(backend, tools=[LOOK]))
-        # Codex asks for the first tool as soon as it is called; a second is enough for that, and harmless if not.
+        # Codex requests the first tool as soon as it is called; one second suffices for that, and is harmless if not.
         await asyncio.wait({running}, timeout=1.0)
         assert not running.done()
-        asked.set()
+        requested.set()
         chunks = await running
     assert [chunk.call_id for chunk in chunks if isinstance(chunk, CallStarted)] == ["c1", "c2"]
 
 
 async def test_outputs_for_a_turn_that_is_gone_begin_a_new_thread(codex: Driving) -> None:
-    model = ScriptedBackend(calls("c1"), SAYS_DONE)
+    model = ScriptedBackend(calls("c1"), DONE_ANSWER)
     async with codex(model) as backend:
         await run(backend, tools=[LOOK])
         backend.parking.clear()
@@ -195,12 +199,12 @@ async def test_structured_output_and_effort_reach_the_model(codex: Driving) -> N
         text = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
         chunks = await run(backend, text=text, reasoning={"effort": "low", "summary": "detailed"})
     assert text_of(chunks) == '{"a":1}'
-    asked = model.turns[0].params
-    assert asked.text is not None
-    assert asked.text.format is not None
-    assert asked.text.format.schema == schema
-    assert asked.reasoning is not None
-    assert (asked.reasoning.effort, asked.reasoning.summary) == ("low", "detailed")
+    turn_params = model.turns[0].params
+    assert turn_params.text is not None
+    assert turn_params.text.format is not None
+    assert turn_params.text.format.schema == schema
+    assert turn_params.reasoning is not None
+    assert (turn_params.reasoning.effort, turn_params.reasoning.summary) == ("low", "detailed")
 
 
 @pytest.mark.parametrize(
@@ -222,23 +226,23 @@ async def test_structured_output_and_effort_reach_the_model(codex: Driving) -> N
 async def test_a_refusal_of_its_model_is_ours(
     codex: Driving, refusal: BackendRefused, status: int, code: str
 ) -> None:
-    async with codex(ScriptedBackend([refusal], SAYS_DONE)) as backend:
+    async with codex(ScriptedBackend([refusal], DONE_ANSWER)) as backend:
         with pytest.raises(BackendRefused) as caught:
             await run(backend)
         assert (caught.value.status, caught.value.code) == (status, code)
         assert text_of(await run(backend)) == "done"
 
 
-def says(*words: str) -> list[Step]:
-    """A model that says this."""
-    return [*([TextDelta(word)] for word in words), [Finished("stop")]]
+def text_steps(*role_texts: str) -> list[Step]:
+    """A model that answers with these deltas."""
+    return [*([TextDelta(delta)] for delta in role_texts), [Finished("stop")]]
 
 
 BREAKS_OFF: list[Step] = [[TextDelta("Hel")], BackendRefused("gone", status=502)]
 
 
-async def test_an_answer_that_breaks_off_and_is_asked_for_again_is_said_once(codex: Driving) -> None:
-    model = ScriptedBackend(BREAKS_OFF, BREAKS_OFF, says("Hell", "o!"))
+async def test_an_answer_repeated_after_an_interruption_is_emitted_once(codex: Driving) -> None:
+    model = ScriptedBackend(BREAKS_OFF, BREAKS_OFF, text_steps("Hell", "o!"))
     async with codex(model, retries=2) as backend:
         chunks = await run(backend)
     assert len(model.turns) == 3
@@ -247,7 +251,7 @@ async def test_an_answer_that_breaks_off_and_is_asked_for_again_is_said_once(cod
 
 
 async def test_another_answer_after_the_first_broke_off_fails_the_turn(codex: Driving) -> None:
-    model = ScriptedBackend(BREAKS_OFF, says("Good day"), SAYS_DONE)
+    model = ScriptedBackend(BREAKS_OFF, text_steps("Good day"), DONE_ANSWER)
     async with codex(model, retries=1) as backend:
         chunks = await run(backend)
         assert text_of(chunks) == "Hel"
@@ -265,18 +269,18 @@ async def test_a_stream_that_breaks_after_a_call_does_not_hold_the_response(
         yield [CallStarted(0, "c1", "look"), CallDelta(0, '{ "at": "c1" }'), CallFinished(0)]
         yield BackendRefused("gone", status=502)
 
-    model = ScriptedBackend(call_and_break, SAYS_DONE)
+    model = ScriptedBackend(call_and_break, DONE_ANSWER)
     async with codex(model, retries=retries, quiet=1.0) as backend:
         first = await run(backend, tools=[LOOK])
         assert [chunk.call_id for chunk in first if isinstance(chunk, CallStarted)] == ["c1"]
         assert first[-1] == Finished("tool_calls")
         assert len(backend.parking) == 0
         assert text_of(await run(backend, tools=[LOOK], input=outputs("c1"))) == "done"
-    told = [item.output for item in model.turns[-1].items if isinstance(item, FunctionCallOutput)]
-    assert told == ["saw c1"]
+    outputs_received = [item.output for item in model.turns[-1].items if isinstance(item, FunctionCallOutput)]
+    assert outputs_received == ["saw c1"]
 
 
-async def test_outputs_go_into_the_turn_that_made_the_call_though_the_ids_are_equal(codex: Driving) -> None:
+async def test_outputs_go_to_the_turn_of_the_call_even_with_equal_ids(codex: Driving) -> None:
     def calls_with(at: str) -> list[Step]:
         arguments = f'{{"at":"{at}"}}'
         return [[CallStarted(0, "c1", "look"), CallDelta(0, arguments), Finished("tool_calls")]]
@@ -289,27 +293,27 @@ async def test_outputs_go_into_the_turn_that_made_the_call_though_the_ids_are_eq
             {**output, "output": f"for {at}"},
         ]
 
-    def tell(turn: TurnRequest) -> list[Step]:
+    def steps_for(turn: TurnRequest) -> list[Step]:
         call = next(item for item in turn.items if isinstance(item, FunctionCall))
         output = next(item for item in turn.items if isinstance(item, FunctionCallOutput))
-        return says(f"{call.arguments} {output.output}")
+        return text_steps(f"{call.arguments} {output.output}")
 
-    model = ScriptedBackend(calls_with("one"), calls_with("two"), tell)
+    model = ScriptedBackend(calls_with("one"), calls_with("two"), steps_for)
     async with codex(model) as backend:
         for _ in range(2):
             await run(backend, tools=[LOOK])
         for at in ("two", "one"):
             text = text_of(await run(backend, tools=[LOOK], input=answer(at)))
             assert text == f'{{"at":"{at}"}} for {at}'
-        # An edited call is another history.
+        # An edited call is a different history.
         await run(backend, tools=[LOOK], input=answer("three"))
     assert len({turn.params.prompt_cache_key for turn in model.turns}) == 3
 
 
-async def test_a_custom_tool_goes_on_with_its_turn(codex: Driving) -> None:
+async def test_a_custom_tool_resumes_its_turn(codex: Driving) -> None:
     model = ScriptedBackend(
         [[CallStarted(0, "c1", "free"), CallDelta(0, '{ "input": "words" }'), Finished("tool_calls")]],
-        SAYS_DONE,
+        DONE_ANSWER,
     )
     history = [
         {"role": "user", "content": "hi"},
@@ -331,7 +335,7 @@ async def test_tools_may_be_named_like_codexs_own(codex: Driving, name: str, own
         shown = next(tool.name for tool in turn.tools if tool.description == "Mine.")
         return [[CallStarted(0, "c1", shown), CallDelta(0, "{}"), Finished("tool_calls")]]
 
-    model = ScriptedBackend(call_it, SAYS_DONE)
+    model = ScriptedBackend(call_it, DONE_ANSWER)
     tool = {**LOOK, "name": name, "description": "Mine."}
     question, call, output = outputs("c1")
     async with codex(model, own_tools=own_tools) as backend:
@@ -339,7 +343,7 @@ async def test_tools_may_be_named_like_codexs_own(codex: Driving, name: str, own
         assert [chunk.name for chunk in first if isinstance(chunk, CallStarted)] == [name]
         sent_back = {**call, "name": name, "arguments": "{}"}
         assert text_of(await run(backend, tools=[tool], input=[question, sent_back, output])) == "done"
-        # Also when the turn is gone.
+        # Also when the turn has ended.
         backend.parking.clear()
         assert text_of(await run(backend, tools=[tool], input=[question, sent_back, output])) == "done"
     assert [item.output for item in model.turns[-1].items if isinstance(item, FunctionCallOutput)] == [
@@ -347,8 +351,8 @@ async def test_tools_may_be_named_like_codexs_own(codex: Driving, name: str, own
     ]
 
 
-async def test_the_model_sees_every_image_whatever_its_detail(codex: Driving) -> None:
-    model = ScriptedBackend(SAYS_DONE)
+async def test_the_model_sees_images_of_every_detail(codex: Driving) -> None:
+    model = ScriptedBackend(DONE_ANSWER)
     images = [{**PIXEL, "detail": detail} for detail in ("low", "auto", "high", "original")]
     question, call, output = outputs("c1")
     history = [{"role": "user", "content": images}, question, call, {**output, "output": images}]
@@ -356,22 +360,22 @@ async def test_the_model_sees_every_image_whatever_its_detail(codex: Driving) ->
         await run(backend, input=history, tools=[LOOK])
     shown = next(item for item in model.turns[0].items if isinstance(item, Message) and item.role == "user")
     assert [type(part).__name__ for part in shown.content] == ["InputImage"] * 4
-    given = next(item for item in model.turns[0].items if isinstance(item, FunctionCallOutput))
-    assert [type(part).__name__ for part in given.output] == ["InputImage"] * 4
+    output_received = next(item for item in model.turns[0].items if isinstance(item, FunctionCallOutput))
+    assert [type(part).__name__ for part in output_received.output] == ["InputImage"] * 4
 
 
 async def test_a_call_without_its_output_is_shown_as_aborted(codex: Driving) -> None:
-    model = ScriptedBackend(calls("c1", "c2"), SAYS_DONE)
+    model = ScriptedBackend(calls("c1", "c2"), DONE_ANSWER)
     async with codex(model) as backend:
         await run(backend, tools=[LOOK])
         assert text_of(await run(backend, tools=[LOOK], input=outputs("c1", "c2")[:-1])) == "done"
         assert len(backend.parking) == 1
-    told = [item for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
-    assert {item.call_id: item.output for item in told} == {"c1": "saw c1", "c2": "aborted"}
+    outputs_received = [item for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
+    assert {item.call_id: item.output for item in outputs_received} == {"c1": "saw c1", "c2": "aborted"}
 
 
-async def test_it_tells_whether_it_needs_a_login(codex: Driving) -> None:
-    async with codex(ScriptedBackend(SAYS_DONE)) as backend:
+async def test_it_reports_whether_it_needs_a_login(codex: Driving) -> None:
+    async with codex(ScriptedBackend(DONE_ANSWER)) as backend:
         state = await backend.account()
     assert (state.account, state.requires_openai_auth) == (None, False)
 
@@ -385,35 +389,35 @@ async def test_a_failure_in_mid_answer_is_a_failed_chunk(codex: Driving) -> None
     assert isinstance(last, Failed)
 
 
-async def test_an_answer_that_was_cut_off_is_one(codex: Driving) -> None:
+async def test_a_truncated_answer_is_incomplete(codex: Driving) -> None:
     async with codex(ScriptedBackend([[TextDelta("Hel")], [Finished("length")]])) as backend:
         chunks = await run(backend)
     assert (chunks[0], chunks[-1]) == (TextDelta("Hel"), Finished("length"))
 
 
-async def test_a_client_that_leaves_interrupts_codex(codex: Driving) -> None:
-    left = asyncio.Event()
+async def test_a_client_disconnect_interrupts_codex(codex: Driving) -> None:
+    interrupted = asyncio.Event()
 
     async def endless(turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("Hel")]
             await asyncio.Event().wait()
         finally:
-            left.set()
+            interrupted.set()
 
     async with codex(ScriptedBackend(endless)) as backend:
-        async with aclosing(backend.prepare(asking()).chunks()) as batches:
+        async with aclosing(backend.prepare(turn_for()).chunks()) as batches:
             async for batch in batches:
                 if batch:
                     break
-        await asyncio.wait_for(left.wait(), PATIENCE)
+        await asyncio.wait_for(interrupted.wait(), TEST_TIMEOUT_SECONDS)
 
 
 async def test_two_turns_run_at_once(codex: Driving) -> None:
     both = asyncio.Barrier(2)
 
     async def together(turn: TurnRequest) -> AsyncGenerator[Step, None]:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
             await both.wait()
         message = turn.items[-1]
         assert isinstance(message, Message)
@@ -431,9 +435,9 @@ async def test_a_codex_that_is_killed_fails_the_turn_and_serves_the_next(codex: 
         yield [TextDelta("Hel")]
         await asyncio.Event().wait()
 
-    async with codex(ScriptedBackend(endless, SAYS_DONE)) as backend:
+    async with codex(ScriptedBackend(endless, DONE_ANSWER)) as backend:
         chunks: list[Chunk] = []
-        async with aclosing(backend.prepare(asking()).chunks()) as batches:
+        async with aclosing(backend.prepare(turn_for()).chunks()) as batches:
             async for batch in batches:
                 if batch and not chunks:
                     os.killpg((await backend.supervisor.child()).pid, signal.SIGKILL)
@@ -445,12 +449,12 @@ async def test_a_codex_that_is_killed_fails_the_turn_and_serves_the_next(codex: 
         assert text_of(await run(backend)) == "done"
 
 
-async def test_it_tells_its_models(codex: Driving) -> None:
-    async with codex(ScriptedBackend(SAYS_DONE)) as backend:
+async def test_it_lists_its_models(codex: Driving) -> None:
+    async with codex(ScriptedBackend(DONE_ANSWER)) as backend:
         assert all(info.owned_by == "codex" for info in await backend.models())
 
 
-async def test_with_tools_of_its_own_codex_uses_them_itself(codex: Driving) -> None:
+async def test_with_its_own_tools_enabled_codex_uses_them(codex: Driving) -> None:
     command: list[Step] = [
         [
             CallStarted(0, "c1", "exec_command"),
@@ -459,9 +463,9 @@ async def test_with_tools_of_its_own_codex_uses_them_itself(codex: Driving) -> N
             Finished("tool_calls"),
         ]
     ]
-    model = ScriptedBackend(command, SAYS_DONE)
+    model = ScriptedBackend(command, DONE_ANSWER)
     async with codex(model, own_tools=True, sandbox="danger-full-access") as backend:
         chunks = await run(backend)
     assert chunks == [TextDelta("done"), UsageReported(DOUBLE), Finished("stop")]
-    told = [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
-    assert "here" in str(told)
+    outputs_received = [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
+    assert "here" in str(outputs_received)

@@ -1,4 +1,4 @@
-"""`antiphon codex` with the real Codex, and what Codex makes of the catalogue that a server tells it."""
+"""`antiphon codex` with the real Codex, and how Codex uses a server's catalogue."""
 
 import asyncio
 import json
@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.codex_cli import Model, calls, codex_on, outputs, says
+from tests.clients.codex_cli import Model, calls, codex_on, outputs, text_turn
 from tests.clients.conftest import find_codex
 from tests.serving import free_port, run_server
 from tests.upstream import run_upstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.xdist_group("codex")]
 
-PATIENCE = 60.0
+TEST_TIMEOUT_SECONDS = 60.0
 NEWEST = "gpt-6-astra"
-"""A model that Codex was built with, whose tools come as an item of the input."""
+"""A built-in model of Codex whose tools are sent as an input item."""
 EXEC = ("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 
 
@@ -36,7 +36,7 @@ def program() -> str:
 def antiphon_codex(
     program: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """`antiphon codex` in this folder, with a data folder of its own."""
+    """Run `antiphon codex` in this folder, with its own data folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "antiphon.cli", "codex", *arguments],
         cwd=folder,
@@ -55,19 +55,19 @@ def antiphon_codex(
     )
 
 
-def said(output: str) -> list[str]:
+def answers_of(output: str) -> list[str]:
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     items = [event["item"] for event in events if event["type"] == "item.completed"]
     return [item["text"] for item in items if item["type"] == "agent_message"]
 
 
-async def test_a_server_that_is_asked_tells_codex_its_models(program: str, tmp_path: Path) -> None:
-    model = Model(says("Hello."))
-    async with asyncio.timeout(PATIENCE), codex_on(model, program, tmp_path) as client:
+async def test_a_server_lists_its_models_for_codex(program: str, tmp_path: Path) -> None:
+    model = Model(text_turn("Hello."))
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS), codex_on(model, program, tmp_path) as client:
         client.catalogue = None
         ran = await client.exec("hi")
         listed = json.loads((client.home / "models_cache.json").read_text())
-    assert ran.said == ["Hello."]
+    assert ran.answers == ["Hello."]
     assert "metadata" not in ran.log
     assert [(one["slug"], one["context_window"]) for one in listed["models"]] == [("m", 131_072)]
     assert listed["etag"]
@@ -79,16 +79,16 @@ async def test_the_newest_models_of_codex_bring_their_tools_in_the_input(
     program: str, tmp_path: Path, websocket: bool
 ) -> None:
     script = 'const r = await tools.exec_command({cmd: "echo made > made.txt; echo fine"}); text(r.output);'
-    model = Model(calls(("functions__exec", {"input": script})), says("Made."))
+    model = Model(calls(("functions__exec", {"input": script})), text_turn("Made."))
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TEST_TIMEOUT_SECONDS),
         codex_on(model, program, tmp_path, websocket=websocket, names=(NEWEST,)) as client,
     ):
-        client.catalogue, client.asks = None, False
+        client.catalogue, client.requests_models = None, False
         ran = await client.exec("make it", model=NEWEST)
         assert (client.folder / "made.txt").read_text() == "made\n"
-    assert (ran.code, ran.said) == (0, ["Made."])
-    assert any("fine" in told for told in outputs(model.turns[1]))
+    assert (ran.code, ran.answers) == (0, ["Made."])
+    assert any("fine" in tool_output for tool_output in outputs(model.turns[1]))
     assert {"functions__wait", "clock__sleep"} <= {tool.name for tool in model.turns[0].tools}
 
 
@@ -96,9 +96,9 @@ def test_a_server_is_started_for_codex_and_ends_with_it(program: str, tmp_path: 
     with run_upstream() as upstream:
         options = ["--upstream", upstream.url, "--model", "echo", "--http"]
         process = antiphon_codex(program, tmp_path, *options, "--", *EXEC, "hello, you")
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=TEST_TIMEOUT_SECONDS)
     assert process.returncode == 0, errors
-    assert said(output) == ["You said: hello, you"]
+    assert answers_of(output) == ["You said: hello, you"]
     assert "context window of 'echo' is unknown" in errors
     home = tmp_path / "data/antiphon/codex-home"
     assert (home / "sessions").is_dir()
@@ -114,18 +114,18 @@ def test_a_running_server_is_used_with_its_key(program: str, tmp_path: Path) -> 
     ):
         where = {"ANTIPHON_SERVER__PORT": str(server.port)}
         refused = antiphon_codex(program, tmp_path, "--", *EXEC, "hi", environment=where)
-        _, errors = refused.communicate(timeout=PATIENCE)
+        _, errors = refused.communicate(timeout=TEST_TIMEOUT_SECONDS)
         allowed = antiphon_codex(
             program,
             tmp_path,
             *("--model", "reasoning", "--", *EXEC, "hi"),
             environment={**where, "ANTIPHON_API_KEY": "sk-test-key"},
         )
-        output, _ = allowed.communicate(timeout=PATIENCE)
-        asked = len(upstream.requests)
+        output, _ = allowed.communicate(timeout=TEST_TIMEOUT_SECONDS)
+        requests_before = len(upstream.requests)
     assert refused.returncode == 2
     assert "ANTIPHON_API_KEY" in errors
-    assert (allowed.returncode, said(output), asked) == (0, ["Done."], 1)
+    assert (allowed.returncode, answers_of(output), requests_before) == (0, ["Done."], 1)
 
 
 def test_the_exit_code_is_that_of_codex(program: str, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_exit_code_is_that_of_codex(program: str, tmp_path: Path) -> None:
         provider = ["-c", "model_providers.antiphon.request_max_retries=0"]
         provider += ["-c", "model_providers.antiphon.stream_max_retries=0"]
         process = antiphon_codex(program, tmp_path, *options, *provider, *EXEC, "hi")
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=TEST_TIMEOUT_SECONDS)
     assert process.returncode == 1, errors
     assert "turn.failed" in output
 
@@ -143,7 +143,7 @@ def test_a_request_to_end_ends_codex_too(program: str, tmp_path: Path) -> None:
     with run_upstream() as upstream:
         options = ["--upstream", upstream.url, "--model", "hangs", "--"]
         process = antiphon_codex(program, tmp_path, *options, *EXEC, "hi")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TEST_TIMEOUT_SECONDS
         while not upstream.requests and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
@@ -152,11 +152,11 @@ def test_a_request_to_end_ends_codex_too(program: str, tmp_path: Path) -> None:
     assert process.returncode not in (None, 0)
 
 
-def test_a_model_without_room_for_the_prompt_says_so(program: str, tmp_path: Path) -> None:
-    """The embedded model takes what Codex has to say in 4096 tokens, but not in 1024."""
+def test_a_model_with_a_window_smaller_than_the_prompt_is_reported(program: str, tmp_path: Path) -> None:
+    """The embedded model accepts Codex's prompt with 4096 tokens, but not with 1024."""
     environment = {"ANTIPHON_LOCAL__CONTEXT": "1024"}
     process = antiphon_codex(program, tmp_path, "--", *EXEC, "say hello", environment=environment)
-    output, errors = process.communicate(timeout=PATIENCE)
+    output, errors = process.communicate(timeout=TEST_TIMEOUT_SECONDS)
     assert process.returncode == 1, errors
     assert "ran out of room in the model's context window" in output
     assert "'smollm2-135m' is 1024 tokens" in errors

@@ -1,4 +1,6 @@
-"""The official SDK, Antiphon, the real codex, and behind that a scripted model: state on one side, codex on the other."""
+"""The official SDK, Antiphon, and the real codex with a scripted model: Antiphon's state meets codex's
+threads.
+"""
 
 import asyncio
 from typing import Any
@@ -10,8 +12,8 @@ from antiphon import Antiphon, Route, ScriptedBackend, Settings
 from antiphon.protocol.items import FunctionCallOutput
 from antiphon.settings import SealSettings, StoreSettings
 from antiphon.turn.chunks import Finished, TextDelta
-from tests.clients.conftest import PATIENCE, Driving
-from tests.clients.test_codex_app_server import LOOK, SAYS_DONE, calls
+from tests.clients.conftest import TEST_TIMEOUT_SECONDS, Driving
+from tests.clients.test_codex_app_server import DONE_ANSWER, LOOK, calls
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.xdist_group("codex")]
 
@@ -23,9 +25,9 @@ class Sum(BaseModel):
 
 
 async def test_a_tool_loop_over_stored_responses_stays_in_one_thread_of_codex(codex: Driving) -> None:
-    model = ScriptedBackend(calls("c1", "c2"), SAYS_DONE)
+    model = ScriptedBackend(calls("c1", "c2"), DONE_ANSWER)
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TEST_TIMEOUT_SECONDS),
         codex(model) as backend,
         Antiphon(SETTINGS, routes=[Route("codex", backend)]) as antiphon,
         antiphon.openai_client() as client,
@@ -42,15 +44,15 @@ async def test_a_tool_loop_over_stored_responses_stays_in_one_thread_of_codex(co
         )
     assert [item.arguments for item in found] == ['{ "at": "c1" }', '{ "at": "c2" }']
     assert second.output_text == "done"
-    told = [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
-    assert sorted(map(str, told)) == ["saw c1", "saw c2"]
+    outputs_received = [item.output for item in model.turns[1].items if isinstance(item, FunctionCallOutput)]
+    assert sorted(map(str, outputs_received)) == ["saw c1", "saw c2"]
     assert len({turn.params.prompt_cache_key for turn in model.turns}) == 1
 
 
 async def test_the_strict_stream_helper_of_the_sdk_is_content(codex: Driving) -> None:
     model = ScriptedBackend([[TextDelta('{"total"')], [TextDelta(": 3}")], [Finished("stop")]])
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TEST_TIMEOUT_SECONDS),
         codex(model) as backend,
         Antiphon(SETTINGS, routes=[Route("codex", backend)]) as antiphon,
         antiphon.openai_client() as client,

@@ -1,4 +1,4 @@
-"""The JavaScript clients that people use, each run through the whole list of scenarios."""
+"""The common JavaScript clients, each run through all scenarios."""
 
 import shutil
 from collections.abc import Generator
@@ -35,12 +35,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World, None, No
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Generator[Programs, None, None]:
-    with running_programs(beside_packages(tmp_path_factory.mktemp("programs"))) as programs:
+    with running_programs(folder_with_packages(tmp_path_factory.mktemp("programs"))) as programs:
         yield programs
 
 
-def beside_packages(folder: Path) -> Path:
-    """A folder with the programs and, as node wants it, their packages."""
+def folder_with_packages(folder: Path) -> Path:
+    """A folder with the programs and, as node requires, their packages."""
     for program in JS.glob("*.mjs"):
         shutil.copy(program, folder)
     (folder / "node_modules").symlink_to(NODE_MODULES)
@@ -52,9 +52,9 @@ def test_a_client(world: World, programs: Programs, client: Client, scenario: Sc
     world.run(programs(client), scenario)
 
 
-def test_the_ai_sdk_refers_to_what_is_stored(world: World, programs: Programs) -> None:
-    """And it does so without being told to: the scenarios above show that it is understood."""
+def test_the_ai_sdk_refers_to_stored_items(world: World, programs: Programs) -> None:
+    """It does so by default: the scenarios above show that the server accepts it."""
     (client,) = [client for client in NPM_CLIENTS if client.name == "AI SDK"]
     for scenario, reference in (("reasoning", True), ("reasoning, nothing stored", False)):
-        result = programs(client).ask(scenario, world.server.base_url)
+        result = programs(client).run(scenario, world.server.base_url)
         assert ("item_reference" in result["sent"]) is reference

@@ -1,4 +1,4 @@
-"""The Python clients that people use, each run through the whole list of scenarios."""
+"""The common Python clients, each run through all scenarios."""
 
 from collections.abc import Generator
 

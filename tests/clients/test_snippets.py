@@ -1,4 +1,4 @@
-"""The snippets of the page about clients run as they are; only the address is another one."""
+"""The snippets of the page about clients run unchanged, except for the address."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
 
 
 def snippets(language: str) -> dict[str, str]:
-    """By the headings that they stand under."""
+    """The snippets, by their headings."""
     return {
         section.splitlines()[0]: snippet
         for section in PAGE.split("\n## ")

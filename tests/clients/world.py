@@ -1,4 +1,6 @@
-"""What the clients talk to: a real `antiphon serve` process, before a scripted upstream and the embedded model."""
+"""The server of the client tests: a real `antiphon serve` process, with a scripted upstream and the embedded
+model.
+"""
 
 import json
 import urllib.error
@@ -30,19 +32,19 @@ models = {models}
 
 @dataclass(frozen=True)
 class World:
-    """The server under test and the model behind it."""
+    """The server under test and its upstream."""
 
     server: Served
     upstream: Upstream
 
     def run(self, program: Running, scenario: Scenario) -> None:
-        """Ask the program for the scenario, and look at what came of it."""
+        """Run the scenario in the program, and check its outcome."""
         before = len(self.upstream.requests)
-        result = program.ask(scenario.name, self.server.base_url, **scenario.asks)
+        result = program.run(scenario.name, self.server.base_url, **scenario.params)
         scenario.check(result, Seen(self.upstream.requests[before:], self.get))
 
     def get(self, path: str) -> tuple[int, dict[str, Any]]:
-        """The status and the body."""
+        """The status and the body of a GET request."""
         try:
             with urllib.request.urlopen(self.server.base_url + path, timeout=30) as response:
                 return response.status, json.load(response)
@@ -53,7 +55,7 @@ class World:
 
 @contextmanager
 def run_world(folder: Path) -> Generator[World, None, None]:
-    """Everything, until the end of the block."""
+    """Run all servers until the end of the block."""
     with run_upstream() as upstream:
         config = CONFIG.format(url=upstream.url, models=json.dumps(MODELS))
         (folder / "antiphon.toml").write_text(config)

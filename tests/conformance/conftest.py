@@ -1,4 +1,4 @@
-"""The official clients, against a real server process over a real upstream on loopback."""
+"""The official clients, against a real server process with a real upstream on loopback."""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Agents SDK runs its loop over us, and keeps its sessions with us."""
+"""The Agents SDK runs its loop on our server, and stores its sessions there."""
 
 import json
 from typing import Any
@@ -46,11 +46,11 @@ async def test_an_agent_calls_its_tools(client: openai.AsyncOpenAI, streamed: bo
 QUIETLY = RunConfig(tracing_disabled=True)
 
 
-@pytest.mark.parametrize("kept", ["here", "there"])
+@pytest.mark.parametrize("session_kind", ["here", "there"])
 @pytest.mark.requirement("PROTOCOL/conversations-agents-session")
-async def test_a_session_remembers(client: openai.AsyncOpenAI, kept: str) -> None:
+async def test_a_session_remembers(client: openai.AsyncOpenAI, session_kind: str) -> None:
     session: Any = (
-        OpenAIConversationsSession(openai_client=client) if kept == "here" else SQLiteSession("talk")
+        OpenAIConversationsSession(openai_client=client) if session_kind == "here" else SQLiteSession("talk")
     )
     agent = Agent(name="a", model=OpenAIResponsesModel("transcript", client))
     await Runner.run(agent, "one", session=session, run_config=QUIETLY)
@@ -70,8 +70,8 @@ async def test_tools_in_a_session_that_is_a_conversation(client: openai.AsyncOpe
     agent = Agent(name="a", model=OpenAIResponsesModel("tools", client), tools=[get_weather])
     first = await Runner.run(agent, "Weather?", session=session, run_config=QUIETLY)
     assert first.final_output == "It is sunny in Paris and sunny in Rome."
-    kept = [item.get("type", "message") for item in await session.get_items()]
-    assert kept == ["message", *["function_call"] * 2, *["function_call_output"] * 2, "message"]
+    item_types = [item.get("type", "message") for item in await session.get_items()]
+    assert item_types == ["message", *["function_call"] * 2, *["function_call_output"] * 2, "message"]
     other = Agent(name="b", model=OpenAIResponsesModel("transcript", client))
     again = await Runner.run(other, "And now?", session=session, run_config=QUIETLY)
     assert json.loads(again.final_output)[-4:] == [
@@ -84,7 +84,7 @@ async def test_tools_in_a_session_that_is_a_conversation(client: openai.AsyncOpe
 
 @pytest.mark.requirement("PROTOCOL/compaction-agents-session")
 async def test_a_long_session_is_compacted(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
-    # The SDK compacts with models that are called like OpenAI's; an alias is enough.
+    # The SDK compacts only with models named like OpenAI's; an alias suffices.
     session = OpenAIResponsesCompactionSession(
         "talk",
         SQLiteSession("talk"),
@@ -93,12 +93,12 @@ async def test_a_long_session_is_compacted(client: openai.AsyncOpenAI, upstream:
         should_trigger_compaction=lambda _: False,
     )
     agent = Agent(name="a", model=OpenAIResponsesModel("gpt-any", client))
-    for word in ("one", "two"):
-        await Runner.run(agent, word, session=session, run_config=QUIETLY)
+    for content in ("one", "two"):
+        await Runner.run(agent, content, session=session, run_config=QUIETLY)
     await session.run_compaction({"force": True})
-    kept = [item.get("type", "message") for item in await session.get_items()]
-    assert kept.count("compaction") == 1
-    assert len(kept) < 4
+    item_types = [item.get("type", "message") for item in await session.get_items()]
+    assert item_types.count("compaction") == 1
+    assert len(item_types) < 4
     more = await Runner.run(agent, "three", session=session, run_config=QUIETLY)
     assert more.final_output == "You said: three"
     assert len(upstream.requests[-1]["messages"]) > 1
@@ -106,7 +106,7 @@ async def test_a_long_session_is_compacted(client: openai.AsyncOpenAI, upstream:
 
 @pytest.mark.requirement("PROTOCOL/state-agents-chain")
 async def test_the_rounds_of_a_run_are_a_chain(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
-    """Only what is new is sent; the model sees all of it."""
+    """Only new items are sent; the model receives the complete history."""
     agent = Agent(name="a", model=OpenAIResponsesModel("tools", client), tools=[get_weather])
     run = await Runner.run(agent, "Weather?", auto_previous_response_id=True, run_config=QUIETLY)
     assert run.final_output == "It is sunny in Paris and sunny in Rome."

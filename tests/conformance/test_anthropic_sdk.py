@@ -52,40 +52,42 @@ async def test_create(claude: Any, upstream: Upstream) -> None:
 @pytest.mark.requirement("PROTOCOL/compat-messages")
 @pytest.mark.parametrize("model", ["echo", "tools", "reasoning", "short"])
 async def test_the_stream_helper_ends_with_what_create_returns(claude: Any, model: str) -> None:
-    asked: Any = {"model": model, "max_tokens": 50, "messages": HELLO, "tools": [WEATHER]}
-    async with claude.messages.stream(**asked) as stream:
+    params: Any = {"model": model, "max_tokens": 50, "messages": HELLO, "tools": [WEATHER]}
+    async with claude.messages.stream(**params) as stream:
         kinds = [event.type async for event in stream]
         streamed = await stream.get_final_message()
-    whole = await claude.messages.create(**asked)
+    complete = await claude.messages.create(**params)
     assert (kinds[0], kinds[-1]) == ("message_start", "message_stop")
-    assert streamed.stop_reason == whole.stop_reason
+    assert streamed.stop_reason == complete.stop_reason
     assert (streamed.usage.input_tokens, streamed.usage.output_tokens) == (7, 5)
-    assert [_told(block) for block in streamed.content] == [_told(block) for block in whole.content]
+    assert [_comparable(block) for block in streamed.content] == [
+        _comparable(block) for block in complete.content
+    ]
 
 
-def _told(block: Any) -> dict[str, Any]:
-    """What a block says; seals are never the same twice, and the helper adds what it has parsed."""
+def _comparable(block: Any) -> dict[str, Any]:
+    """The content of a block; signatures are never equal, and the helper adds parsed values."""
     hidden = {"signature", "citations", "parsed_output", "caller"}
     return {name: value for name, value in block.to_dict().items() if name not in hidden}
 
 
 @pytest.mark.requirement("PROTOCOL/compat-messages")
 async def test_a_tool_loop(claude: Any, upstream: Upstream) -> None:
-    asked: Any = {"model": "tools", "max_tokens": 50, "tools": [WEATHER]}
-    first = await claude.messages.create(messages=HELLO, **asked)
+    params: Any = {"model": "tools", "max_tokens": 50, "tools": [WEATHER]}
+    first = await claude.messages.create(messages=HELLO, **params)
     calls = [block for block in first.content if isinstance(block, ToolUseBlock)]
     assert first.stop_reason == "tool_use"
     assert [call.input for call in calls] == [{"city": "Paris"}, {"city": "Rome"}]
     results = [
-        {"type": "tool_result", "tool_use_id": call.id, "content": word}
-        for call, word in zip(calls, ("sun", "rain"), strict=True)
+        {"type": "tool_result", "tool_use_id": call.id, "content": weather}
+        for call, weather in zip(calls, ("sun", "rain"), strict=True)
     ]
-    said: Any = [
+    history: Any = [
         *HELLO,
         {"role": "assistant", "content": first.content},
         {"role": "user", "content": results},
     ]
-    second = await claude.messages.create(messages=said, **asked)
+    second = await claude.messages.create(messages=history, **params)
     assert isinstance(second.content[0], TextBlock)
     assert second.content[0].text == "It is sun and rain."
     assert [sent["role"] for sent in upstream.requests[-1]["messages"]] == [
@@ -97,23 +99,23 @@ async def test_a_tool_loop(claude: Any, upstream: Upstream) -> None:
 
 
 async def test_a_thought_comes_back(claude: Any) -> None:
-    asked: Any = {
+    params: Any = {
         "model": "reasoning",
         "max_tokens": 2048,
         "thinking": {"type": "enabled", "budget_tokens": 1024},
     }
-    async with claude.messages.stream(messages=HELLO, **asked) as stream:
+    async with claude.messages.stream(messages=HELLO, **params) as stream:
         first = await stream.get_final_message()
-    thought, text = first.content
-    assert isinstance(thought, ThinkingBlock)
-    assert thought.thinking == "Let me think."
-    assert thought.signature.startswith("antiphon1.")
+    thinking_block, text = first.content
+    assert isinstance(thinking_block, ThinkingBlock)
+    assert thinking_block.thinking == "Let me think."
+    assert thinking_block.signature.startswith("antiphon1.")
     assert isinstance(text, TextBlock)
-    said: Any = [*HELLO, {"role": "assistant", "content": first.content}, *HELLO]
-    second = await claude.messages.create(messages=said, **asked)
+    history: Any = [*HELLO, {"role": "assistant", "content": first.content}, *HELLO]
+    second = await claude.messages.create(messages=history, **params)
     assert "signatures of thoughts" not in second.to_json()
-    said[1] = {"role": "assistant", "content": [{**thought.to_dict(), "signature": "EqQBCg"}, text]}
-    foreign = await claude.messages.create(messages=said, **asked)
+    history[1] = {"role": "assistant", "content": [{**thinking_block.to_dict(), "signature": "EqQBCg"}, text]}
+    foreign = await claude.messages.create(messages=history, **params)
     assert "signatures of thoughts that were not made here are ignored" in foreign.downgrades
 
 
@@ -124,11 +126,11 @@ async def test_parse(claude: Any, upstream: Upstream) -> None:
 
 
 async def test_stop_sequences(claude: Any) -> None:
-    asked: Any = {"model": "echo", "max_tokens": 50, "messages": HELLO, "stop_sequences": [" hel"]}
-    whole = await claude.messages.create(**asked)
-    async with claude.messages.stream(**asked) as stream:
+    params: Any = {"model": "echo", "max_tokens": 50, "messages": HELLO, "stop_sequences": [" hel"]}
+    complete = await claude.messages.create(**params)
+    async with claude.messages.stream(**params) as stream:
         streamed = await stream.get_final_message()
-    for message in (whole, streamed):
+    for message in (complete, streamed):
         assert isinstance(message.content[0], TextBlock)
         assert message.content[0].text == "You said:"
         assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", " hel")
@@ -145,22 +147,22 @@ async def test_a_count_and_the_models(claude: Any) -> None:
 
 @pytest.mark.requirement("PROTOCOL/compat-errors")
 async def test_errors(claude: Any) -> None:
-    asked: Any = {"max_tokens": 50, "messages": HELLO}
+    params: Any = {"max_tokens": 50, "messages": HELLO}
     with pytest.raises(anthropic.RateLimitError, match="you are too fast") as limited:
-        await claude.messages.create(model="refuses", **asked)
+        await claude.messages.create(model="refuses", **params)
     assert 50 < int(limited.value.response.headers["retry-after"]) <= 60
     with pytest.raises(anthropic.BadRequestError, match=r"'tool_choice' names the function 'none'"):
-        await claude.messages.create(model="echo", tool_choice={"type": "tool", "name": "none"}, **asked)
+        await claude.messages.create(model="echo", tool_choice={"type": "tool", "name": "none"}, **params)
     with pytest.raises(anthropic.BadRequestError, match="POST /v1/responses"):
-        await claude.messages.create(model="echo", extra_body={"input": "hi"}, **asked)
+        await claude.messages.create(model="echo", extra_body={"input": "hi"}, **params)
     with pytest.raises(anthropic.NotFoundError, match="does not exist here"):
         await claude.models.retrieve("none")
 
 
 async def test_a_stream_that_breaks_off(claude: Any) -> None:
-    said = ""
+    received = ""
     with pytest.raises(anthropic.APIStatusError, match="api_error"):
         async with claude.messages.stream(model="breaks", max_tokens=50, messages=HELLO) as stream:
             async for text in stream.text_stream:
-                said += text
-    assert said == "half"
+                received += text
+    assert received == "half"

@@ -1,4 +1,4 @@
-"""Frameworks that speak chat completions, with tools over two rounds: the Agents SDK, LangChain, pydantic-ai."""
+"""Chat-completions frameworks with tools over two rounds: the Agents SDK, LangChain, pydantic-ai."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conformance")]
 
 QUIETLY = RunConfig(tracing_disabled=True)
 WEATHER = {"Paris": "sun", "Rome": "rain"}
-SAID = "It is sun and rain."
+ANSWER = "It is sun and rain."
 
 
 def get_weather(city: str) -> str:
@@ -31,9 +31,9 @@ async def test_the_agents_sdk(client: openai.AsyncOpenAI, streamed: bool) -> Non
         run = Runner.run_streamed(agent, "Weather?", run_config=QUIETLY)
         async for _ in run.stream_events():
             pass
-        assert run.final_output == SAID
+        assert run.final_output == ANSWER
     else:
-        assert (await Runner.run(agent, "Weather?", run_config=QUIETLY)).final_output == SAID
+        assert (await Runner.run(agent, "Weather?", run_config=QUIETLY)).final_output == ANSWER
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -41,16 +41,16 @@ async def test_langchain(client: openai.AsyncOpenAI, streamed: bool) -> None:
     shared: Any = {"async_client": client.chat.completions, "root_async_client": client, "api_key": "none"}
     chat: Any = ChatOpenAI(model="tools", streaming=streamed, stream_usage=True, **shared)
     bound = chat.bind_tools([get_weather])
-    said: list[Any] = [HumanMessage("Weather?")]
-    first = await bound.ainvoke(said)
+    history: list[Any] = [HumanMessage("Weather?")]
+    first = await bound.ainvoke(history)
     assert [call["args"] for call in first.tool_calls] == [{"city": "Paris"}, {"city": "Rome"}]
     outputs = [ToolMessage(get_weather(**call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
-    last = await bound.ainvoke([*said, first, *outputs])
-    assert last.content == SAID
+    last = await bound.ainvoke([*history, first, *outputs])
+    assert last.content == ANSWER
     assert last.usage_metadata["total_tokens"] == 12
 
 
 async def test_pydantic_ai(client: openai.AsyncOpenAI) -> None:
     provider = OpenAIProvider(openai_client=client)
     agent: Any = PydanticAgent(OpenAIChatModel("tools", provider=provider), tools=[get_weather])
-    assert (await agent.run("Weather?")).output == SAID
+    assert (await agent.run("Weather?")).output == ANSWER

@@ -1,4 +1,4 @@
-"""The official `openai` SDK through the chat door: create, stream, parse, tools, errors."""
+"""The official `openai` SDK on the chat endpoint: create, stream, parse, tools, errors."""
 
 from typing import Any
 
@@ -48,25 +48,25 @@ async def test_a_stream(client: openai.AsyncOpenAI) -> None:
     chunks = [chunk async for chunk in stream]
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert "".join(delta.content or "" for delta in deltas) == "Done."
-    thoughts = [(delta.model_extra or {}).get("reasoning_content") or "" for delta in deltas]
-    assert "".join(thoughts) == "Let me think."
+    reasoning_deltas = [(delta.model_extra or {}).get("reasoning_content") or "" for delta in deltas]
+    assert "".join(reasoning_deltas) == "Let me think."
     assert chunks[-1].usage
     assert chunks[-1].usage.total_tokens == 12
 
 
 @pytest.mark.requirement("PROTOCOL/compat-chat")
 @pytest.mark.parametrize("model", ["echo", "tools", "json", "reasoning"])
-async def test_the_strict_stream_helper_ends_with_what_create_returns(
+async def test_the_strict_stream_helper_ends_with_the_result_of_create(
     client: openai.AsyncOpenAI, model: str
 ) -> None:
     async with client.chat.completions.stream(model=model, messages=HELLO, tools=[WEATHER]) as stream:
         async for _ in stream:
             pass
         streamed = (await stream.get_final_completion()).choices[0]
-    whole = (await client.chat.completions.create(model=model, messages=HELLO, tools=[WEATHER])).choices[0]
-    assert streamed.finish_reason == whole.finish_reason
-    assert (streamed.message.content or "") == (whole.message.content or "")
-    assert _calls(streamed.message) == _calls(whole.message)
+    complete = (await client.chat.completions.create(model=model, messages=HELLO, tools=[WEATHER])).choices[0]
+    assert streamed.finish_reason == complete.finish_reason
+    assert (streamed.message.content or "") == (complete.message.content or "")
+    assert _calls(streamed.message) == _calls(complete.message)
 
 
 def _calls(message: Any) -> list[tuple[str, str, str]]:
@@ -89,8 +89,8 @@ async def test_a_tool_loop(client: openai.AsyncOpenAI, upstream: Upstream) -> No
         {"role": "tool", "tool_call_id": call.id, "content": city}
         for call, city in zip(message.tool_calls, ("sun", "rain"), strict=True)
     ]
-    said: Any = [*HELLO, message.to_dict(), *outputs]
-    second = await client.chat.completions.create(model="tools", messages=said, tools=[WEATHER])
+    history: Any = [*HELLO, message.to_dict(), *outputs]
+    second = await client.chat.completions.create(model="tools", messages=history, tools=[WEATHER])
     assert second.choices[0].message.content == "It is sun and rain."
     assert [sent["role"] for sent in upstream.requests[-1]["messages"]] == [
         "user",
@@ -115,9 +115,9 @@ async def test_errors(client: openai.AsyncOpenAI) -> None:
 
 async def test_a_stream_that_breaks_off(client: openai.AsyncOpenAI) -> None:
     stream = await client.chat.completions.create(model="breaks", messages=HELLO, stream=True)
-    said = ""
+    text = ""
     with pytest.raises(openai.APIError) as caught:
         async for chunk in stream:
-            said += chunk.choices[0].delta.content or ""
-    assert said == "half"
+            text += chunk.choices[0].delta.content or ""
+    assert text == "half"
     assert caught.value.code == "upstream_protocol_error"

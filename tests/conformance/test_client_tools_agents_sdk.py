@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK runs a shell, patches and the local shell for a model that knows functions only."""
+"""The OpenAI Agents SDK runs a shell, patches and the local shell for a model that supports only functions."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def run_command(request: LocalShellCommandRequest) -> str:
 
 
 class Editor:
-    """Says what it would do."""
+    """Describes its operations."""
 
     def create_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
         return ApplyPatchResult(output=f"created {operation.path}")
@@ -72,9 +72,9 @@ CASES: list[tuple[Any, str, str, str]] = [
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize(("tool", "name", "arguments", "told"), CASES, ids=[case[1] for case in CASES])
-async def test_the_sdk_runs_the_tool_and_the_model_sees_what_came_of_it(
-    tool: Any, name: str, arguments: str, told: str, streamed: bool
+@pytest.mark.parametrize(("tool", "name", "arguments", "output_seen"), CASES, ids=[case[1] for case in CASES])
+async def test_the_sdk_runs_the_tool_and_the_model_sees_its_output(
+    tool: Any, name: str, arguments: str, output_seen: str, streamed: bool
 ) -> None:
     call: list[Chunk] = [CallStarted(0, "call_1", name), CallDelta(0, arguments), Finished("tool_calls")]
     backend = ScriptedBackend([call], [[TextDelta("done"), Finished("stop")]])
@@ -89,4 +89,4 @@ async def test_the_sdk_runs_the_tool_and_the_model_sees_what_came_of_it(
         else:
             assert (await Runner.run(agent, "hi", run_config=quiet)).final_output == "done"
     (output,) = (item for item in backend.turns[1].items if isinstance(item, FunctionCallOutput))
-    assert output.output == told
+    assert output.output == output_seen

@@ -1,4 +1,4 @@
-"""The official client and the tools that it runs itself: streams, items and rounds of every kind."""
+"""The official client and its client tools: streams, items and rounds of every kind."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ SETTINGS = Settings(seal=SealSettings(key="test"))
 
 @pytest.mark.requirement("PROTOCOL/tools-client-run")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_round_of_tools_through_the_client_s_own_stream(kind: str) -> None:
+async def test_a_tool_round_through_the_clients_stream_helper(kind: str) -> None:
     async with Antiphon(SETTINGS, routes=[Route("m", script(kind))]) as service:
         client = service.openai_client()
         tools: Any = [ROUNDS[kind][0]]
         async with client.responses.stream(model="m", input="hi", tools=tools) as stream:
-            heard = [event.type async for event in stream]
+            received = [event.type async for event in stream]
             first = await stream.get_final_response()
-        assert heard[-1] == "response.completed"
+        assert received[-1] == "response.completed"
         (item,) = first.output
         assert (item.type, getattr(item, "status", "")) == (kind, "completed")
         answer: Any = [output_of(kind)]
@@ -38,9 +38,9 @@ async def test_events_that_the_client_has_no_type_for_do_not_disturb_it() -> Non
         client = service.openai_client()
         tools: Any = [{"type": "apply_patch"}]
         async with client.responses.stream(model="m", input="hi", tools=tools) as stream:
-            heard = [event.type async for event in stream]
+            received = [event.type async for event in stream]
             final = await stream.get_final_response()
-    assert "response.apply_patch_call_operation_diff.done" in heard
+    assert "response.apply_patch_call_operation_diff.done" in received
     assert final.output[0].to_dict()["operation"] == {
         "type": "update_file",
         "path": "a.py",

@@ -51,18 +51,18 @@ async def test_every_event_is_in_order(client: openai.AsyncOpenAI, model: str) -
 
 @pytest.mark.parametrize("model", ["echo", "tools", "reasoning", "json"])
 @pytest.mark.requirement("PROTOCOL/stream-fold")
-async def test_the_strict_stream_helper_ends_with_what_create_returns(
+async def test_the_strict_stream_helper_ends_with_the_result_of_create(
     client: openai.AsyncOpenAI, model: str
 ) -> None:
     async with client.responses.stream(model=model, input="hello", tools=[WEATHER]) as stream:
         async for _ in stream:
             pass
         streamed = await stream.get_final_response()
-    whole = await client.responses.create(model=model, input="hello", tools=[WEATHER])
-    assert streamed.status == whole.status
-    assert streamed.output_text == whole.output_text
-    assert [item.type for item in streamed.output] == [item.type for item in whole.output]
-    assert streamed.usage == whole.usage
+    complete = await client.responses.create(model=model, input="hello", tools=[WEATHER])
+    assert streamed.status == complete.status
+    assert streamed.output_text == complete.output_text
+    assert [item.type for item in streamed.output] == [item.type for item in complete.output]
+    assert streamed.usage == complete.usage
 
 
 @pytest.mark.requirement("PROTOCOL/create-json-schema")
@@ -105,7 +105,7 @@ async def test_a_tool_loop_by_sending_everything_again(client: openai.AsyncOpenA
 
 
 @pytest.mark.requirement("PROTOCOL/items-reasoning-sealed")
-async def test_reasoning_can_be_handed_back_sealed(client: openai.AsyncOpenAI) -> None:
+async def test_sealed_reasoning_can_be_sent_back(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(
         model="reasoning", input="Think.", store=False, include=["reasoning.encrypted_content"]
     )
@@ -145,7 +145,7 @@ async def test_models(client: openai.AsyncOpenAI) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/errors-sdk")
-async def test_errors_are_the_sdk_s_own(client: openai.AsyncOpenAI) -> None:
+async def test_errors_raise_the_sdks_exceptions(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as bad:
         await client.responses.create(model="echo", input="x", temperature=9)
     assert bad.value.param == "temperature"
@@ -156,23 +156,21 @@ async def test_errors_are_the_sdk_s_own(client: openai.AsyncOpenAI) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/stream-error-sdk")
-async def test_a_fault_in_mid_stream_raises(client: openai.AsyncOpenAI) -> None:
+async def test_an_error_in_mid_stream_raises(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.APIError, match="broke off"):
         async with client.responses.stream(model="breaks", input="x") as stream:
             async for _ in stream:
                 pass
 
 
-async def test_a_fault_without_a_stream_is_a_502(client: openai.AsyncOpenAI) -> None:
+async def test_an_upstream_error_without_a_stream_is_a_502(client: openai.AsyncOpenAI) -> None:
     for model in ("breaks", "html"):
         with pytest.raises(openai.InternalServerError) as caught:
             await client.responses.create(model=model, input="x")
         assert caught.value.status_code == 502
 
 
-async def test_nothing_of_the_client_reaches_the_upstream(
-    client: openai.AsyncOpenAI, upstream: Upstream
-) -> None:
+async def test_no_client_headers_reach_the_upstream(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     await client.responses.create(model="echo", input="x", extra_headers={"x-secret": "s", "cookie": "c=1"})
     sent = {name.lower() for name in upstream.headers[-1]}
     assert not sent & {"authorization", "cookie", "x-secret", "x-stainless-lang"}

@@ -1,4 +1,4 @@
-"""The official SDK over every profile: what it folds from a stream is what the server says at the end."""
+"""The official SDK on every profile: the response folded from a stream equals the server's final response."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -60,7 +60,7 @@ class Person(BaseModel):
 
 @asynccontextmanager
 async def sdk(profile: ProfileName, *script: Chunk) -> AsyncGenerator[openai.AsyncOpenAI, None]:
-    """The SDK on a server of the default profile; a header asks for another one."""
+    """The SDK on a server of the default profile; a header selects another one."""
     async with gateway("openai", *script, UsageReported(USAGE)) as model:
         yield openai.AsyncOpenAI(
             base_url="http://localhost/v1",
@@ -72,7 +72,7 @@ async def sdk(profile: ProfileName, *script: Chunk) -> AsyncGenerator[openai.Asy
 
 
 def essence(response: Response) -> JsonObject:
-    """Output and end of a response, without the ids that are made anew each time."""
+    """Output and end of a response, without generated ids."""
     dumped = response.model_dump(mode="json", exclude_unset=True)
     output = [
         {key: value for key, value in item.items() if key not in ("id", "parsed_arguments")}
@@ -85,7 +85,7 @@ def essence(response: Response) -> JsonObject:
 
 
 async def streamed_by(client: openai.AsyncOpenAI, model: str, tools: Any) -> Response:
-    """What the strict helper makes of a stream that carries everything."""
+    """The strict helper's result for a stream with all kinds of items."""
     usage: Any = {"include_usage": True}
     async with client.responses.stream(model=model, input="hi", tools=tools, stream_options=usage) as stream:
         async for _ in stream:
@@ -99,16 +99,16 @@ def id_of(event: JsonObject) -> str:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
-async def test_the_strict_stream_helper_ends_with_what_create_returns(
+async def test_the_strict_stream_helper_ends_with_the_result_of_create(
     profile: ProfileName, script: list[Chunk]
 ) -> None:
     async with sdk(profile, *script) as client:
         streamed = await streamed_by(client, "m", TOOLS)
-        whole = await client.responses.create(model="m", input="hi", tools=TOOLS)
-        assert essence(streamed) == essence(whole)
-        assert streamed.output_text == whole.output_text
-        assert whole.usage
-        assert whole.usage.total_tokens == 12
+        complete = await client.responses.create(model="m", input="hi", tools=TOOLS)
+        assert essence(streamed) == essence(complete)
+        assert streamed.output_text == complete.output_text
+        assert complete.usage
+        assert complete.usage.total_tokens == 12
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -127,7 +127,7 @@ async def test_every_event_is_in_order_and_folds_to_the_final_response(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_the_helper_hears_each_word_while_it_is_said(profile: ProfileName) -> None:
+async def test_the_helper_receives_each_delta_as_it_is_sent(profile: ProfileName) -> None:
     async with sdk(profile, *SCRIPTS["text-around-calls"]) as client:
         texts: list[str] = []
         arguments: list[str] = []
@@ -142,20 +142,20 @@ async def test_the_helper_hears_each_word_while_it_is_said(profile: ProfileName)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_an_answer_that_was_cut_off(profile: ProfileName) -> None:
+async def test_a_truncated_answer(profile: ProfileName) -> None:
     async with sdk(profile, *CUT) as client:
-        whole = await client.responses.create(model="m", input="hi")
+        complete = await client.responses.create(model="m", input="hi")
         async with client.responses.stream(model="m", input="hi") as stream:
             last: Any = [event async for event in stream][-1]
         assert last.type == ("response.completed" if profile == "proxy" else "response.incomplete")
-        for response in (whole, last.response):
+        for response in (complete, last.response):
             assert (response.status, response.output_text) == ("incomplete", "Hel")
             assert response.incomplete_details
             assert response.incomplete_details.reason == "max_output_tokens"
 
 
 @pytest.mark.parametrize("profile", ["openai", "proxy"])
-async def test_a_failure_in_mid_stream_is_the_sdk_s_own_error(profile: ProfileName) -> None:
+async def test_a_failure_in_mid_stream_raises_the_sdks_error(profile: ProfileName) -> None:
     async with sdk(profile, TextDelta("half"), Failed(BackendBroken("gibberish"))) as client:
         with pytest.raises(openai.APIError, match="gibberish"):
             async with client.responses.stream(model="m", input="hi") as stream:
@@ -187,8 +187,8 @@ async def test_a_typed_answer_is_parsed(profile: ProfileName) -> None:
         profile, TextDelta('{"name": "Ada",'), TextDelta(' "year": 1815}'), Finished("stop")
     ) as client:
         ada = Person(name="Ada", year=1815)
-        whole = await client.responses.parse(model="m", input="Who?", text_format=Person)
-        assert whole.output_parsed == ada
+        complete = await client.responses.parse(model="m", input="Who?", text_format=Person)
+        assert complete.output_parsed == ada
         async with client.responses.stream(model="m", input="Who?", text_format=Person) as stream:
             assert (await stream.get_final_response()).output_parsed == ada
 

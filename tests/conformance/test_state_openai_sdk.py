@@ -1,4 +1,4 @@
-"""The official `openai` SDK on what is stored: responses, their input, conversations, counts of tokens."""
+"""The official `openai` SDK on stored objects: responses, their input, conversations, token counts."""
 
 from collections.abc import AsyncGenerator
 
@@ -42,7 +42,7 @@ async def test_a_response_is_retrieved_and_deleted(client: openai.AsyncOpenAI) -
 
 
 @pytest.mark.requirement("PROTOCOL/background-completes")
-async def test_a_background_response_is_awaited_streamed_and_kept(client: openai.AsyncOpenAI) -> None:
+async def test_a_background_response_is_awaited_streamed_and_stored(client: openai.AsyncOpenAI) -> None:
     created = await client.responses.create(model="m", input="hi", background=True)
     assert created.status in ("queued", "in_progress", "completed")
     stream = await client.responses.retrieve(created.id, stream=True)
@@ -86,44 +86,48 @@ async def test_input_tokens_are_counted(client: openai.AsyncOpenAI) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-create")
-async def test_conversations_are_made_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
-    made = await client.conversations.create(metadata={"topic": "a"})
-    assert made.object == "conversation"
-    assert (await client.conversations.retrieve(made.id)) == made
-    changed = await client.conversations.update(made.id, metadata={"topic": "b"})
+async def test_conversations_are_created_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
+    new_conversation = await client.conversations.create(metadata={"topic": "a"})
+    assert new_conversation.object == "conversation"
+    assert (await client.conversations.retrieve(new_conversation.id)) == new_conversation
+    changed = await client.conversations.update(new_conversation.id, metadata={"topic": "b"})
     assert changed.metadata == {"topic": "b"}
-    deleted = await client.conversations.delete(made.id)
-    assert (deleted.id, deleted.object, deleted.deleted) == (made.id, "conversation.deleted", True)
+    deleted = await client.conversations.delete(new_conversation.id)
+    assert (deleted.id, deleted.object, deleted.deleted) == (
+        new_conversation.id,
+        "conversation.deleted",
+        True,
+    )
     with pytest.raises(openai.NotFoundError):
-        await client.conversations.retrieve(made.id)
+        await client.conversations.retrieve(new_conversation.id)
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-items")
 async def test_items_of_a_conversation(client: openai.AsyncOpenAI) -> None:
-    made = await client.conversations.create(items=[{"role": "user", "content": "one"}])
+    new_conversation = await client.conversations.create(items=[{"role": "user", "content": "one"}])
     added = await client.conversations.items.create(
-        made.id,
+        new_conversation.id,
         items=[
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]},
             {"role": "assistant", "content": "three"},
         ],
     )
     assert [text_of(item) for item in added.data] == ["two", "three"]
-    pages = client.conversations.items.list(made.id, limit=1, order="asc")
+    pages = client.conversations.items.list(new_conversation.id, limit=1, order="asc")
     assert [text_of(item) async for item in pages] == ["one", "two", "three"]
     second = added.data[0]
     assert second.id is not None
-    assert await client.conversations.items.retrieve(second.id, conversation_id=made.id) == second
-    left = await client.conversations.items.delete(second.id, conversation_id=made.id)
-    assert left.id == made.id
-    rest = client.conversations.items.list(made.id)
+    assert await client.conversations.items.retrieve(second.id, conversation_id=new_conversation.id) == second
+    remaining = await client.conversations.items.delete(second.id, conversation_id=new_conversation.id)
+    assert remaining.id == new_conversation.id
+    rest = client.conversations.items.list(new_conversation.id)
     assert [text_of(item) async for item in rest] == ["three", "one"]
 
 
 async def test_responses_go_on_in_a_conversation(client: openai.AsyncOpenAI) -> None:
-    made = await client.conversations.create()
-    created = await client.responses.create(model="m", input="hi", conversation=made.id)
+    new_conversation = await client.conversations.create()
+    created = await client.responses.create(model="m", input="hi", conversation=new_conversation.id)
     assert created.conversation is not None
-    assert created.conversation.id == made.id
-    items = client.conversations.items.list(made.id, order="asc")
+    assert created.conversation.id == new_conversation.id
+    items = client.conversations.items.list(new_conversation.id, order="asc")
     assert [text_of(item) async for item in items] == ["hi", "Hello"]

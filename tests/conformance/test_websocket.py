@@ -29,8 +29,8 @@ def address(server: Served) -> str:
     return f"ws://127.0.0.1:{server.port}/v1/responses"
 
 
-async def hear(connection: Any) -> list[Any]:
-    """The events of one turn, as the SDK gives them."""
+async def events_of_turn(connection: Any) -> list[Any]:
+    """The events of one turn, from the SDK."""
     events: list[Any] = []
     while not events or events[-1].type not in {*TERMINAL_TYPES, "error"}:
         events.append(await asyncio.wait_for(connection.recv(), 30))
@@ -41,25 +41,23 @@ async def test_every_event_is_in_order(client: openai.AsyncOpenAI) -> None:
     async with client.responses.connect() as connection:
         for _ in range(2):
             await connection.response.create(model="echo", input="hello", store=False)
-            events = await hear(connection)
+            events = await events_of_turn(connection)
             check_order([event.to_dict() for event in events])
             assert events[-1].response.output_text == "You said: hello"
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-store-false")
-async def test_a_chain_that_is_not_stored_lives_on_its_socket(
-    client: openai.AsyncOpenAI, upstream: Upstream
-) -> None:
+async def test_an_unstored_chain_lives_on_its_socket(client: openai.AsyncOpenAI, upstream: Upstream) -> None:
     async with client.responses.connect() as connection:
         await connection.send(create(input="one", generate=False))
-        prepared = (await hear(connection))[-1].response
+        prepared = (await events_of_turn(connection))[-1].response
         assert prepared.output == []
         await connection.send(create(input="two", previous_response_id=prepared.id))
-        response = (await hear(connection))[-1].response
+        response = (await events_of_turn(connection))[-1].response
         assert [message["content"] for message in upstream.requests[-1]["messages"]] == ["one", "two"]
         async with client.responses.connect() as other:
             await other.send(create(previous_response_id=response.id))
-            error = (await hear(other))[-1]
+            error = (await events_of_turn(other))[-1]
             assert error.error.code == "previous_response_not_found"
         with pytest.raises(openai.NotFoundError):
             await client.responses.retrieve(response.id)
@@ -69,14 +67,14 @@ async def test_a_chain_that_is_not_stored_lives_on_its_socket(
 async def test_a_stored_response_is_known_to_http(client: openai.AsyncOpenAI) -> None:
     async with client.responses.connect() as connection:
         await connection.response.create(model="echo", input="hello")
-        response = (await hear(connection))[-1].response
+        response = (await events_of_turn(connection))[-1].response
     assert (await client.responses.retrieve(response.id)).output_text == "You said: hello"
     further = await client.responses.create(model="echo", input="more", previous_response_id=response.id)
     assert further.output_text == "You said: more"
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-lanes")
-async def test_lanes_of_a_session_go_side_by_side(client: openai.AsyncOpenAI) -> None:
+async def test_lanes_of_a_session_are_concurrent(client: openai.AsyncOpenAI) -> None:
     limits = ResponsesWebSocketLimits(
         max_lanes=9,
         max_events_per_lane=100,
@@ -114,7 +112,7 @@ async def test_an_agent_calls_its_tools(client: openai.AsyncOpenAI, streamed: bo
     assert final == "It is sunny in Paris and sunny in Rome."
 
 
-async def test_a_client_that_leaves_stops_the_upstream(server: Served, upstream: Upstream) -> None:
+async def test_a_client_disconnect_stops_the_upstream(server: Served, upstream: Upstream) -> None:
     upstream.cut_off.clear()
     async with connect(address(server)) as socket:
         await socket.send(json.dumps(create(model="hangs")))
@@ -140,7 +138,7 @@ async def test_a_socket_needs_a_key_and_a_known_path(upstream: Upstream, tmp_pat
             assert json.loads(await socket.recv())["type"] == "response.created"
 
 
-async def test_a_server_that_stops_says_goodbye(upstream: Upstream, tmp_path: Path) -> None:
+async def test_a_server_that_stops_sends_a_close_frame(upstream: Upstream, tmp_path: Path) -> None:
     with run_server(tmp_path, "--upstream", upstream.url, "--drain", "1") as server:
         async with connect(address(server)) as idle, connect(address(server)) as busy:
             await busy.send(json.dumps(create(model="hangs")))

@@ -1,4 +1,4 @@
-"""A good server over an obedient model, and a proxy before it that can do one thing wrong."""
+"""A correct server with an obedient model, and a proxy in front of it with one fault."""
 
 from collections.abc import Generator
 

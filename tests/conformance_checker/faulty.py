@@ -1,4 +1,4 @@
-"""A proxy before a good server that does one thing wrong: it alters what is asked, or what is answered."""
+"""A proxy with one fault in front of a correct server: it alters the request or the answer."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ DROPPED = ("content-length", "transfer-encoding", "content-encoding", "connectio
 
 
 @dataclass
-class Asked:
-    """A request, which a fault may alter."""
+class ProxiedRequest:
+    """A request that a fault may alter."""
 
     method: str
     path: str
@@ -37,8 +37,8 @@ class Asked:
 
 
 @dataclass
-class Got:
-    """An answer, which a fault may alter."""
+class ProxiedAnswer:
+    """An answer that a fault may alter."""
 
     status: int
     headers: dict[str, str]
@@ -62,7 +62,7 @@ class Got:
         blocks = [block for block in self.body.decode().split("\n\n") if "data: {" in block]
         return [json.loads(block.partition("data: ")[2]) for block in blocks]
 
-    def tell(self, events: Events) -> None:
+    def set_events(self, events: Events) -> None:
         lines = [
             (f"event: {event['type']}\n" if self.names else "") + f"data: {json.dumps(event)}\n\n"
             for event in events
@@ -72,20 +72,20 @@ class Got:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong, and the checks that must find it."""
+    """One fault, and the checks that must find it."""
 
     name: str
     found_by: frozenset[str]
-    asked: Callable[[Asked], None] = field(default=lambda asked: None)
-    got: Callable[[Asked, Got], None] = field(default=lambda asked, got: None)
+    sent: Callable[[ProxiedRequest], None] = field(default=lambda sent: None)
+    reply: Callable[[ProxiedRequest, ProxiedAnswer], None] = field(default=lambda sent, reply: None)
     socket: int | None = None
-    """The status with which a WebSocket is refused."""
-    say: Callable[[JsonObject], None] = field(default=lambda frame: None)
-    hear: Callable[[JsonObject], JsonObject | None] = field(default=lambda frame: frame)
+    """The status with which a WebSocket is rejected."""
+    outgoing: Callable[[JsonObject], None] = field(default=lambda frame: None)
+    incoming: Callable[[JsonObject], JsonObject | None] = field(default=lambda frame: frame)
 
 
 class FaultyProxy:
-    """One fault at a time."""
+    """A proxy with one fault at a time."""
 
     def __init__(self) -> None:
         self.fault = Fault("none", frozenset())
@@ -99,10 +99,10 @@ class FaultyProxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("upgrade", "").lower() == "websocket":
             return await self._relay(request)
-        asked = Asked(
+        sent = ProxiedRequest(
             request.method, request.match_info["path"], dict(request.query), _decoded(await request.read())
         )
-        self.fault.asked(asked)
+        self.fault.sent(sent)
         headers = {
             name: request.headers[name]
             for name in ("authorization", "content-type")
@@ -111,22 +111,22 @@ class FaultyProxy:
         async with (
             aiohttp.ClientSession(auto_decompress=False) as session,
             session.request(
-                asked.method,
-                f"{self.upstream}/{asked.path}",
-                params=asked.query,
-                data=asked.encoded(),
+                sent.method,
+                f"{self.upstream}/{sent.path}",
+                params=sent.query,
+                data=sent.encoded(),
                 headers=headers,
             ) as answer,
         ):
-            kept = {
+            forwarded_headers = {
                 name.lower(): value for name, value in answer.headers.items() if name.lower() not in DROPPED
             }
-            got = Got(answer.status, kept, await answer.read())
-        self.fault.got(asked, got)
-        if got.status == 0:
+            reply = ProxiedAnswer(answer.status, forwarded_headers, await answer.read())
+        self.fault.reply(sent, reply)
+        if reply.status == 0:
             assert request.transport is not None
             request.transport.close()
-        return web.Response(status=got.status or 500, headers=got.headers, body=got.body)
+        return web.Response(status=reply.status or 500, headers=reply.headers, body=reply.body)
 
     async def _relay(self, request: web.Request) -> web.StreamResponse:
         if self.fault.socket is not None:
@@ -139,7 +139,7 @@ class FaultyProxy:
         ):
             upwards = asyncio.create_task(self._upwards(ours, theirs))
             async for message in theirs:
-                frame = self.fault.hear(json.loads(message.data))
+                frame = self.fault.incoming(json.loads(message.data))
                 if frame is None:
                     break
                 await ours.send_json(frame)
@@ -152,7 +152,7 @@ class FaultyProxy:
             text = str(message.data)
             body = _decoded(text.encode())
             if isinstance(body, dict):
-                self.fault.say(body)
+                self.fault.outgoing(body)
                 text = json.dumps(body)
             await theirs.send_str(text)
         await theirs.close()

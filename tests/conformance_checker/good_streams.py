@@ -1,4 +1,4 @@
-"""A good stream of every type of item in the order table."""
+"""A correct stream of every type of item in the order table."""
 
 import copy
 from typing import Any
@@ -10,37 +10,37 @@ PATCH = "*** a\n+b"
 CITATION = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}
 
 
-def inside(kind: str, **members: Any) -> JsonObject:
-    """An event of the item; it is given its number, index and item later."""
+def item_event(kind: str, **members: Any) -> JsonObject:
+    """An event of the item; its number, index and item are filled in later."""
     return {"type": f"response.{kind}", **members}
 
 
-def words(stem: str, field: str, text: str, **index: int) -> Events:
+def text_events(stem: str, field: str, text: str, **index: int) -> Events:
     """Two deltas and their end."""
     return [
-        inside(f"{stem}.delta", delta=text[:2], **index),
-        inside(f"{stem}.delta", delta=text[2:], **index),
-        inside(f"{stem}.done", **{field: text}, **index),
+        item_event(f"{stem}.delta", delta=text[:2], **index),
+        item_event(f"{stem}.delta", delta=text[2:], **index),
+        item_event(f"{stem}.done", **{field: text}, **index),
     ]
 
 
 def part(kind: str, field: str, text: str, number: int) -> Events:
-    """A content part with its words."""
-    empty, whole = {"type": kind, field: ""}, {"type": kind, field: text}
+    """A content part with its text."""
+    empty, full = {"type": kind, field: ""}, {"type": kind, field: text}
     return [
-        inside("content_part.added", part=empty, content_index=number),
-        *words(kind, field, text, content_index=number),
-        inside("content_part.done", part=whole, content_index=number),
+        item_event("content_part.added", part=empty, content_index=number),
+        *text_events(kind, field, text, content_index=number),
+        item_event("content_part.done", part=full, content_index=number),
     ]
 
 
 def summary(text: str, number: int) -> Events:
     return [
-        inside(
+        item_event(
             "reasoning_summary_part.added", part={"type": "summary_text", "text": ""}, summary_index=number
         ),
-        *words("reasoning_summary_text", "text", text, summary_index=number),
-        inside(
+        *text_events("reasoning_summary_text", "text", text, summary_index=number),
+        item_event(
             "reasoning_summary_part.done", part={"type": "summary_text", "text": text}, summary_index=number
         ),
     ]
@@ -48,18 +48,18 @@ def summary(text: str, number: int) -> Events:
 
 def command(text: str, number: int) -> Events:
     return [
-        inside("shell_call_command.added", command="", command_index=number),
-        *words("shell_call_command", "command", text, command_index=number),
+        item_event("shell_call_command.added", command="", command_index=number),
+        *text_events("shell_call_command", "command", text, command_index=number),
     ]
 
 
 def steps(name: str, *kinds: str) -> Events:
-    return [inside(f"{name}.{kind}") for kind in kinds]
+    return [item_event(f"{name}.{kind}") for kind in kinds]
 
 
 def cited(events: Events) -> Events:
-    """With a citation behind the first delta."""
-    citation = inside(
+    """With a citation after the first delta."""
+    citation = item_event(
         "output_text.annotation.added", annotation=CITATION, annotation_index=0, content_index=0
     )
     return [*events[:2], citation, *events[2:]]
@@ -83,12 +83,12 @@ ITEMS: dict[str, tuple[JsonObject, Events, JsonObject]] = {
     ),
     "function_call": (
         {"arguments": "", "name": "f", "call_id": "call_1", "namespace": "n"},
-        words("function_call_arguments", "arguments", '{"a":1}'),
+        text_events("function_call_arguments", "arguments", '{"a":1}'),
         {"arguments": '{"a":1}'},
     ),
     "custom_tool_call": (
         {"input": "", "name": "f", "call_id": "call_1"},
-        words("custom_tool_call_input", "input", "buy milk"),
+        text_events("custom_tool_call_input", "input", "buy milk"),
         {"input": "buy milk"},
     ),
     "web_search_call": (
@@ -110,7 +110,7 @@ ITEMS: dict[str, tuple[JsonObject, Events, JsonObject]] = {
         {"arguments": "", "name": "t", "output": None, "error": None},
         [
             *steps("mcp_call", "in_progress"),
-            *words("mcp_call_arguments", "arguments", '{"a":1}'),
+            *text_events("mcp_call_arguments", "arguments", '{"a":1}'),
             *steps("mcp_call", "failed"),
         ],
         {"arguments": '{"a":1}', "error": {"type": "http_error"}, "status": "failed"},
@@ -120,7 +120,7 @@ ITEMS: dict[str, tuple[JsonObject, Events, JsonObject]] = {
         {"code": "", "container_id": "cntr_1", "outputs": []},
         [
             *steps("code_interpreter_call", "in_progress"),
-            *words("code_interpreter_call_code", "code", "1 + 1"),
+            *text_events("code_interpreter_call_code", "code", "1 + 1"),
             *steps("code_interpreter_call", "interpreting", "completed"),
         ],
         {"code": "1 + 1", "outputs": [{"type": "logs", "logs": "2"}]},
@@ -138,14 +138,16 @@ ITEMS: dict[str, tuple[JsonObject, Events, JsonObject]] = {
     "shell_call_output": (
         {"call_id": "call_1", "output": [], "status": "completed"},
         [
-            inside("shell_call_output_content.delta", command_index=0, delta={"stdout": "a"}),
-            inside("shell_call_output_content.done", command_index=0, output=[{"stdout": "a", "stderr": ""}]),
+            item_event("shell_call_output_content.delta", command_index=0, delta={"stdout": "a"}),
+            item_event(
+                "shell_call_output_content.done", command_index=0, output=[{"stdout": "a", "stderr": ""}]
+            ),
         ],
         {"output": [{"stdout": "a", "stderr": ""}]},
     ),
     "apply_patch_call": (
         {"call_id": "call_1", "operation": {"type": "update_file", "path": "p", "diff": ""}},
-        words("apply_patch_call_operation_diff", "diff", PATCH),
+        text_events("apply_patch_call_operation_diff", "diff", PATCH),
         {"operation": {"type": "update_file", "path": "p", "diff": PATCH}},
     ),
     "compaction": ({"encrypted_content": "x"}, steps("compaction", "compacting"), {}),
@@ -161,27 +163,27 @@ ITEMS: dict[str, tuple[JsonObject, Events, JsonObject]] = {
     "computer_call": ({"call_id": "call_1", "action": {"type": "click"}}, [], {}),
 }
 OPTIONAL = {"response.compaction.compacting"}
-"""Events that a stream may do without."""
+"""Optional events of a stream."""
 
 
 def stream(*kinds: str, status: str = "completed") -> Events:
-    """A whole stream with one item of each of these types."""
+    """A complete stream with one item of each of these types."""
     events: Events = [_envelope("created", "in_progress", []), _envelope("in_progress", "in_progress", [])]
     output: Events = []
     for index, kind in enumerate(kinds):
-        begin, events_inside, end = ITEMS[kind]
+        begin, item_events, end = ITEMS[kind]
         item = {"type": kind, "id": f"item_{index}", "status": "in_progress", **begin}
         done = {**item, "status": "completed", **end}
         belongs = {"output_index": index, "item_id": item["id"]}
-        events.append(inside("output_item.added", output_index=index, item=item))
-        events += [_owned(event, belongs) for event in events_inside]
-        events.append(inside("output_item.done", output_index=index, item=done))
+        events.append(item_event("output_item.added", output_index=index, item=item))
+        events += [_owned(event, belongs) for event in item_events]
+        events.append(item_event("output_item.done", output_index=index, item=done))
         output.append(copy.deepcopy(done))
     return numbered([*events, _envelope(status, status, output)])
 
 
 def numbered(events: Events) -> Events:
-    """The same events, counted anew."""
+    """The same events, renumbered."""
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
@@ -192,4 +194,6 @@ def _owned(event: JsonObject, belongs: JsonObject) -> JsonObject:
 
 
 def _envelope(kind: str, status: str, output: Events) -> JsonObject:
-    return inside(kind, response={"id": "resp_1", "object": "response", "status": status, "output": output})
+    return item_event(
+        kind, response={"id": "resp_1", "object": "response", "status": status, "output": output}
+    )

@@ -1,4 +1,4 @@
-"""A chat-completions server whose model does as it is told: it calls tools, thinks, counts and remembers."""
+"""A chat-completions server whose model follows instructions: it calls tools, reasons, counts and remembers."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ from aiohttp import web
 JsonObject = dict[str, Any]
 
 MODEL = "obedient"
-WORDS = 300
-SAID = r"(?:Say this word, and nothing else|The word is): (\w+)"
+MAX_WORDS = 300
+WORD_PATTERN = r"(?:Say this word, and nothing else|The word is): (\w+)"
 PACE = 0.02
-"""Seconds between two words of an answer that is long: it can be cancelled in the middle."""
+"""Seconds between two words of a long answer, so that it can be cancelled in the middle."""
 
 
 def obedient() -> web.Application:
@@ -38,16 +38,16 @@ async def _answer(request: web.Request) -> web.StreamResponse:
         }
         return web.json_response({"error": error}, status=404)
     try:
-        return await _say(request, body)
+        return await _respond(request, body)
     except ConnectionResetError:
-        return web.Response()  # the client left; nobody reads this
+        return web.Response()  # the client disconnected
 
 
-async def _say(request: web.Request, body: JsonObject) -> web.StreamResponse:
+async def _respond(request: web.Request, body: JsonObject) -> web.StreamResponse:
     message, reason = _turn(body)
     tokens = len(json.dumps(body["messages"])) // 4
-    made = len((message.get("content") or "a call").split())
-    usage = {"prompt_tokens": tokens, "completion_tokens": made, "total_tokens": tokens + made}
+    length = len((message.get("content") or "a call").split())
+    usage = {"prompt_tokens": tokens, "completion_tokens": length, "total_tokens": tokens + length}
     if not body.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
         return web.json_response(
@@ -71,26 +71,28 @@ async def _send(response: web.StreamResponse, members: JsonObject) -> None:
 
 
 def _turn(body: JsonObject) -> tuple[JsonObject, str]:
-    """What the model says, and why it stops."""
-    said = [_text(message) for message in body["messages"]]
-    if calls := _calls(body, said[-1]):
+    """The model's message, and the finish reason."""
+    texts = [_text(message) for message in body["messages"]]
+    if calls := _calls(body, texts[-1]):
         return {"content": None, "tool_calls": calls}, "tool_calls"
     if form := body.get("response_format"):
         return {"content": _structured(form)}, "stop"
-    if "Count from" in said[-1]:
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or WORDS
-        return {"content": "number " * min(limit, WORDS)}, "length" if limit < WORDS else "stop"
-    if "Which word" in said[-1]:
-        found = re.search(r"Remember this word: (\w+)", " ".join(said)) or re.search(SAID, " ".join(said))
+    if "Count from" in texts[-1]:
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or MAX_WORDS
+        return {"content": "number " * min(limit, MAX_WORDS)}, "length" if limit < MAX_WORDS else "stop"
+    if "Which word" in texts[-1]:
+        found = re.search(r"Remember this word: (\w+)", " ".join(texts)) or re.search(
+            WORD_PATTERN, " ".join(texts)
+        )
         return {"content": found.group(1) if found else "I do not know."}, "stop"
-    if found := re.search(SAID, said[-1]):
+    if found := re.search(WORD_PATTERN, texts[-1]):
         return {"content": f"The word is: {found.group(1)}"}, "stop"
-    if "Think first" in said[-1]:
+    if "Think first" in texts[-1]:
         return {"reasoning_content": "0.9 is more than 0.11.", "content": "9.9 is larger."}, "stop"
     return {"content": "Hello there."}, "stop"
 
 
-def _calls(body: JsonObject, asked: str) -> list[JsonObject]:
+def _calls(body: JsonObject, prompt: str) -> list[JsonObject]:
     declared = cast("list[JsonObject]", body.get("tools") or [])
     tools = [cast("JsonObject", tool["function"]) for tool in declared]
     choice = body.get("tool_choice", "auto")
@@ -99,9 +101,9 @@ def _calls(body: JsonObject, asked: str) -> list[JsonObject]:
     if isinstance(choice, dict):
         name = cast("JsonObject", choice)["function"]["name"]
         tools = [tool for tool in tools if tool["name"] == name]
-    elif choice == "auto" and "tool" not in asked:
+    elif choice == "auto" and "tool" not in prompt:
         return []
-    parallel = "in parallel" in asked and body.get("parallel_tool_calls") is not False
+    parallel = "in parallel" in prompt and body.get("parallel_tool_calls") is not False
     cities = ["Paris", "Rome"] if parallel else ["Paris"]
     return [
         {

@@ -1,4 +1,4 @@
-"""`antiphon conformance` as it is called: its table, its JSON, its exit codes, and what it never shows."""
+"""`antiphon conformance` as a command: its table, its JSON, its exit codes, and redaction."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ def test_the_json_has_its_documented_form(good_url: str) -> None:
 
 def test_a_failure_is_reported_with_its_evidence(faulty: tuple[FaultyProxy, str]) -> None:
     proxy, url = faulty
-    proxy.fault = Fault("[DONE] comes twice", frozenset(), got=done_twice)
+    proxy.fault = Fault("[DONE] comes twice", frozenset(), reply=done_twice)
     result = conformance("--base-url", url, "--only", "framing")
     assert result.exit_code == 1
     assert "`[DONE]` is sent more than once" in result.stdout
@@ -78,7 +78,7 @@ def test_a_server_that_is_not_running_cannot_be_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "--base-url"),
         (("--base-url", "ftp://x"), "must begin with http"),
@@ -87,10 +87,10 @@ def test_a_server_that_is_not_running_cannot_be_checked(tmp_path: Path) -> None:
         (("--base-url", "http://127.0.0.1:1", "--timeout", "0"), "--timeout"),
     ],
 )
-def test_wrong_usage_is_reported(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str, ...], message: str) -> None:
     result = conformance(*arguments)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_the_list_sends_no_request() -> None:
@@ -166,7 +166,7 @@ async def _hang(_request: web.Request) -> web.Response:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_server_that_is_none_fails_and_breaks_nothing(group: str) -> None:
+def test_an_invalid_server_fails_without_an_internal_error(group: str) -> None:
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", _page)
     with serving(app) as url:
@@ -187,12 +187,12 @@ def test_a_server_that_hangs_does_not_hang_us() -> None:
     assert "within 1 s" in result.stderr
 
 
-def test_a_server_that_falls_silent_is_given_up() -> None:
-    asked: list[str] = []
+def test_a_silent_server_times_out() -> None:
+    paths: list[str] = []
 
     async def once(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        return await (_page(request) if len(asked) == 1 else _hang(request))
+        paths.append(request.path)
+        return await (_page(request) if len(paths) == 1 else _hang(request))
 
     app = web.Application()
     app.router.add_get("/v1/models", _page)
@@ -201,7 +201,7 @@ def test_a_server_that_falls_silent_is_given_up() -> None:
         result = conformance("--base-url", url, "--model", "m", "--timeout", "1")
     assert result.exit_code == 2
     assert "stopped answering" in result.stderr
-    assert len(asked) == 4
+    assert len(paths) == 4
 
 
 def test_without_a_model_the_server_must_list_one() -> None:
@@ -260,7 +260,7 @@ async def _abyss_of_events(_request: web.Request) -> web.Response:
 
 
 @pytest.mark.parametrize("handler", [_abyss, _abyss_of_events])
-def test_json_without_bottom_breaks_nothing(handler: Callable[..., Awaitable[web.Response]]) -> None:
+def test_deeply_nested_json_causes_no_internal_error(handler: Callable[..., Awaitable[web.Response]]) -> None:
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", handler)
     with serving(app) as url:
@@ -276,7 +276,7 @@ async def _abyss_in_a_frame(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-def test_a_frame_without_bottom_breaks_nothing() -> None:
+def test_a_deeply_nested_frame_causes_no_internal_error() -> None:
     app = web.Application()
     app.router.add_get("/v1/models", _page)
     app.router.add_get("/v1/responses", _abyss_in_a_frame)
@@ -288,10 +288,10 @@ def test_a_frame_without_bottom_breaks_nothing() -> None:
 
 
 def test_a_report_that_cannot_be_written_is_reported_before_any_request(tmp_path: Path) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     async def note(request: web.Request) -> web.Response:
-        asked.append(request.path)
+        paths.append(request.path)
         return await _page(request)
 
     app = web.Application()
@@ -300,12 +300,12 @@ def test_a_report_that_cannot_be_written_is_reported_before_any_request(tmp_path
         result = conformance(
             "--base-url", url, "--model", "m", "--json", str(tmp_path / "nowhere" / "report.json")
         )
-    assert (result.exit_code, asked) == (2, [])
+    assert (result.exit_code, paths) == (2, [])
     assert "cannot be written" in result.stderr
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-refusal")
-def test_a_refused_socket_is_no_failure_if_clients_understand_it(faulty: tuple[FaultyProxy, str]) -> None:
+def test_a_rejected_socket_is_no_failure_if_clients_handle_it(faulty: tuple[FaultyProxy, str]) -> None:
     proxy, url = faulty
     proxy.fault = Fault("no sockets", frozenset(), socket=426)
     result = conformance("--base-url", url, "--only", "websocket")

@@ -1,4 +1,4 @@
-"""The order checker knows every row of the table, and misses nothing that is left out, moved or changed."""
+"""The order checker covers every row of the table, and detects omitted, moved and changed events."""
 
 import copy
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from antiphon.conformance.grammar import ROWS
 from antiphon.conformance.items import Aspect, Mode
 from antiphon.conformance.order import check_stream
-from tests.conformance_checker.good_streams import ITEMS, OPTIONAL, Events, inside, numbered, stream
+from tests.conformance_checker.good_streams import ITEMS, OPTIONAL, Events, item_event, numbered, stream
 
 JsonObject = dict[str, Any]
 TYPES = sorted(ITEMS)
@@ -19,7 +19,7 @@ def aspects(events: Events, mode: Mode = "strict") -> set[Aspect]:
 
 
 def altered(events: Events, position: int, path: str, value: object) -> Events:
-    """The same stream with another value at one place of one event."""
+    """The same stream with another value at one path of one event."""
     events = copy.deepcopy(events)
     *parents, last = path.split(".")
     target: Any = events[position]
@@ -50,48 +50,48 @@ def test_a_good_stream_of_every_type_is_good(kind: str, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_whatever_event_is_left_out_is_missed(kind: str) -> None:
-    whole = stream(kind)
-    for at, event in enumerate(whole):
+def test_every_omitted_event_is_detected(kind: str) -> None:
+    complete = stream(kind)
+    for at, event in enumerate(complete):
         if event["type"] not in OPTIONAL:
-            rest = numbered(whole[:at] + whole[at + 1 :])
+            rest = numbered(complete[:at] + complete[at + 1 :])
             assert aspects(rest), event
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_no_two_events_can_change_places(kind: str) -> None:
-    whole = stream(kind)
-    for at in range(len(whole) - 1):
-        first, second = whole[at], whole[at + 1]
+def test_every_swap_of_events_is_detected(kind: str) -> None:
+    complete = stream(kind)
+    for at in range(len(complete) - 1):
+        first, second = complete[at], complete[at + 1]
         if {first["type"], second["type"]} != {
             "response.output_text.delta",
             "response.output_text.annotation.added",
         }:
-            moved = numbered([*whole[:at], second, first, *whole[at + 2 :]])
+            moved = numbered([*complete[:at], second, first, *complete[at + 2 :]])
             assert aspects(moved), (first, second)
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_no_event_comes_twice(kind: str) -> None:
-    whole = stream(kind)
-    for at, event in enumerate(whole):
-        repeated = numbered([*whole[: at + 1], event, *whole[at + 1 :]])
+def test_every_repeated_event_is_detected(kind: str) -> None:
+    complete = stream(kind)
+    for at, event in enumerate(complete):
+        repeated = numbered([*complete[: at + 1], event, *complete[at + 1 :]])
         assert aspects(repeated), event
 
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_an_event_of_another_item_does_not_belong_there(kind: str) -> None:
-    whole = stream(kind)
-    strangers = {"function_call": "custom_tool_call"}.get(kind, "function_call")
-    stranger = {**ITEMS[strangers][1][0], "output_index": 0, "item_id": "item_0"}
-    assert "order" in aspects(numbered([*whole[:3], stranger, *whole[3:]]), "lenient")
+    complete = stream(kind)
+    other_kind = {"function_call": "custom_tool_call"}.get(kind, "function_call")
+    foreign_event = {**ITEMS[other_kind][1][0], "output_index": 0, "item_id": "item_0"}
+    assert "order" in aspects(numbered([*complete[:3], foreign_event, *complete[3:]]), "lenient")
 
 
 @pytest.mark.parametrize(
     ("kind", "path"),
     [(kind, path) for kind, row in sorted(ROWS.items()) for path in row.added],
 )
-def test_what_comes_later_is_not_there_yet(kind: str, path: str) -> None:
+def test_added_items_must_be_empty(kind: str, path: str) -> None:
     events = altered(stream(kind), 2, "item.action", {}) if path == "action.commands" else stream(kind)
     assert "added" in aspects(altered(events, 2, f"item.{path}", ["something"]))
 
@@ -112,7 +112,7 @@ def test_numbers_have_no_gap(number: object) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("value", [7, None])
-def test_indices_are_places(kind: str, name: str, value: object) -> None:
+def test_output_indices_are_positions(kind: str, name: str, value: object) -> None:
     events = stream("message")
     assert "index" in aspects(altered(events, find(events, kind), name, value), "lenient")
 
@@ -126,7 +126,7 @@ def test_indices_are_places(kind: str, name: str, value: object) -> None:
         ("shell_call", "shell_call_command.delta", "command_index"),
     ],
 )
-def test_other_indices_are_places_too(item: str, kind: str, name: str) -> None:
+def test_other_indices_are_positions_too(item: str, kind: str, name: str) -> None:
     events = stream(item)
     assert "index" in aspects(altered(events, find(events, kind), name, 1), "lenient")
 
@@ -139,7 +139,7 @@ def test_other_indices_are_places_too(item: str, kind: str, name: str) -> None:
         ("in_progress", "response.id"), ("output_item.added", "item.id"), ("content_part.done", "item_id"),
     ],
 )  # fmt: skip
-def test_ids_stay(kind: str, path: str) -> None:
+def test_ids_must_not_change(kind: str, path: str) -> None:
     events = stream("message")
     assert "id" in aspects(altered(events, find(events, kind), path, "another"), "lenient")
 
@@ -192,9 +192,9 @@ def test_an_item_without_done_is_found_even_if_the_output_omits_it() -> None:
     events = stream("message", "reasoning")
     events = [event for at, event in enumerate(events) if at != len(events) - 2]
     (first, _) = events[-1]["response"]["output"]
-    left = numbered(altered(events, len(events) - 1, "response.output", [first]))
-    assert [str(found) for found in check_stream(left)] == [
-        f"event {len(left) - 1}: item 1 (reasoning) is never done"
+    with_one_item = numbered(altered(events, len(events) - 1, "response.output", [first]))
+    assert [str(found) for found in check_stream(with_one_item)] == [
+        f"event {len(with_one_item) - 1}: item 1 (reasoning) is never done"
     ]
 
 
@@ -206,7 +206,7 @@ def test_an_item_is_in_progress_when_it_is_added(status: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["type", "call_id", "name", "namespace"])
-def test_what_a_call_is_does_not_change(name: str) -> None:
+def test_the_identity_of_a_call_must_not_change(name: str) -> None:
     events = stream("function_call")
     for at, path in ((len(events) - 2, "item"), (len(events) - 1, "response.output.0")):
         events = altered(events, at, f"{path}.{name}", "other")
@@ -225,33 +225,35 @@ def test_items_do_not_interleave() -> None:
 
 @pytest.mark.requirement("PROTOCOL/stream-one-terminal")
 @pytest.mark.parametrize("end", ["completed", "incomplete", "failed"])
-def test_there_is_one_end_and_nothing_behind_it(end: str) -> None:
-    whole = stream("message", status=end)
-    assert check_stream(whole) == []
-    assert "envelope" in aspects(whole[:-1])
-    assert "envelope" in aspects(numbered([*whole, whole[-1]]))
-    assert "envelope" in aspects(numbered([*whole, {"type": "response.whatever"}]), "lenient")
-    assert aspects(altered(whole, len(whole) - 1, "response.status", "queued")) == {"envelope"}
+def test_there_is_one_terminal_event_and_none_after_it(end: str) -> None:
+    complete = stream("message", status=end)
+    assert check_stream(complete) == []
+    assert "envelope" in aspects(complete[:-1])
+    assert "envelope" in aspects(numbered([*complete, complete[-1]]))
+    assert "envelope" in aspects(numbered([*complete, {"type": "response.whatever"}]), "lenient")
+    assert aspects(altered(complete, len(complete) - 1, "response.status", "queued")) == {"envelope"}
 
 
 @pytest.mark.requirement("PROTOCOL/stream-error")
 def test_an_error_is_nested_and_failed_follows() -> None:
-    error = inside("x", error={"code": "c", "message": "m", "param": None, "type": "t"})
+    error = item_event("x", error={"code": "c", "message": "m", "param": None, "type": "t"})
     error["type"] = "error"
-    whole = stream("message", status="failed")
-    assert check_stream(numbered([*whole[:-1], error, whole[-1]])) == []
-    assert aspects(numbered([*whole[:-1], {"type": "error", "message": "m"}, whole[-1]])) == {"envelope"}
+    complete = stream("message", status="failed")
+    assert check_stream(numbered([*complete[:-1], error, complete[-1]])) == []
+    assert aspects(numbered([*complete[:-1], {"type": "error", "message": "m"}, complete[-1]])) == {
+        "envelope"
+    }
     completed = stream("message")
     assert aspects(numbered([*completed[:-1], error, completed[-1]])) == {"envelope"}
 
 
 @pytest.mark.requirement("PROTOCOL/stream-queued")
 def test_a_stream_may_begin_in_a_queue() -> None:
-    whole = stream("message")
-    queued = inside("queued", response={"id": "resp_1", "status": "queued", "output": []})
-    assert check_stream(numbered([whole[0], queued, *whole[1:]])) == []
-    assert check_stream(numbered([queued, *whole])) == []
-    assert aspects(numbered([*whole[:2], queued, *whole[2:]])) == {"envelope"}
+    complete = stream("message")
+    queued = item_event("queued", response={"id": "resp_1", "status": "queued", "output": []})
+    assert check_stream(numbered([complete[0], queued, *complete[1:]])) == []
+    assert check_stream(numbered([queued, *complete])) == []
+    assert aspects(numbered([*complete[:2], queued, *complete[2:]])) == {"envelope"}
 
 
 def test_the_first_events_have_no_output_yet() -> None:
@@ -259,14 +261,14 @@ def test_the_first_events_have_no_output_yet() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/order-incomplete")
-def test_what_is_incomplete_is_the_last_of_an_incomplete_response() -> None:
+def test_an_incomplete_item_is_the_last_of_an_incomplete_response() -> None:
     events = stream("message", "reasoning")
     events = altered(events, find(events, "output_item.done"), "item.status", "incomplete")
     events = altered(events, len(events) - 1, "response.output.0.status", "incomplete")
     assert [found.aspect for found in check_stream(events)] == ["incomplete", "incomplete"]
 
 
-def test_a_call_of_a_program_stays_in_progress() -> None:
+def test_a_program_call_may_stay_in_progress() -> None:
     events = stream("function_call")
     done = find(events, "output_item.done")
     for at, path in ((2, "item"), (done, "item"), (len(events) - 1, "response.output.0")):
@@ -278,9 +280,9 @@ def test_a_call_of_a_program_stays_in_progress() -> None:
     assert aspects(events) == {"order"}
 
 
-def test_extensions_and_what_clients_do_not_miss_are_passed_over_in_streams_of_others() -> None:
-    whole = stream("message")
-    extended = numbered([*whole[:3], {"type": "slug:progress"}, *whole[3:]])
+def test_extensions_and_optional_events_are_ignored_in_foreign_streams() -> None:
+    complete = stream("message")
+    extended = numbered([*complete[:3], {"type": "slug:progress"}, *complete[3:]])
     assert check_stream(extended, "lenient") == []
     assert aspects(extended) == {"order"}
     custom = stream("custom_tool_call")
@@ -288,39 +290,39 @@ def test_extensions_and_what_clients_do_not_miss_are_passed_over_in_streams_of_o
     assert check_stream(numbered(shorter), "lenient") == []
     assert aspects(numbered(shorter)) == {"order"}
     unknown = [
-        *whole[:-1],
-        inside(
+        *complete[:-1],
+        item_event(
             "output_item.added",
             output_index=1,
             item={"type": "slug:thing", "id": "t", "status": "in_progress"},
         ),
-        inside(
+        item_event(
             "output_item.done", output_index=1, item={"type": "slug:thing", "id": "t", "status": "completed"}
         ),
         altered(
-            whole,
-            len(whole) - 1,
+            complete,
+            len(complete) - 1,
             "response.output",
-            [*whole[-1]["response"]["output"], {"type": "slug:thing", "id": "t", "status": "completed"}],
+            [*complete[-1]["response"]["output"], {"type": "slug:thing", "id": "t", "status": "completed"}],
         )[-1],
     ]
     assert check_stream(numbered(unknown), "lenient") == []
 
 
-def test_a_keepalive_has_a_number_and_no_place() -> None:
-    whole = stream("message")
-    assert check_stream(numbered([*whole[:4], {"type": "keepalive"}, *whole[4:]])) == []
-    assert aspects([*whole[:4], {"type": "keepalive"}, *whole[4:]]) == {"numbering"}
+def test_a_keepalive_has_a_number_and_no_fixed_position() -> None:
+    complete = stream("message")
+    assert check_stream(numbered([*complete[:4], {"type": "keepalive"}, *complete[4:]])) == []
+    assert aspects([*complete[:4], {"type": "keepalive"}, *complete[4:]]) == {"numbering"}
 
 
 @pytest.mark.parametrize(
     "event",
     [{}, {"type": 7}, {"type": "response.completed"}, {"type": "response.output_item.added", "item": []}],
 )
-def test_nonsense_is_a_violation_and_not_the_end_of_the_checker(event: JsonObject) -> None:
+def test_invalid_events_are_violations_and_do_not_stop_the_checker(event: JsonObject) -> None:
     assert check_stream([event], "lenient")
     assert check_stream([*stream("message")[:3], event], "lenient")
 
 
-def test_an_empty_stream_is_no_stream() -> None:
+def test_an_empty_stream_is_a_violation() -> None:
     assert aspects([], "lenient") == {"envelope"}

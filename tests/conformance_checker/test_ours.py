@@ -1,4 +1,4 @@
-"""Our own server passes every check: one test per check, marked with the rule that it shows."""
+"""Our own server passes every check: one test per check, marked with its rule."""
 
 from collections.abc import Iterator
 
@@ -120,12 +120,12 @@ PASSED = [
     pytest.param("websocket.bad_frame", marks=pytest.mark.requirement("PROTOCOL/websocket-errors")),
 ]
 NEEDS_A_KEY = "errors.key"
-"""Run by `test_command.py`, against a server that has one."""
+"""Run by `test_command.py`, against a server with a key."""
 
 
 @pytest.fixture(scope="module")
 def streams() -> Streams:
-    """Several checks use the same stream."""
+    """Several checks share a stream."""
     return {}
 
 

@@ -1,6 +1,6 @@
-"""Writes docs/compatibility.md from the manifests and the marks of the tests: `make docs`.
+"""Writes docs/compatibility.md from the manifests and the requirement marks of the tests: `make docs`.
 
-A test holds the page to what this makes, so it cannot say what no test shows.
+A test compares the page with this output, so it cannot claim what no test shows.
 """
 
 import sys
@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "compatibility.md"
 REQUIREMENTS = ROOT / "docs" / "requirements"
 MARKS = {"works": "✓", "partly": "◐", "no": "–"}
 MOST = 3
-"""Tests that a row names; the marks in the tests name all of them."""
+"""The number of tests that a row lists; the marks in the tests list all of them."""
 HEAD = """# Compatibility
 
 <!-- Made by `make docs` from docs/requirements/ and the tests. Do not edit. -->
@@ -31,7 +31,7 @@ SOURCES = """In our own words, each with its source: OpenAI's reference and SDK 
 
 
 def render() -> str:
-    """The whole page."""
+    """The complete page."""
     manifest = _read("protocol.toml")
     cells: list[JsonObject] = _read("clients.toml").get("cell", [])
     lines = [HEAD, *_clients(cells), *_divergences(manifest["divergence"]), *_rules(manifest["rule"])]

@@ -1,4 +1,4 @@
-"""Which tests show which rules: every `pytest.mark.requirement(…)` of the test files, with its test."""
+"""The rules that tests show: every `pytest.mark.requirement(…)` of the test files, with its test."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ MARKER = "pytest.mark.requirement"
 
 
 class Mark(NamedTuple):
-    """One rule at one test; without a test, it is for the whole file. `case` is the first parameter."""
+    """One rule at one test; without a test, it applies to the complete file. `case` is the first parameter."""
 
     rule: str
     path: str
@@ -20,7 +20,7 @@ class Mark(NamedTuple):
 
 
 def marks_in(source: str, path: str = "") -> Iterator[Mark]:
-    """The marks of a file, wherever they stand: at functions, in parameters, for all."""
+    """The marks of a file: at functions, in parameters, and for the file."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for function in functions:
@@ -35,7 +35,7 @@ def marks_in(source: str, path: str = "") -> Iterator[Mark]:
 
 @cache
 def all_marks() -> tuple[Mark, ...]:
-    """Those of all tests."""
+    """The marks of all tests."""
     return tuple(
         mark
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
@@ -57,7 +57,7 @@ def _marks(node: ast.AST, path: str, test: str, case: str = "") -> Iterator[Mark
 
 
 def _decorated_with(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The names that its decorators speak of, beside pytest's own."""
+    """The names in its decorators, except pytest's."""
     names = {
         name.id
         for decorator in function.decorator_list

@@ -1,4 +1,4 @@
-"""The table of clients is whole, and every cell of it is shown by a test that exists."""
+"""The table of clients is complete, and every cell refers to an existing test."""
 
 import json
 import re
@@ -20,7 +20,7 @@ CELLS: list[dict[str, str]] = tomllib.loads(MANIFEST.read_text(encoding="utf-8")
 
 
 def version_of(client: Client) -> str:
-    """The one that the tests drive."""
+    """The version that the tests drive."""
     if client in NPM_CLIENTS:
         return json.loads((JS / "package.json").read_text())["dependencies"][client.package]
     if OPENAI_2 in client.path:
@@ -75,7 +75,7 @@ def test_the_version_of_codex_is_the_one_that_is_driven() -> None:
         ("pydantic-ai (chat)", "pydantic-ai-slim"),
     ],
 )
-def test_the_version_at_another_door_is_the_one_that_is_driven(client: str, package: str) -> None:
+def test_the_version_on_compatible_endpoints_is_the_tested_one(client: str, package: str) -> None:
     assert {cell["version"] for cell in CELLS if cell["client"] == client} == {version(package)}
 
 

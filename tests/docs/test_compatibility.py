@@ -1,4 +1,4 @@
-"""The compatibility page is what the manifests and the tests say."""
+"""The compatibility page matches the manifests and the tests."""
 
 from antiphon.conformance.checks import CHECKS
 from tests.docs.compatibility import PAGE, render

@@ -1,4 +1,4 @@
-"""Every route, setting and command-line option is documented; the README's facts are true."""
+"""Every route, setting and command-line option is documented; the README's facts are correct."""
 
 import re
 import tomllib
@@ -50,7 +50,7 @@ def cli_options(command: click.Command, path: str) -> list[tuple[str, str]]:
 
 
 def section_of(command: str, text: str) -> str:
-    """The part of the page of commands that describes one; "" when it has none."""
+    """The section of the page of commands that describes this one; "" if there is none."""
     if not command:
         return text
     _, _, rest = text.partition(f"## `antiphon {command}`")
@@ -99,13 +99,13 @@ def markdown_links() -> list[tuple[str, str]]:
     ]
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     links = markdown_links()
     assert links
     assert [link for link in links if not (ROOT / link[0]).parent.joinpath(link[1]).exists()] == []
 
 
-def test_the_public_names_are_there_and_no_others() -> None:
+def test_the_public_names_are_exactly_these() -> None:
     assert all(getattr(antiphon, name) for name in antiphon.__all__)
     with pytest.raises(AttributeError):
         _ = antiphon.nothing  # pyright: ignore[reportAttributeAccessIssue]

@@ -26,11 +26,11 @@ def divergences() -> list[dict[str, str]]:
 
 
 def shown() -> dict[str, str]:
-    """The rules that tests show, each with a file that does."""
+    """The rules that tests show, each with a test file."""
     return {mark.rule: mark.path for mark in all_marks()}
 
 
-def test_markers_are_found_on_functions_in_parameters_and_for_whole_files() -> None:
+def test_markers_are_found_on_functions_in_parameters_and_for_complete_files() -> None:
     source = """
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("D/1")]
 
@@ -67,7 +67,7 @@ def test_a_manifest_is_well_formed(path: Path) -> None:
         assert rule["says"].endswith(".")
 
 
-def test_a_divergence_says_what_differs_and_why() -> None:
+def test_a_divergence_has_a_difference_and_a_reason() -> None:
     for entry in divergences():
         assert set(entry) == {"id", "protocol", "antiphon", "why", "page"}, entry
         assert all(entry[name].endswith(".") for name in ("protocol", "antiphon", "why")), entry

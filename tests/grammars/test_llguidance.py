@@ -44,11 +44,11 @@ def check_same_verdict(form: TextFormatGrammar, text: str) -> None:
         "start: /a\n|b/",
     ],
 )
-def test_a_grammar_means_the_same(definition: str, text: str) -> None:
+def test_a_rendered_grammar_accepts_the_same_texts(definition: str, text: str) -> None:
     check_same_verdict(TextFormatGrammar("grammar", "lark", definition), text)
 
 
-def test_constructs_that_older_versions_do_not_know_are_rewritten() -> None:
+def test_constructs_unknown_to_older_versions_are_rewritten() -> None:
     text = rendered(TextFormatGrammar("grammar", "lark", 'start: "a"~2 "b"~1..3 "\\x41"'))
     assert text == 'start : "a" {2} "b" {1,3} "\\u0041"'
 
@@ -60,7 +60,7 @@ def test_constructs_that_older_versions_do_not_know_are_rewritten() -> None:
     ).map("".join),
     st.text('ab/\\\n"', max_size=5),
 )
-def test_an_expression_means_the_same(expression: str, text: str) -> None:
+def test_a_rendered_expression_accepts_the_same_texts(expression: str, text: str) -> None:
     check_same_verdict(TextFormatGrammar("grammar", "regex", expression), text)
 
 

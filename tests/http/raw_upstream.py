@@ -1,4 +1,4 @@
-"""An upstream written byte by byte, for faults that no HTTP library would let us send."""
+"""An upstream that sends raw bytes, for faults that HTTP libraries cannot produce."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def event(delta: dict[str, Any] | None = None, finish: str | None = None) -> byt
     return f"data: {json.dumps({'choices': [choice]}, ensure_ascii=False)}\n\n".encode()
 
 
-WORD = event({"content": "word"})
+TEXT_EVENT = event({"content": "word"})
 STOP = event(finish="stop")
 DONE = b"data: [DONE]\n\n"
 
@@ -27,21 +27,21 @@ def chunked(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def whole(status: int, body: bytes, *headers: str, media: str = "application/json") -> bytes:
-    """A complete answer."""
+def complete_response(status: int, body: bytes, *headers: str, media: str = "application/json") -> bytes:
+    """A complete HTTP response."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Type: {media}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def good_stream(*words: str) -> bytes:
-    """A complete stream."""
-    events = b"".join(event({"content": word}) for word in words) + STOP + DONE
+def good_stream(*texts: str) -> bytes:
+    """A complete event stream."""
+    events = b"".join(event({"content": content}) for content in texts) + STOP + DONE
     return SSE_HEAD + chunked(events) + chunked(b"")
 
 
 @dataclass
 class Wire:
-    """One request that was received, and the way to answer it."""
+    """A received request, with methods to answer it."""
 
     head: str
     body: bytes
@@ -71,17 +71,17 @@ Script = Callable[[Wire], Awaitable[None]]
 
 @dataclass
 class RawUpstream:
-    """What it heard."""
+    """A scripted upstream, with the requests that it received."""
 
     url: str = ""
     wires: list[Wire] = field(default_factory=list[Wire])
     connections: int = 0
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    request_received: asyncio.Event = field(default_factory=asyncio.Event)
     cut_off: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def answering(*answers: bytes) -> Script:
-    """A script that sends these bytes, each by itself."""
+    """A script that sends these byte strings, each in its own write."""
 
     async def send(wire: Wire) -> None:
         for answer in answers:
@@ -93,7 +93,7 @@ def answering(*answers: bytes) -> Script:
 
 @asynccontextmanager
 async def raw_upstream(*scripts: Script) -> AsyncGenerator[RawUpstream, None]:
-    """Serve: the first request is answered by the first script, the last one answers all further ones."""
+    """Serve requests: script n answers request n, and the last script answers all further requests."""
     upstream = RawUpstream()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -110,7 +110,7 @@ async def raw_upstream(*scripts: Script) -> AsyncGenerator[RawUpstream, None]:
                 wire = Wire(text, await reader.readexactly(sum(size)), writer, reader)
                 script = scripts[min(len(upstream.wires), len(scripts) - 1)]
                 upstream.wires.append(wire)
-                upstream.heard.set()
+                upstream.request_received.set()
                 await script(wire)
                 if writer.is_closing():
                     break

@@ -1,4 +1,4 @@
-"""The HTTP client: which requests it writes, which responses it takes, and who may be connected to."""
+"""The HTTP client: its requests, accepted responses, and allowed destinations."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from antiphon.http.client import EVENT_STREAM, JSON, JSON_OR_EVENTS, Accept, Htt
 from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
 from antiphon.http.exchange import Exchange, fetch
 from antiphon.http.target import Target
-from tests.http.raw_upstream import RawUpstream, Script, answering, raw_upstream, whole
+from tests.http.raw_upstream import RawUpstream, Script, answering, complete_response, raw_upstream
 
 PDF = Accept((200,), ("application/pdf",))
 ANYTHING = Accept()
@@ -28,7 +28,10 @@ async def client_for(
 
 
 async def test_a_request_carries_the_headers_of_its_target_and_its_own() -> None:
-    async with client_for(answering(whole(200, b"{}")), headers={"X-Own": "a"}) as (client, upstream):
+    async with client_for(answering(complete_response(200, b"{}")), headers={"X-Own": "a"}) as (
+        client,
+        upstream,
+    ):
         request = client.request("PUT", "things/1", b"body", headers={"x-more": "b"})
         assert await fetch(client, request, 1.0) == b"{}"
         wire = upstream.wires[0]
@@ -40,7 +43,7 @@ async def test_a_request_carries_the_headers_of_its_target_and_its_own() -> None
 
 
 async def test_a_path_with_a_slash_is_below_the_root_of_the_server() -> None:
-    async with client_for(answering(whole(200, b"{}"))) as (client, upstream):
+    async with client_for(answering(complete_response(200, b"{}"))) as (client, upstream):
         await fetch(client, client.request("GET", "/api/ps"), 1.0)
         assert upstream.wires[0].head.startswith("GET /api/ps HTTP/1.1")
 
@@ -62,7 +65,7 @@ async def test_a_path_with_a_slash_is_below_the_root_of_the_server() -> None:
 async def test_statuses_and_media_types_are_parameters(
     accept: Accept, status: int, media: str, taken: bool
 ) -> None:
-    async with client_for(answering(whole(status, b"body", media=media))) as (client, upstream):
+    async with client_for(answering(complete_response(status, b"body", media=media))) as (client, upstream):
         request = client.request("GET", "thing", accept=accept)
         if taken:
             assert await fetch(client, request, 1.0) == b"body"
@@ -73,14 +76,16 @@ async def test_statuses_and_media_types_are_parameters(
 
 
 async def test_a_compressed_body_is_never_taken() -> None:
-    compressed = whole(200, b"body", "Content-Encoding: gzip", media="image/png")
+    compressed = complete_response(200, b"body", "Content-Encoding: gzip", media="image/png")
     async with client_for(answering(compressed)) as (client, _):
         with pytest.raises(BackendBroken, match="compressed"):
             await fetch(client, client.request("GET", "thing", accept=ANYTHING), 1.0)
 
 
 async def test_an_error_status_is_an_error_with_its_status_and_pause() -> None:
-    refused = whole(429, b"<p>slow down sk-canary-0123456789</p>", "Retry-After: 7", media="text/html")
+    refused = complete_response(
+        429, b"<p>slow down sk-canary-0123456789</p>", "Retry-After: 7", media="text/html"
+    )
     async with client_for(answering(refused), secrets=("sk-canary-0123456789",)) as (client, _):
         with pytest.raises(BackendRefused, match="status 429: slow down") as caught:
             await fetch(client, client.request("GET", "thing"), 1.0)
@@ -106,14 +111,14 @@ async def test_an_empty_response_is_complete() -> None:
 
 
 class Policy:
-    """Records every destination, and refuses or redirects it."""
+    """Records every destination, and rejects or redirects it."""
 
     def __init__(self, address: str | None) -> None:
         self.address = address
-        self.asked: list[Destination] = []
+        self.destinations: list[Destination] = []
 
     async def permit(self, destination: Destination) -> str:
-        self.asked.append(destination)
+        self.destinations.append(destination)
         if self.address is None:
             raise BackendRefused("Connections to this address are not permitted.", status=403)
         return self.address
@@ -121,16 +126,18 @@ class Policy:
 
 async def test_every_connection_passes_the_egress_policy() -> None:
     policy = Policy("127.0.0.1")
-    async with client_for(answering(whole(200, b"{}")), egress=policy) as (client, upstream):
+    async with client_for(answering(complete_response(200, b"{}")), egress=policy) as (client, upstream):
         for _ in range(2):
             await fetch(client, client.request("GET", "thing"), 1.0)
         assert upstream.connections == 1
         port = int(upstream.url.split(":")[2].partition("/")[0])
-    assert policy.asked == [Destination("127.0.0.1", port, tls=False)], "once per connection, not per request"
+    assert policy.destinations == [Destination("127.0.0.1", port, tls=False)], (
+        "once per connection, not per request"
+    )
 
 
 async def test_a_policy_decides_which_address_is_connected_to() -> None:
-    async with raw_upstream(answering(whole(200, b"{}"))) as upstream:
+    async with raw_upstream(answering(complete_response(200, b"{}"))) as upstream:
         url = upstream.url.replace("127.0.0.1", "unknown.invalid")
         client = HttpClient(Target(name="x", base_url=url), egress=Policy("127.0.0.1"))
         assert await fetch(client, client.request("GET", "thing"), 1.0) == b"{}"
@@ -139,7 +146,10 @@ async def test_a_policy_decides_which_address_is_connected_to() -> None:
 
 
 async def test_a_destination_that_is_not_permitted_is_not_connected_to() -> None:
-    async with client_for(answering(whole(200, b"{}")), egress=Policy(None)) as (client, upstream):
+    async with client_for(answering(complete_response(200, b"{}")), egress=Policy(None)) as (
+        client,
+        upstream,
+    ):
         with pytest.raises(BackendError, match="not permitted"):
             await fetch(client, client.request("GET", "thing"), 1.0)
         assert upstream.connections == 0
@@ -157,5 +167,5 @@ def test_a_header_cannot_smuggle_another(headers: dict[str, str]) -> None:
         Target(name="x", base_url="http://x", headers=headers)
 
 
-def test_a_request_is_json_unless_it_says_otherwise() -> None:
+def test_a_request_is_json_by_default() -> None:
     assert HttpRequest(b"").accept is JSON_OR_EVENTS

@@ -1,4 +1,4 @@
-"""Connections, against bytes that no HTTP library would send."""
+"""Connections, against bytes that HTTP libraries do not send."""
 
 import asyncio
 import ssl
@@ -15,7 +15,15 @@ from antiphon.http.client import HttpClient
 from antiphon.http.connection import Connection, CutOff, Disconnected, IncomingResponse, NotHttp, Pool
 from antiphon.http.exchange import fetch
 from antiphon.http.target import Target
-from tests.http.raw_upstream import RawUpstream, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import (
+    RawUpstream,
+    Script,
+    Wire,
+    answering,
+    chunked,
+    complete_response,
+    raw_upstream,
+)
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -28,7 +36,7 @@ async def connected(*scripts: Script) -> AsyncGenerator[tuple[Pool, RawUpstream]
         pool.close()
 
 
-async def ask(pool: Pool) -> IncomingResponse:
+async def send_request(pool: Pool) -> IncomingResponse:
     line = pool.take() or await pool.connect()
     response = line.send(REQUEST)
     assert await response.head()
@@ -45,26 +53,26 @@ async def read_all(response: IncomingResponse) -> bytes:
 
 async def test_a_continue_is_not_the_answer() -> None:
     early = b"HTTP/1.1 100 Continue\r\nx: early\r\n\r\n"
-    async with connected(answering(early, whole(200, b"body"))) as (pool, _):
-        response = await ask(pool)
+    async with connected(answering(early, complete_response(200, b"body"))) as (pool, _):
+        response = await send_request(pool)
         assert (response.status, "x" in response.headers) == (200, False)
         assert await read_all(response) == b"body"
 
 
 async def test_a_connection_that_will_close_is_not_reused() -> None:
-    async with connected(answering(whole(200, b"a", "Connection: close"))) as (pool, upstream):
+    async with connected(answering(complete_response(200, b"a", "Connection: close"))) as (pool, upstream):
         for _ in range(2):
-            assert await read_all(await ask(pool)) == b"a"
+            assert await read_all(await send_request(pool)) == b"a"
         assert upstream.connections == 2
 
 
 async def test_a_closed_idle_connection_leaves_the_pool() -> None:
     async def once(wire: Wire) -> None:
-        await wire.send(whole(200, b"a"))
+        await wire.send(complete_response(200, b"a"))
         wire.close()
 
     async with connected(once) as (pool, upstream):
-        assert await read_all(await ask(pool)) == b"a"
+        assert await read_all(await send_request(pool)) == b"a"
         await asyncio.wait_for(upstream.cut_off.wait(), 1)
         await asyncio.sleep(0.01)
         assert pool.take() is None
@@ -84,12 +92,12 @@ async def test_a_head_without_end_is_not_http() -> None:
 
 async def test_bytes_without_a_request_end_the_connection() -> None:
     async def unasked(wire: Wire) -> None:
-        await wire.send(whole(200, b"a"))
+        await wire.send(complete_response(200, b"a"))
         await asyncio.sleep(0.01)
-        await wire.send(whole(200, b"again"))
+        await wire.send(complete_response(200, b"again"))
 
     async with connected(unasked) as (pool, upstream):
-        assert await read_all(await ask(pool)) == b"a"
+        assert await read_all(await send_request(pool)) == b"a"
         await asyncio.wait_for(upstream.cut_off.wait(), 1)
         assert pool.take() is None
 
@@ -107,7 +115,7 @@ async def test_a_fast_upstream_waits_for_a_slow_reader(monkeypatch: pytest.Monke
         await wire.send(chunked(b""))
 
     async with connected(fast) as (pool, _):
-        response = await ask(pool)
+        response = await send_request(pool)
         await asyncio.sleep(0.1)
         assert sent < 16 * 2**20, "the upstream ran ahead without bounds"
         assert len(await read_all(response)) == 400 * 65536
@@ -116,7 +124,7 @@ async def test_a_fast_upstream_waits_for_a_slow_reader(monkeypatch: pytest.Monke
 async def test_a_wait_can_be_interrupted_without_loss() -> None:
     async def slow(wire: Wire) -> None:
         await asyncio.sleep(0.05)
-        response = whole(200, b"body")
+        response = complete_response(200, b"body")
         await wire.send(response[:-2])
         await asyncio.sleep(0.05)
         await wire.send(response[-2:])
@@ -140,33 +148,33 @@ async def test_a_close_before_the_first_byte_and_one_in_the_middle_differ() -> N
         wire.close()
 
     async def half(wire: Wire) -> None:
-        await wire.send(whole(200, b"body")[:-2])
+        await wire.send(complete_response(200, b"body")[:-2])
         wire.close()
 
     async with connected(silent, half) as (pool, _):
         with pytest.raises(Disconnected):
             await (await pool.connect()).send(REQUEST).head()
-        response = await ask(pool)
+        response = await send_request(pool)
         with pytest.raises(CutOff):
             await read_all(response)
 
 
 async def test_a_response_can_be_closed_twice() -> None:
-    async with connected(answering(whole(200, b"a"))) as (pool, _):
-        response = await ask(pool)
+    async with connected(answering(complete_response(200, b"a"))) as (pool, _):
+        response = await send_request(pool)
         await read_all(response)
         response.close()
         assert isinstance(pool.take(), Connection)
         assert pool.take() is None
 
 
-async def test_an_end_that_never_arrives_is_cut_off() -> None:
+async def test_a_body_end_that_never_arrives_times_out() -> None:
     async def open_end(wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(b"all"))
         await wire.until_cut_off()
 
     async with connected(open_end) as (pool, upstream):
-        response = await ask(pool)
+        response = await send_request(pool)
         assert await response.read() == b"all"
         response.close(linger=0.02)
         await asyncio.wait_for(upstream.cut_off.wait(), 1)
@@ -188,7 +196,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_tls_verifies_certificates(certificate: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(whole(200, b"secret"))
+        writer.write(complete_response(200, b"secret"))
         await writer.drain()
         writer.close()
 
@@ -198,7 +206,7 @@ async def test_tls_verifies_certificates(certificate: Path) -> None:
     port = server.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context(cafile=str(certificate))
     pool = Pool("localhost", port, trusting)
-    assert await read_all(await ask(pool)) == b"secret"
+    assert await read_all(await send_request(pool)) == b"secret"
     pool.close()
     with pytest.raises(ssl.SSLCertVerificationError):
         await Pool("localhost", port, ssl.create_default_context()).connect()

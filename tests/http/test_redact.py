@@ -1,4 +1,4 @@
-"""Upstream words are shown without secrets, on one line, and short."""
+"""Upstream messages are shown without secrets, on one line, and truncated."""
 
 import pytest
 
@@ -24,15 +24,15 @@ from antiphon.http.redact import excerpt, redact
         ("two\nlines\t here", "two lines here"),
     ],
 )
-def test_what_looks_like_a_secret_is_hidden(text: str, shown: str) -> None:
+def test_text_that_looks_like_a_secret_is_redacted(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
-def test_a_known_secret_is_hidden_where_it_stands_alone() -> None:
+def test_a_known_secret_is_redacted_as_a_complete_word() -> None:
     assert redact("my x is in x-ray: x.", ["x"]) == "my [redacted] is in x-ray: [redacted]."
 
 
-def test_long_texts_are_cut() -> None:
+def test_long_texts_are_truncated() -> None:
     assert redact("word " * 1000, limit=20) == "word word word word…"
 
 

@@ -1,4 +1,4 @@
-"""The contract of jobs runs on SQLite and on PostgreSQL."""
+"""The job store contract, run on SQLite and on PostgreSQL."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -58,19 +58,19 @@ MakeWorker = Callable[..., Worker]
 
 @pytest.fixture
 async def make(stores: Stores) -> AsyncIterator[MakeWorker]:
-    """Workers on one database that send signs of life, as in several processes."""
-    made: list[Worker] = []
+    """Workers on one database with heartbeats, as in several processes."""
+    workers: list[Worker] = []
 
     def build(
         work: Callable[[Job], Awaitable[None]], *, lease: float = LEASE_SECONDS, **options: object
     ) -> Worker:
-        worker = Worker(stores.jobs, stores.signals, owner=f"worker {len(made)}", lease=lease)
+        worker = Worker(stores.jobs, stores.signals, owner=f"worker {len(workers)}", lease=lease)
         worker.register(Kind(name=KIND, work=work, **options))  # pyright: ignore[reportArgumentType]
-        made.append(worker)
+        workers.append(worker)
         return worker
 
     yield build
-    for worker in made:
+    for worker in workers:
         await worker.aclose()
 
 

@@ -48,7 +48,7 @@ async def test_a_job_is_not_claimed_before_it_is_due(jobs: JobStore) -> None:
     assert ids(await claim(jobs, "o1")) == ["now"]
 
 
-async def test_a_portion_is_no_larger_than_asked_for(jobs: JobStore) -> None:
+async def test_a_batch_is_no_larger_than_requested(jobs: JobStore) -> None:
     for number in range(5):
         await jobs.add(job(f"{number}"))
     assert len(await claim(jobs, "o1", 2)) == 2
@@ -62,7 +62,7 @@ async def test_the_job_that_is_longest_due_is_claimed_first(jobs: JobStore) -> N
     assert ids(claimed) == ["earlier"]
 
 
-async def test_a_tenant_has_no_more_under_way_than_its_limit(jobs: JobStore) -> None:
+async def test_a_tenant_runs_no_more_jobs_than_its_limit(jobs: JobStore) -> None:
     for number in range(4):
         await jobs.add(job(f"a{number}", "a"))
     await jobs.add(job("b0", "b"))
@@ -101,7 +101,7 @@ async def test_a_living_owner_keeps_its_jobs(jobs: JobStore) -> None:
     await claim(jobs, "o1")
     assert await jobs.free_lapsed("o2", 1000.0) == 0
     assert await jobs.claim_one("o2", KIND, "t", "a", 1000.0) is None
-    assert await jobs.free_lapsed("o1", -1.0) == 0, "its own jobs are not taken from it"
+    assert await jobs.free_lapsed("o1", -1.0) == 0, "an owner keeps its own jobs"
     assert await jobs.free_lapsed("o2", -1.0) == 1, "o1 was silent for too long"
     assert await jobs.held("o1") == []
 
@@ -117,7 +117,7 @@ async def test_one_job_is_claimed_by_its_id(jobs: JobStore) -> None:
     assert await jobs.claim_one("o2", KIND, "t", "unknown", 0.0) is None
 
 
-async def test_an_owner_that_ends_releases_what_it_holds(jobs: JobStore) -> None:
+async def test_an_owner_that_ends_releases_its_jobs(jobs: JobStore) -> None:
     for name in ("a", "b"):
         await jobs.add(job(name))
     held = await claim(jobs, "o1")
@@ -126,7 +126,7 @@ async def test_an_owner_that_ends_releases_what_it_holds(jobs: JobStore) -> None
     assert [each.broken_off for each in await claim(jobs, "o2")] == [0, 0]
 
 
-async def test_a_zombie_settles_nothing(jobs: JobStore) -> None:
+async def test_a_fenced_owner_cannot_settle_a_job(jobs: JobStore) -> None:
     await jobs.add(job("a"))
     [zombie] = await claim(jobs, "o1")
     await jobs.free_lapsed("o2", 0.0)
@@ -169,7 +169,7 @@ async def test_a_zombie_cannot_claim_the_response_of_its_job(stores: Stores) -> 
     await stores.background.append("t", "resp_1", right.token, events(1))
 
 
-async def test_a_response_that_could_not_be_finished_keeps_its_job(stores: Stores) -> None:
+async def test_an_unfinished_response_keeps_its_job(stores: Stores) -> None:
     await stores.background.submit("t", queued("1"), b"{}", events(0), "o1")
     with pytest.raises(Fenced):
         await stores.background.finish("t", 99, ended("1"), events(1))

@@ -1,4 +1,4 @@
-"""Several processes on one database: each job is done once, portions are fair, and kill -9 loses nothing."""
+"""Several processes on one database: each job is done once, batches are fair, and kill -9 loses no job."""
 
 import asyncio
 import subprocess
@@ -26,7 +26,7 @@ LEASE_SECONDS = 1.0
 def process(
     url: str, record: Path, state: str = "alive", lease: float = LEASE_SECONDS
 ) -> Generator[subprocess.Popen[str], None, None]:
-    """A process that is ready; a line on its standard input lets it begin."""
+    """A ready process; a line on its standard input starts it."""
     command = [sys.executable, "-m", "tests.jobs.process", url, str(record), str(lease), state]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
@@ -44,7 +44,7 @@ def begin(child: subprocess.Popen[str]) -> None:
 
 
 def records(path: Path) -> list[tuple[str, str, int]]:
-    """What was done: the job, the process, and how many attempts had broken off before."""
+    """The finished jobs: job, process, and number of earlier interrupted attempts."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [(name, pid, int(broken)) for name, pid, broken in (line.split() for line in lines)]
 

@@ -24,7 +24,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 class Recorder:
-    """Work that records its jobs, and hangs until it is let go if asked to."""
+    """Work that records its jobs, and optionally hangs until it is released."""
 
     def __init__(self, *, hangs: bool = False) -> None:
         self.jobs: list[Job] = []
@@ -78,7 +78,7 @@ async def test_waiting_jobs_are_adopted_when_they_are_due(stores: Stores, make: 
     assert time.monotonic() - began < 3, "it wakes at the due time, not at its next sign of life"
 
 
-async def test_a_worker_that_does_not_adopt_leaves_the_jobs_of_others_alone(
+async def test_a_worker_that_does_not_adopt_ignores_the_jobs_of_others(
     stores: Stores, make: MakeWorker
 ) -> None:
     work = Recorder()
@@ -137,7 +137,7 @@ async def test_a_job_that_raises_is_retried_at_its_due_times(
         assert wanted - 0.02 < gap < wanted + 0.5
 
 
-async def test_a_job_that_fails_too_often_is_given_up(stores: Stores, make: MakeWorker) -> None:
+async def test_a_job_that_fails_too_often_is_abandoned(stores: Stores, make: MakeWorker) -> None:
     tries: list[int] = []
 
     async def fails(job: Job) -> None:
@@ -222,19 +222,19 @@ async def test_a_sign_of_life_is_stored_before_the_first_claim(
 async def test_after_an_outage_every_owner_gets_the_time_for_a_sign_of_life(
     stores: Stores, make: MakeWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[float] = []
+    look_times: list[float] = []
     take_over = stores.jobs.free_lapsed
 
     async def flaky(owner: str, lease: float) -> int:
-        asked.append(time.monotonic())
-        if len(asked) == 1:
+        look_times.append(time.monotonic())
+        if len(look_times) == 1:
             raise StoreUnavailable
         return await take_over(owner, lease)
 
     monkeypatch.setattr(stores.jobs, "free_lapsed", flaky)
     make(Recorder()).adopt()
-    await until(lambda: len(asked) == 2)
-    assert asked[1] - asked[0] >= LEASE_SECONDS - 0.05
+    await until(lambda: len(look_times) == 2)
+    assert look_times[1] - look_times[0] >= LEASE_SECONDS - 0.05
 
 
 async def test_a_worker_that_stops_releases_its_jobs(stores: Stores, make: MakeWorker) -> None:

@@ -1,4 +1,4 @@
-"""Responses as servers write them, and how they are mapped."""
+"""Responses in the shapes that servers send, and their mapping."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ def mapped(raw: Any, request: AgentExecuteRequest = REQUEST) -> AgentExecuteResp
 
 
 def of(*output: Any, **members: Any) -> AgentExecuteResponse:
-    """A response with these segments, mapped."""
+    """Map a response with these segments."""
     return mapped({"id": "resp_1", "model": "gpt-5.1", "output": list(output), **members})
 
 
-def said(text: str, **members: Any) -> dict[str, Any]:
+def text_part(text: str, **members: Any) -> dict[str, Any]:
     return {"type": "output_text", "text": text, **members}
 
 

@@ -1,4 +1,4 @@
-"""A Responses server in a list: it notes the bodies that it gets, and answers what it was told."""
+"""A fake Responses server: it records the bodies that it receives, and sends scripted answers."""
 
 from collections.abc import AsyncGenerator
 
@@ -30,11 +30,11 @@ def response(*output: JsonObject, **members: object) -> JsonObject:
 
 
 class FakeResponsesClient:
-    """The port `ResponsesClient`. Responses without an id of their own are numbered."""
+    """The port `ResponsesClient`. Responses without their own id are numbered."""
 
     def __init__(self, *answers: JsonObject | Exception) -> None:
         self.bodies: list[JsonObject] = []
-        self.asked_for_model = 0
+        self.model_requests = 0
         self._answers = answers
 
     async def create(self, body: JsonObject) -> bytes:
@@ -45,12 +45,12 @@ class FakeResponsesClient:
         return msgspec.json.encode(answer)
 
     async def stream(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
-        raise AssertionError("whoever is tested with this asks for whole answers")
+        raise AssertionError("this fake does not stream")
         yield body
 
     async def retrieve(self, response_id: str) -> bytes:
-        raise AssertionError(f"nobody needs {response_id}: what was answered is known")
+        raise AssertionError(f"unexpected retrieval of {response_id}: its answer is known")
 
     async def default_model(self) -> str:
-        self.asked_for_model += 1
+        self.model_requests += 1
         return "first"

@@ -1,4 +1,4 @@
-"""A Responses server of few words: it gives the answers of a script, and keeps what it was asked."""
+"""A scripted Responses server: it sends the answers of a script, and records its requests."""
 
 import copy
 from collections.abc import AsyncGenerator
@@ -12,14 +12,14 @@ from antiphon.protocol.content import JsonObject
 Answer = JsonObject | ResponsesCallFailed
 
 
-def says(text: str) -> JsonObject:
-    """An answer in words."""
+def answers(text: str) -> JsonObject:
+    """An answer with text."""
     return {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
 
 
 def calls(*wanted: tuple[str, Any], text: str = "") -> JsonObject:
-    """An answer with calls: name and arguments each. Their ids are filled in."""
-    output: list[JsonObject] = list(says(text)["output"]) if text else []
+    """An answer with calls, each with name and arguments. Their ids are filled in."""
+    output: list[JsonObject] = list(answers(text)["output"]) if text else []
     for name, arguments in wanted:
         written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         output.append({"type": "function_call", "name": name, "arguments": written})
@@ -27,7 +27,7 @@ def calls(*wanted: tuple[str, Any], text: str = "") -> JsonObject:
 
 
 class ScriptedClient:
-    """The port `ResponsesClient` over a script. The answer to a request depends on how long its chain is."""
+    """The port `ResponsesClient` over a script. The answer to a request depends on the length of its chain."""
 
     def __init__(self, *script: Answer) -> None:
         self._script = script
@@ -37,11 +37,10 @@ class ScriptedClient:
         self.retrieved: list[str] = []
 
     async def create(self, body: JsonObject) -> bytes:
-        """The next answer."""
         return msgspec.json.encode(self._respond(body))
 
     async def stream(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
-        """The next answer, its text word by word."""
+        """The next answer, its text in one delta per word."""
         response = self._respond(body)
         yield {"type": "response.created", "response": {"id": response["id"]}}
         for item in response["output"]:
@@ -51,7 +50,7 @@ class ScriptedClient:
         yield {"type": "response.completed", "response": response}
 
     async def retrieve(self, response_id: str) -> bytes:
-        """An answer that was given."""
+        """A stored answer."""
         self.retrieved.append(response_id)
         if response_id not in self._stored:
             body = msgspec.json.encode({"error": {"message": f"no {response_id}", "code": "not_found"}})
@@ -59,7 +58,6 @@ class ScriptedClient:
         return msgspec.json.encode(self._stored[response_id])
 
     async def default_model(self) -> str:
-        """A model."""
         return "default-model"
 
     def _respond(self, body: JsonObject) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Agent runs: told once, stored before it is heard, and gone on with by whoever comes next."""
+"""Agent runs: each event is emitted once, stored before it is sent, and any replica resumes the run."""
 
 import asyncio
 import itertools
@@ -58,7 +58,7 @@ def jobs(database: SqliteDatabase) -> JobStore:
 
 
 class Replica:
-    """Runs on an engine of their own, as in a process of their own."""
+    """Runs with their own engine, as in a separate process."""
 
     def __init__(
         self, store: AgentRunStore, jobs: JobStore, signals: Signals, act: Act, owner: str = "here"
@@ -78,17 +78,17 @@ class Replica:
         )
 
     async def ended(self, run_id: str) -> list[AgentEvent]:
-        """Everything that a run tells, once it has ended."""
+        """All events of a run, once it has ended."""
         async with asyncio.timeout(20), aclosing(self.runs.follow("t", run_id)) as events:
             return [event async for event in events if event is not None]
 
 
 def performing(act: Act) -> Perform:
     async def perform(
-        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit
+        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit
     ) -> AgentExecuteResponse:
         assert tenant == "t"
-        await act(request, past, tell)
+        await act(request, past, emit)
         return DONE
 
     return perform
@@ -99,15 +99,15 @@ MakeReplica = Callable[..., Replica]
 
 @pytest.fixture
 async def make(store: AgentRunStore, jobs: JobStore) -> AsyncGenerator[MakeReplica, None]:
-    """Makes replicas on one store; they are closed at the end."""
-    signals, made = LocalSignals(), list[Replica]()
+    """Builds replicas on one store; they are closed at the end."""
+    signals, replicas = LocalSignals(), list[Replica]()
 
     def build(act: Act, owner: str = "here", on: AgentRunStore | None = None) -> Replica:
-        made.append(Replica(on or store, jobs, signals, act, owner))
-        return made[-1]
+        replicas.append(Replica(on or store, jobs, signals, act, owner))
+        return replicas[-1]
 
     yield build
-    for replica in made:
+    for replica in replicas:
         await replica.jobs.aclose()
 
 
@@ -119,18 +119,18 @@ def completed(number: int) -> AgentCompleted:
     return AgentCompleted(sequence_number=number, response=DONE)
 
 
-async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-    """An agent that is done in no time."""
-    await tell(started(0))
-    await tell(completed(1))
+async def at_once(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+    """An agent that finishes immediately."""
+    await emit(started(0))
+    await emit(completed(1))
 
 
 async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore, make: MakeReplica) -> None:
-    heard: list[AgentExecuteRequest] = []
+    requests: list[AgentExecuteRequest] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        heard.append(request)
-        await at_once(request, past, tell)
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        requests.append(request)
+        await at_once(request, past, emit)
 
     here = make(act)
     run = await here.runs.submit("t", REQUEST)
@@ -140,19 +140,21 @@ async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore
     assert named.title == "A title"
     assert await here.ended(run.id) == [started(0), completed(1)]
     await here.ended(named.id)
-    assert heard[0] == AgentExecuteRequest(instruction="Do it.", mode="general"), "deltas are not asked for"
+    assert requests[0] == AgentExecuteRequest(instruction="Do it.", mode="general"), (
+        "deltas are not requested"
+    )
     assert {each.id for each in await here.runs.list_runs("t", limit=10)} == {run.id, named.id}
     untitled = await here.runs.submit("t", AgentExecuteRequest(instruction="x " * 200))
     assert untitled.title == f"{('x ' * 40)[:79]}…"
 
 
-async def test_what_is_followed_is_what_was_stored_and_can_begin_later(make: MakeReplica) -> None:
+async def test_following_a_run_yields_the_stored_events_from_any_position(make: MakeReplica) -> None:
     gate = asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        await tell(started(0))
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        await emit(started(0))
         await gate.wait()
-        await tell(completed(1))
+        await emit(completed(1))
 
     here = make(act)
     run = await here.runs.submit("t", REQUEST)
@@ -171,7 +173,7 @@ async def test_what_is_followed_is_what_was_stored_and_can_begin_later(make: Mak
 
 
 class EndsMeanwhile(SqlAgentRuns):
-    """A run ends between two looks at it."""
+    """A run that ends between two reads of it."""
 
     async def run(self, tenant: str, run_id: str) -> AgentRun:
         seen = await super().run(tenant, run_id)
@@ -181,14 +183,14 @@ class EndsMeanwhile(SqlAgentRuns):
         return seen
 
 
-async def test_what_is_shown_fits_together(database: SqliteDatabase, make: MakeReplica) -> None:
+async def test_status_and_events_are_consistent(database: SqliteDatabase, make: MakeReplica) -> None:
     here = make(hangs, on=EndsMeanwhile(database, lambda: 1000.0))
     run = await here.runs.submit("t", REQUEST)
     record = await here.runs.show("t", run.id)
     assert (record.run.status, record.events) == ("completed", [completed(0)])
 
 
-async def test_following_from_an_event_that_is_not_there_is_refused(make: MakeReplica) -> None:
+async def test_following_from_an_event_that_is_not_there_is_rejected(make: MakeReplica) -> None:
     here = make(at_once)
     run = await here.runs.submit("t", REQUEST)
     await here.ended(run.id)
@@ -201,13 +203,11 @@ async def test_following_from_an_event_that_is_not_there_is_refused(make: MakeRe
         await anext(here.runs.follow("u", run.id))
 
 
-async def test_a_silent_run_is_told_to_be_still_going_on(
-    make: MakeReplica, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_run_yields_heartbeats(make: MakeReplica, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working, "HEARTBEAT", 0.0)
     monkeypatch.setattr(working, "POLL", 0.001)
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         await asyncio.Event().wait()
 
     here = make(act)
@@ -217,8 +217,8 @@ async def test_a_silent_run_is_told_to_be_still_going_on(
 
 
 async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        await tell(started(0))
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        await emit(started(0))
         raise InvalidRequest("Results for a call that nobody made.", code="unknown_tool_call")
 
     here = make(act)
@@ -236,7 +236,7 @@ async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
 
 @pytest.mark.parametrize("bug", ["raises", "tells no end"])
 async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None:
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         if bug == "raises":
             raise ZeroDivisionError
 
@@ -246,11 +246,11 @@ async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None
     assert end.code == "internal_error"
 
 
-async def test_cancelling_stops_what_is_under_way_at_once(make: MakeReplica) -> None:
+async def test_cancelling_stops_the_current_step_at_once(make: MakeReplica) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        await tell(started(0))
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        await emit(started(0))
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -261,18 +261,18 @@ async def test_cancelling_stops_what_is_under_way_at_once(make: MakeReplica) -> 
     run = await here.runs.submit("t", REQUEST)
     await begun.wait()
     assert (await there.runs.cancel("t", run.id)).status == "cancelled", "from any replica"
-    async with asyncio.timeout(4):  # less than LOOK: the signal does it
+    async with asyncio.timeout(4):  # less than POLL: the signal causes it
         await stopped.wait()
     _, end = await there.ended(run.id)
     assert type(end).__name__ == "AgentCancelled"
     assert (await here.runs.cancel("t", run.id)) == (await there.runs.show("t", run.id)).run
-    assert len(await here.ended(run.id)) == 2, "an ended run stays as it is"
+    assert len(await here.ended(run.id)) == 2, "an ended run is not changed"
 
 
 async def test_deleting_a_run_stops_it_first(make: MakeReplica) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -290,24 +290,24 @@ async def test_deleting_a_run_stops_it_first(make: MakeReplica) -> None:
         await here.runs.delete("t", run.id)
 
 
-async def test_whoever_takes_over_goes_on_from_the_log_and_the_first_one_is_stopped(
+async def test_the_next_owner_resumes_from_the_log_and_the_first_is_stopped(
     make: MakeReplica,
 ) -> None:
     did: list[str] = []
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def loses(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        await tell(started(0))
+    async def loses(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        await emit(started(0))
         begun.set()
         await gate.wait()
-        await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
+        await emit(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
         did.append("paid twice")
 
-    async def wins(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def wins(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         assert past == [started(0)]
-        await tell(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
+        await emit(ToolStarted(sequence_number=1, turn=1, call_id="c", name="pay", arguments_json="{}"))
         did.append("paid")
-        await tell(completed(2))
+        await emit(completed(2))
 
     here, there = make(loses, "here"), make(wins, "there")
     run = await here.runs.submit("t", REQUEST)
@@ -327,7 +327,7 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
     monkeypatch.setattr(worker, "COMPARE_SECONDS", 0.01)
     at_work, stopped = asyncio.Event(), asyncio.Event()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         at_work.set()
         try:
             await asyncio.Event().wait()
@@ -341,7 +341,7 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
         await stopped.wait()
 
 
-async def test_a_run_that_breaks_off_again_and_again_is_given_up(jobs: JobStore, make: MakeReplica) -> None:
+async def test_a_repeatedly_crashing_run_fails(jobs: JobStore, make: MakeReplica) -> None:
     here = make(at_once)
     run = await make(hangs, "first").runs.submit("t", REQUEST)
     for attempt in range(MAX_ATTEMPTS):
@@ -352,12 +352,12 @@ async def test_a_run_that_breaks_off_again_and_again_is_given_up(jobs: JobStore,
     assert end.code == "given_up"
 
 
-async def hangs(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+async def hangs(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
     await asyncio.Event().wait()
 
 
 class Flaky(SqlAgentRuns):
-    """A database that is away at the next writes."""
+    """A database that fails the next writes."""
 
     away = 0
 
@@ -374,49 +374,49 @@ async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
     monkeypatch.setattr(retry, "PAUSE", 0.0)
     flaky, ran = Flaky(database, lambda: 1000.0), list[str]()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
-        await tell(ToolStarted(sequence_number=0, turn=1, call_id="c", name="pay", arguments_json="{}"))
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
+        await emit(ToolStarted(sequence_number=0, turn=1, call_id="c", name="pay", arguments_json="{}"))
         ran.append("paid")
         flaky.away = 3
         done = ToolCompleted(
             sequence_number=1, turn=1, call_id="c", name="pay", outcome="ok", output="", elapsed_ms=1
         )
-        await tell(done)
-        await tell(completed(2))
+        await emit(done)
+        await emit(completed(2))
 
     here = make(act, on=flaky)
     events = await here.ended((await here.runs.submit("t", REQUEST)).id)
     assert ([event.sequence_number for event in events], ran) == ([0, 1, 2], ["paid"])
 
 
-async def test_a_model_that_could_not_be_asked_for_want_of_a_database_is_asked_again(
+async def test_a_model_request_that_failed_for_the_database_is_retried(
     make: MakeReplica,
 ) -> None:
     attempts: list[int] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         attempts.append(len(past))
         if len(attempts) == 1:
-            await tell(started(0))
+            await emit(started(0))
             away = AgentExecuteResponse(kind="error", error_code="store_unavailable", error_message="away")
-            await tell(AgentFailed(sequence_number=1, response=away, code="store_unavailable"))
-        await tell(completed(1))
+            await emit(AgentFailed(sequence_number=1, response=away, code="store_unavailable"))
+        await emit(completed(1))
 
     here = make(act)
     events = await here.ended((await here.runs.submit("t", REQUEST)).id)
     assert (events, attempts) == ([started(0), completed(1)], [0, 1])
 
 
-async def test_a_database_that_is_away_for_long_costs_no_attempt(
+async def test_a_long_database_outage_does_not_count_as_an_attempt(
     make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "PAUSE", 0.0)
     tries = itertools.count()
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         if next(tries) < 1500:
             raise StoreUnavailable
-        await tell(completed(0))
+        await emit(completed(0))
 
     here = make(act)
     run = await here.runs.submit("t", REQUEST)
@@ -424,21 +424,21 @@ async def test_a_database_that_is_away_for_long_costs_no_attempt(
     assert (await here.runs.show("t", run.id)).run.attempts == 1
 
 
-async def test_a_log_that_the_database_lost_a_part_of_is_gone_on_with_from_what_is_there(
+async def test_a_truncated_log_is_resumed_from_its_remaining_events(
     make: MakeReplica,
 ) -> None:
     attempts: list[int] = []
 
-    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit) -> None:
+    async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         attempts.append(len(past))
-        await tell(started(5) if len(attempts) == 1 else completed(0))
+        await emit(started(5) if len(attempts) == 1 else completed(0))
 
     here = make(act)
     assert await here.ended((await here.runs.submit("t", REQUEST)).id) == [completed(0)]
     assert attempts == [0, 0]
 
 
-async def test_a_run_that_cannot_be_started_is_not_kept(make: MakeReplica) -> None:
+async def test_a_run_that_cannot_be_started_is_not_stored(make: MakeReplica) -> None:
     here = make(at_once)
     await here.jobs.aclose()
     with pytest.raises(AntiphonError):

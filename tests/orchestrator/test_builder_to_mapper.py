@@ -1,4 +1,4 @@
-"""Builder → own server → mapper: the literal body of AGN-003 is posted, what comes back is mapped by AGN-004."""
+"""Builder → own server → mapper: the literal body of AGN-003 is posted, and AGN-004 maps the response."""
 
 import urllib.error
 import urllib.request
@@ -57,8 +57,8 @@ async def executed(antiphon: Antiphon, request: AgentExecuteRequest, **blocks: A
     return map_response(msgspec.json.encode(await antiphon.create(**body)), request, CONTEXT)
 
 
-def heard(turn: TurnRequest) -> str:
-    """Everything that the model was told in messages."""
+def text_received(turn: TurnRequest) -> str:
+    """The text of all messages that the model received."""
     return "\n".join(str(item.content) for item in turn.items if isinstance(item, Message))
 
 
@@ -86,12 +86,12 @@ async def test_tools_are_declared_once_and_the_continuation_has_them_and_the_his
         assert (last.kind, last.text, last.finish_reason) == ("ok", "Blue.", "stop")
         assert last.response_continuation_id != first.response_continuation_id
 
-    asked, continued = backend.turns
-    assert asked.tools == continued.tools
+    initial, continued = backend.turns
+    assert initial.tools == continued.tools
     assert [tool.name for tool in continued.tools] == ["get_weather"]  # pyright: ignore[reportAttributeAccessIssue]
     for text in ("You are Aptix.", "Be brief.", "APTIX_TOOL_USAGE_BEGIN", "Write it.", "[TOOL_RESULTS]", '{"sky":"blue"}'):  # fmt: skip
-        assert text in heard(continued).replace('\\"', '"'), text
-    assert heard(continued).count("You are Aptix.") == 1
+        assert text in text_received(continued).replace('\\"', '"'), text
+    assert text_received(continued).count("You are Aptix.") == 1
 
 
 @pytest.mark.requirement("AGN-004/tests-integration-mixed", "AGN-004/risks-interleaved")
@@ -104,27 +104,27 @@ async def test_text_and_calls_come_back_together() -> None:
 
 @pytest.mark.requirement("AGN-004/tests-integration-rag")
 @pytest.mark.parametrize("chunks", [0, 200])
-async def test_a_large_context_reaches_the_model_and_none_leaves_no_trace(chunks: int) -> None:
+async def test_a_large_context_reaches_the_model_and_an_empty_one_is_omitted(chunks: int) -> None:
     found = [RagChunk(f"c{n}", f"docs/{n}.md", 1, 40, "markdown", "A line.\n" * 40) for n in range(chunks)]
     request = replace(REQUEST, tools_json=None, tool_choice_name=None)
     async with serving([[TextDelta("Yes.")], [Finished("stop")]]) as (antiphon, backend):
         response = await executed(antiphon, request, rag_context_block=build_rag_context_block(found))
     assert (response.kind, response.sources) == ("ok", ())
-    assert ("[CONTEXT]" in heard(backend.turns[0])) == bool(chunks)
-    assert heard(backend.turns[0]).count("=== CHUNK") == chunks
+    assert ("[CONTEXT]" in text_received(backend.turns[0])) == bool(chunks)
+    assert text_received(backend.turns[0]).count("=== CHUNK") == chunks
 
 
 @pytest.mark.requirement("AGN-004/tests-integration-length")
 @pytest.mark.parametrize(("reason", "found"), [("stop", "stop"), ("length", "length")])
-async def test_a_long_output_is_whole_and_one_that_was_cut_off_says_so(reason: Any, found: str) -> None:
-    words = [f"word{number} " for number in range(5_000)]
-    async with serving([[TextDelta(word) for word in words], [Finished(reason)]]) as (antiphon, _):
+async def test_a_long_output_is_complete_and_a_truncated_one_is_reported(reason: Any, found: str) -> None:
+    deltas = [f"word{number} " for number in range(5_000)]
+    async with serving([[TextDelta(delta) for delta in deltas], [Finished(reason)]]) as (antiphon, _):
         response = await executed(antiphon, replace(REQUEST, tools_json=None, tool_choice_name=None))
-    assert (response.kind, response.text, response.finish_reason) == ("ok", "".join(words), found)
+    assert (response.kind, response.text, response.finish_reason) == ("ok", "".join(deltas), found)
 
 
 @pytest.mark.requirement("AGN-003/7-events", "AGN-004/risks-streaming")
-async def test_the_last_event_of_a_stream_is_mapped_like_the_whole_response() -> None:
+async def test_the_last_event_of_a_stream_is_mapped_like_the_complete_response() -> None:
     async with serving([[TextDelta("Hello")], [TextDelta(" you.")], [Finished("stop")]]) as (antiphon, _):
         body = build_responses_request(
             CONTEXT, replace(REQUEST, tools_json=None, tool_choice_name=None), stream=True
@@ -180,9 +180,9 @@ def test_over_http_a_continuation_has_the_tools_and_the_history(server: Served, 
     )  # fmt: skip
     last = posted(server, "transcript", second)
     assert last.kind == "ok", last.error_message
-    told = " ".join(msgspec.json.decode(last.text or "[]"))
+    messages_text = " ".join(msgspec.json.decode(last.text or "[]"))
     for text in ("You are Aptix.", "[MODE: DDR_CREATION]", "[MODE: QA]", "[TOOL_RESULTS]", '{"sky":"blue"}'):
-        assert text in told, text
+        assert text in messages_text, text
     tools = [request.get("tools") for request in upstream.requests[-2:]]
     assert tools[0] == tools[1]
     assert tools[1] is not None
@@ -191,7 +191,7 @@ def test_over_http_a_continuation_has_the_tools_and_the_history(server: Served, 
 
 @pytest.mark.slow
 @pytest.mark.requirement("AGN-004/tests-integration-length")
-def test_over_http_an_output_that_was_cut_off_says_so(server: Served) -> None:
+def test_over_http_a_truncated_output_is_reported(server: Served) -> None:
     response = posted(server, "short", AgentExecuteRequest(instruction="Hi"))
     assert (response.kind, response.text, response.finish_reason) == ("ok", "cut", "length")
 

@@ -1,4 +1,4 @@
-"""The modes that are always there, and those of the settings."""
+"""The built-in modes, and the modes of the settings."""
 
 import pytest
 

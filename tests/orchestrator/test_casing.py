@@ -50,13 +50,13 @@ def test_a_request_is_written_in_each_case_without_its_defaults(case: Case, name
     assert list(file) == [cased("relative_path", case), cased("sha256_hash", case)]
 
 
-def test_json_that_we_only_carry_keeps_its_names() -> None:
+def test_opaque_json_keeps_its_names() -> None:
     written = msgspec.json.decode(to_json(REQUEST, "pascal"))
     assert written["RagScopeFilter"] == {"must_not": [{"some_key": 1, "otherKey": {"A_b": None}}]}
     assert from_json(to_json(REQUEST, "pascal"), AgentExecuteRequest) == REQUEST
 
 
-def test_a_response_is_written_whole_with_null_members() -> None:
+def test_a_response_is_written_with_null_members() -> None:
     response = AgentExecuteResponse(
         kind="ok",
         tool_calls=(AgentToolCall(call_id="c", name="f"),),
@@ -79,7 +79,7 @@ def test_a_response_is_written_whole_with_null_members() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_events_keep_their_type(case: Case) -> None:
+def test_events_have_their_type(case: Case) -> None:
     event = AgentStarted(
         sequence_number=0, mode="QA", model="m", sources=(SourceRef(tag="t", file_name="f"),)
     )
@@ -89,7 +89,7 @@ def test_events_keep_their_type(case: Case) -> None:
     assert event_from_json(to_json(event, case)) == event
 
 
-def test_an_event_with_a_response_in_it_comes_back() -> None:
+def test_an_event_with_a_response_is_read_back() -> None:
     event = AgentCompleted(
         sequence_number=4, response=AgentExecuteResponse(kind="tool-only", warnings=("w",))
     )
@@ -97,7 +97,7 @@ def test_an_event_with_a_response_in_it_comes_back() -> None:
 
 
 @pytest.mark.parametrize("document", ["{}", '{"type": 3}', '{"type": "agent.unknown"}'])
-def test_what_is_no_event_is_refused(document: str) -> None:
+def test_an_invalid_event_is_rejected(document: str) -> None:
     with pytest.raises(InvalidRequest, match="not the type"):
         event_from_json(document)
 
@@ -121,7 +121,7 @@ requests = st.builds(
 
 
 @given(value=requests, case=st.sampled_from(CASES))
-def test_what_was_written_is_read(value: AgentExecuteRequest, case: Case) -> None:
+def test_written_values_are_read_back(value: AgentExecuteRequest, case: Case) -> None:
     assert from_json(to_json(value, case), AgentExecuteRequest) == value
 
 
@@ -168,7 +168,7 @@ def test_an_error_names_the_field_as_it_was_spelled(document: str, param: str | 
 
 
 @pytest.mark.parametrize("document", ["", "{", b"\xff", "\ud800", "[" * 100_000])
-def test_what_is_no_json_is_refused(document: Any) -> None:
+def test_invalid_json_is_rejected(document: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"The document|got `array`"):
         from_json(document, AgentExecuteRequest)
 

@@ -1,4 +1,4 @@
-"""What every client of the Responses API does, whatever lies between it and the service."""
+"""The contract of every client of the Responses API, over any transport."""
 
 import asyncio
 import json
@@ -23,9 +23,9 @@ from antiphon.wiring import build_app, open_services
 from tests.turn.order import check_order
 from tests.uvicorn_here import serve_here
 
-PATIENCE = 30.0
+TEST_TIMEOUT_SECONDS = 30.0
 SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
-ASKED: dict[str, Any] = {
+REQUEST: dict[str, Any] = {
     "model": "m",
     "input": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
 }
@@ -57,7 +57,7 @@ async def over_http(backend: ScriptedBackend) -> AsyncGenerator[ResponsesClient,
 
 
 class Open(Protocol):
-    """Opens a client of a service over this backend."""
+    """Opens a client of a service with this backend."""
 
     def __call__(self, backend: ScriptedBackend) -> AbstractAsyncContextManager[ResponsesClient]: ...
 
@@ -68,7 +68,7 @@ def opened(request: pytest.FixtureRequest) -> Open:
 
 
 def texts(turn: TurnRequest) -> list[str]:
-    """What the model was told in messages."""
+    """The texts of the messages that the model received."""
     parts = [item.content for item in turn.items if isinstance(item, Message)]
     return [
         part if isinstance(part, str) else " ".join(getattr(piece, "text", "") for piece in part)
@@ -77,23 +77,23 @@ def texts(turn: TurnRequest) -> list[str]:
 
 
 def refusal(failure: ResponsesCallFailed) -> dict[str, Any]:
-    """The error object of a refusal, which is also what it says itself."""
+    """The error object of a failed call, which is also its body."""
     error = json.loads(failure.body)["error"]
     assert (error["message"], error["code"]) == (failure.message, failure.code)
     return error
 
 
-async def test_an_answer_comes_whole_and_can_be_retrieved(opened: Open) -> None:
+async def test_a_response_is_returned_and_can_be_retrieved(opened: Open) -> None:
     async with opened(ScriptedBackend.saying("Hel", "lo")) as client:
-        raw = await client.create(ASKED)
+        raw = await client.create(REQUEST)
         assert await client.retrieve(json.loads(raw)["id"]) == raw
     response = json.loads(raw)
     assert (response["status"], response["output"][0]["content"][0]["text"]) == ("completed", "Hello")
 
 
-async def test_an_answer_comes_as_events(opened: Open) -> None:
+async def test_a_response_is_streamed_as_events(opened: Open) -> None:
     async with opened(ScriptedBackend.saying("Hel", "lo")) as client:
-        events = [event async for event in client.stream(ASKED)]
+        events = [event async for event in client.stream(REQUEST)]
         check_order(events)
         assert json.loads(await client.retrieve(events[-1]["response"]["id"])) == events[-1]["response"]
     assert [event["delta"] for event in events if event["type"] == "response.output_text.delta"] == [
@@ -107,12 +107,12 @@ async def test_the_first_model_is_the_default(opened: Open) -> None:
         assert await client.default_model() == "m"
 
 
-async def test_a_chain_remembers_what_was_said_and_its_tools(opened: Open) -> None:
+async def test_a_chain_remembers_its_messages_and_tools(opened: Open) -> None:
     call = [[CallStarted(0, "call_1", "look"), CallDelta(0, "{}")], [Finished("tool_calls")]]
     backend = ScriptedBackend(call, [[TextDelta("Done.")], [Finished("stop")]])
     async with opened(backend) as client:
         choice = {"type": "tool", "name": "look"}
-        first = json.loads(await client.create({**ASKED, "tools": [TOOL], "tool_choice": choice}))
+        first = json.loads(await client.create({**REQUEST, "tools": [TOOL], "tool_choice": choice}))
         output = {"type": "function_call_output", "call_id": "call_1", "output": "3"}
         raw = await client.create({"model": "m", "previous_response_id": first["id"], "input": [output]})
     assert first["output"][0]["call_id"] == "call_1"
@@ -134,17 +134,17 @@ async def test_a_refusal_has_the_error_object_of_the_server(
     opened: Open, changed: dict[str, Any], status: int, code: str | None, param: str
 ) -> None:
     async with opened(ScriptedBackend.saying("x")) as client:
-        with pytest.raises(ResponsesCallFailed) as whole:
-            await client.create({**ASKED, **changed})
+        with pytest.raises(ResponsesCallFailed) as unstreamed:
+            await client.create({**REQUEST, **changed})
         with pytest.raises(ResponsesCallFailed) as streamed:
-            await anext(client.stream({**ASKED, **changed}))
-    for failure in (whole.value, streamed.value):
+            await anext(client.stream({**REQUEST, **changed}))
+    for failure in (unstreamed.value, streamed.value):
         error = refusal(failure)
         assert (failure.status, error["param"], error["type"]) == (status, param, "invalid_request_error")
         assert code is None or failure.code == code
 
 
-async def test_what_is_not_stored_cannot_be_retrieved(opened: Open) -> None:
+async def test_an_unknown_response_cannot_be_retrieved(opened: Open) -> None:
     async with opened(ScriptedBackend.saying("x")) as client:
         with pytest.raises(ResponsesCallFailed) as caught:
             await client.retrieve("resp_nobody")
@@ -155,17 +155,17 @@ async def test_a_model_that_refuses_refuses_with_its_status(opened: Open) -> Non
     busy = BackendRefused("too fast", status=429, code="rate_limit_exceeded")
     async with opened(ScriptedBackend([busy])) as client:
         with pytest.raises(ResponsesCallFailed) as caught:
-            await client.create(ASKED)
+            await client.create(REQUEST)
     assert (caught.value.status, refusal(caught.value)["type"]) == (429, "rate_limit_error")
     assert caught.value.retryable
 
 
-async def test_a_model_that_breaks_off_is_a_refusal_or_a_failed_response(opened: Open) -> None:
+async def test_a_broken_model_stream_is_an_error_or_a_failed_response(opened: Open) -> None:
     backend = ScriptedBackend([[TextDelta("Once")], BackendBroken("it broke off")])
     async with opened(backend) as client:
         with pytest.raises(ResponsesCallFailed) as caught:
-            await client.create(ASKED)
-        events = [event async for event in client.stream(ASKED)]
+            await client.create(REQUEST)
+        events = [event async for event in client.stream(REQUEST)]
     assert (caught.value.status, refusal(caught.value)["message"]) == (502, "it broke off")
     assert events[-1]["type"] == "response.failed"
     assert events[-1]["response"]["error"]["message"] == "it broke off"
@@ -173,37 +173,37 @@ async def test_a_model_that_breaks_off_is_a_refusal_or_a_failed_response(opened:
 
 
 class Halting:
-    """Says one word and then nothing, until it is left."""
+    """A backend that sends one text delta and then nothing until it is closed."""
 
     def __init__(self) -> None:
-        self.speaks, self.left = asyncio.Event(), asyncio.Event()
-        self.backend = ScriptedBackend(self._play)
+        self.first_delta_sent, self.closed = asyncio.Event(), asyncio.Event()
+        self.backend = ScriptedBackend(self._steps)
 
-    async def _play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def _steps(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("one")]
-            self.speaks.set()
+            self.first_delta_sent.set()
             await asyncio.Event().wait()
         finally:
-            self.left.set()
+            self.closed.set()
 
 
-async def test_who_leaves_a_stream_early_stops_the_model(opened: Open) -> None:
+async def test_closing_a_stream_early_stops_the_model(opened: Open) -> None:
     halting = Halting()
     async with opened(halting.backend) as client:
-        async with aclosing(client.stream(ASKED)) as events:
+        async with aclosing(client.stream(REQUEST)) as events:
             async for event in events:
                 if event["type"] == "response.output_text.delta":
                     break
-        await asyncio.wait_for(halting.left.wait(), PATIENCE)
+        await asyncio.wait_for(halting.closed.wait(), TEST_TIMEOUT_SECONDS)
 
 
-async def test_who_is_cancelled_stops_the_model(opened: Open) -> None:
+async def test_cancelling_the_call_stops_the_model(opened: Open) -> None:
     halting = Halting()
     async with opened(halting.backend) as client:
-        asking = asyncio.create_task(client.create(ASKED))
-        await asyncio.wait_for(halting.speaks.wait(), PATIENCE)
-        asking.cancel()
+        creating = asyncio.create_task(client.create(REQUEST))
+        await asyncio.wait_for(halting.first_delta_sent.wait(), TEST_TIMEOUT_SECONDS)
+        creating.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
-        await asyncio.wait_for(halting.left.wait(), PATIENCE)
+            await creating
+        await asyncio.wait_for(halting.closed.wait(), TEST_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""File tools: they propose, within the root, and write nothing."""
+"""File tools: they propose changes within the root and write nothing."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def call(name: str, *, files: dict[str, FileBundleItem] | None = None, **a
     return result if isinstance(result, ToolResult) else ToolResult(output=result.output)
 
 
-def test_none_of_them_has_side_effects_and_each_says_how_it_is_used() -> None:
+def test_file_tools_have_no_side_effects_and_describe_their_usage() -> None:
     assert set(TOOLS) == {"write_file", "edit_file", "delete_file", "read_active_file"}
     assert not any(tool.side_effects for tool in TOOLS.values())
     assert all(tool.usage and tool.description for tool in TOOLS.values())
@@ -45,7 +45,7 @@ async def test_a_file_that_is_open_is_replaced() -> None:
     assert result.files == (FileBundleItem(action="replace", path="src/main.py", contents=""),)
 
 
-async def test_an_edit_changes_the_first_place_or_all() -> None:
+async def test_an_edit_changes_the_first_occurrence_or_all() -> None:
     once = await call("edit_file", path="src/main.py", find="a =", replace="b =")
     assert once.files[0].contents == "b = 1\na = 1\n"
     everywhere = await call("edit_file", path="src/main.py", find="a =", replace="b =", limit="all")
@@ -53,24 +53,24 @@ async def test_an_edit_changes_the_first_place_or_all() -> None:
     assert msgspec.json.decode(everywhere.output)["replaced"] == 2
 
 
-async def test_an_edit_goes_on_from_what_was_changed_before() -> None:
+async def test_an_edit_applies_to_the_result_of_earlier_edits() -> None:
     before = {"src/main.py": FileBundleItem(action="replace", path="src/main.py", contents="c = 1\n")}
     result = await call("edit_file", files=before, path="src/main.py", find="c", replace="d")
     assert result.files[0].contents == "d = 1\n"
 
 
-async def test_text_that_is_not_found_changes_nothing_and_says_so() -> None:
+async def test_text_that_is_not_found_is_reported_and_changes_nothing() -> None:
     result = await call("edit_file", path="notes.md", find="nowhere", replace="x")
     assert result.files == ()
     assert msgspec.json.decode(result.output)["replaced"] == 0
 
 
-async def test_an_edit_without_a_text_to_find_is_refused() -> None:
+async def test_an_edit_without_a_text_to_find_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="find"):
         await call("edit_file", path="notes.md", find="", replace="x")
 
 
-async def test_an_edit_knows_two_limits() -> None:
+async def test_an_edit_enforces_two_limits() -> None:
     with pytest.raises(ToolArgumentsInvalid, match="limit"):
         await call("edit_file", path="notes.md", find="N", replace="x", limit="twice")
 
@@ -112,7 +112,7 @@ DISGUISED = [
 
 @pytest.mark.parametrize("path", [*OUTSIDE, *MALFORMED, *DISGUISED])
 @pytest.mark.parametrize("name", ["write_file", "delete_file", "read_active_file"])
-async def test_a_path_cannot_leave_its_root(name: str, path: str) -> None:
+async def test_a_path_cannot_escape_the_root(name: str, path: str) -> None:
     more: dict[str, Any] = {"contents": "x"} if name == "write_file" else {}
     with pytest.raises(InvalidRequest) as refusal:
         await call(name, path=path, **more)
@@ -125,7 +125,7 @@ def test_a_path_may_be_in_any_script(path: str) -> None:
 
 
 @given(st.text())
-def test_a_path_that_is_taken_stays_below_its_root(path: str) -> None:
+def test_an_accepted_path_is_below_the_root(path: str) -> None:
     try:
         taken = checked_path(path)
     except InvalidRequest:

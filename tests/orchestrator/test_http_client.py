@@ -1,6 +1,6 @@
-"""Calling a server over HTTP: one that is not ours, and behaves as it likes.
+"""Calling a foreign Responses server over HTTP, with arbitrary behaviour.
 
-What holds for every client is in `test_clients_contract`.
+The contract of all clients is in `test_clients_contract`.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from tests.http.raw_upstream import (
     Wire,
     answering,
     chunked,
+    complete_response,
     raw_upstream,
-    whole,
 )
 
 KEY = "key-of-the-operator"
-ASKED: dict[str, Any] = {"model": "m", "input": "hi"}
+REQUEST: dict[str, Any] = {"model": "m", "input": "hi"}
 RESPONSE: dict[str, Any] = {
     "id": "resp_1",
     "object": "response",
@@ -41,8 +41,8 @@ COMPLETED = {"type": "response.completed", "response": RESPONSE}
 TOOLS = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
 
 
-def said(*events: Any) -> bytes:
-    """These events on the wire."""
+def sse(*events: Any) -> bytes:
+    """These events as a server-sent stream."""
     return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
 
 
@@ -51,12 +51,14 @@ def streaming(*pieces: bytes) -> Script:
 
 
 def responding(body: object = RESPONSE, status: int = 200, *headers: str) -> Script:
-    return answering(whole(status, body if isinstance(body, bytes) else json.dumps(body).encode(), *headers))
+    return answering(
+        complete_response(status, body if isinstance(body, bytes) else json.dumps(body).encode(), *headers)
+    )
 
 
 def client_of(upstream: RawUpstream, **options: Any) -> HttpResponsesClient:
-    given: dict[str, Any] = {"retries": 0, **options}
-    return HttpResponsesClient(upstream.url, **given)
+    settings: dict[str, Any] = {"retries": 0, **options}
+    return HttpResponsesClient(upstream.url, **settings)
 
 
 def sent_bodies(upstream: RawUpstream) -> list[dict[str, Any]]:
@@ -64,33 +66,33 @@ def sent_bodies(upstream: RawUpstream) -> list[dict[str, Any]]:
 
 
 async def failure(script: Script, *, streamed: bool = False, **options: Any) -> ResponsesCallFailed:
-    """How a call fails when the server does this."""
+    """The error of a call if the server does this."""
     async with raw_upstream(script) as upstream, client_of(upstream, **options) as client:
         with pytest.raises(ResponsesCallFailed) as caught:
-            await (listen(client) if streamed else client.create(ASKED))
+            await (consume(client) if streamed else client.create(REQUEST))
     return caught.value
 
 
-async def listen(client: ResponsesClient) -> list[str]:
-    return [event["type"] async for event in client.stream(ASKED)]
+async def consume(client: ResponsesClient) -> list[str]:
+    return [event["type"] async for event in client.stream(REQUEST)]
 
 
-async def test_an_answer_is_given_as_it_came() -> None:
+async def test_a_response_body_is_returned_unchanged() -> None:
     body = json.dumps(RESPONSE, indent=2, ensure_ascii=False).encode()
     async with raw_upstream(responding(body)) as upstream, client_of(upstream, api_key=KEY) as client:
-        assert await client.create({**ASKED, "stream": True}) == body
+        assert await client.create({**REQUEST, "stream": True}) == body
         assert await client.retrieve("resp_1/../../x y") == body
-    posted, got = upstream.wires
+    posted, fetched = upstream.wires
     assert posted.head.startswith("POST /v1/responses HTTP/1.1\r\n")
     assert f"authorization: Bearer {KEY}\r\n" in posted.head
-    assert json.loads(posted.body) == {**ASKED, "stream": False}
-    assert got.head.startswith("GET /v1/responses/resp_1%2F..%2F..%2Fx%20y HTTP/1.1\r\n")
+    assert json.loads(posted.body) == {**REQUEST, "stream": False}
+    assert fetched.head.startswith("GET /v1/responses/resp_1%2F..%2F..%2Fx%20y HTTP/1.1\r\n")
     assert upstream.connections == 1
 
 
-async def test_without_a_key_none_is_sent() -> None:
+async def test_without_a_key_no_authorization_is_sent() -> None:
     async with raw_upstream(responding()) as upstream, client_of(upstream) as client:
-        await client.create(ASKED)
+        await client.create(REQUEST)
     assert "authorization" not in upstream.wires[0].head.lower()
 
 
@@ -100,14 +102,14 @@ async def test_the_path_is_added_to_an_address_without_one(address: str) -> None
         raw_upstream(responding()) as upstream,
         HttpResponsesClient(upstream.url.removesuffix("/v1") + address) as client,
     ):
-        await client.create(ASKED)
+        await client.create(REQUEST)
     assert upstream.wires[0].head.startswith("POST /v1/responses ")
 
 
 @pytest.mark.parametrize(
     "address", ["localhost:8080", "ftp://x/v1", "http://", "http://u:hidden-word@localhost"]
 )
-def test_what_is_no_address_is_refused_at_once(address: str) -> None:
+def test_an_invalid_address_is_rejected_at_once(address: str) -> None:
     with pytest.raises(SettingsError, match="base_url") as caught:
         HttpResponsesClient(address)
     assert "hidden-word" not in caught.value.message
@@ -123,32 +125,34 @@ def test_what_is_no_address_is_refused_at_once(address: str) -> None:
         (400, b"", "answered with status 400", "upstream_error"),
     ],
 )  # fmt: skip
-async def test_a_refusal_keeps_status_words_and_body(status: int, body: Any, message: str, code: str) -> None:
+async def test_an_error_carries_status_message_and_body(
+    status: int, body: Any, message: str, code: str
+) -> None:
     refused = await failure(responding(body, status))
     assert (refused.status, refused.code) == (status, code)
     assert message in refused.message
     assert refused.body == (body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
-async def test_a_refusal_keeps_how_long_to_wait() -> None:
+async def test_an_error_carries_retry_after() -> None:
     refused = await failure(responding({"error": {"message": "busy"}}, 429, "retry-after: 7"))
     assert (refused.retry_after, refused.retryable) == (7.0, True)
 
 
-async def test_of_a_huge_refusal_the_beginning_is_kept() -> None:
+async def test_a_huge_error_body_is_truncated() -> None:
     refused = await failure(responding(b"x" * 200_000, 400))
     assert refused.body == b"x" * 65_536
     assert len(refused.message) < 500
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_our_key_is_told_to_nobody(streamed: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_our_key_is_redacted(streamed: bool, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     body = {"error": {"message": f"who is {KEY}?", "detail": KEY, "code": "x"}}
     for script in (
         responding(body, 500),
         responding(b"no JSON: " + KEY.encode()),
-        streaming(said({"type": "error", "error": {"message": KEY, "code": "x"}})),
+        streaming(sse({"type": "error", "error": {"message": KEY, "code": "x"}})),
     ):
         refused = await failure(script, streamed=streamed, api_key=KEY, retries=1)
         assert KEY not in refused.message
@@ -156,23 +160,28 @@ async def test_our_key_is_told_to_nobody(streamed: bool, caplog: pytest.LogCaptu
     assert KEY not in caplog.text
 
 
-async def test_what_may_succeed_later_is_asked_again() -> None:
+async def test_transient_errors_are_retried() -> None:
     busy = responding({"error": {"message": "busy"}}, 429, "retry-after: 0")
     async with raw_upstream(busy, busy, responding()) as upstream, client_of(upstream, retries=2) as client:
-        assert json.loads(await client.create(ASKED)) == RESPONSE
-    assert sent_bodies(upstream) == [{**ASKED, "stream": False}] * 3
+        assert json.loads(await client.create(REQUEST)) == RESPONSE
+    assert sent_bodies(upstream) == [{**REQUEST, "stream": False}] * 3
 
 
-async def test_what_will_never_succeed_is_asked_once() -> None:
+async def test_permanent_errors_are_not_retried() -> None:
     async with raw_upstream(responding({}, 400)) as upstream, client_of(upstream, retries=2) as client:
         with pytest.raises(ResponsesCallFailed):
-            await client.create(ASKED)
+            await client.create(REQUEST)
     assert len(upstream.wires) == 1
 
 
 async def test_a_server_that_is_not_there_is_a_bad_gateway() -> None:
     async with HttpResponsesClient("http://127.0.0.1:1/v1", retries=0) as client:
-        for call in (client.create(ASKED), client.retrieve("resp_1"), client.default_model(), listen(client)):
+        for call in (
+            client.create(REQUEST),
+            client.retrieve("resp_1"),
+            client.default_model(),
+            consume(client),
+        ):
             with pytest.raises(ResponsesCallFailed, match="cannot be reached") as caught:
                 await call
             assert (caught.value.status, caught.value.code) == (502, "upstream_unreachable")
@@ -189,7 +198,7 @@ async def test_a_server_that_is_late_is_a_gateway_timeout(streamed: bool, second
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"7", b"\xff", b"null"])
-async def test_an_answer_that_is_no_json_object_is_a_bad_gateway(body: bytes) -> None:
+async def test_a_body_that_is_no_json_object_is_a_bad_gateway(body: bytes) -> None:
     broken = await failure(responding(body))
     assert (broken.status, broken.code, broken.body) == (502, "upstream_protocol_error", body)
     assert "did not answer like a Responses server" in broken.message
@@ -198,17 +207,17 @@ async def test_an_answer_that_is_no_json_object_is_a_bad_gateway(body: bytes) ->
 @pytest.mark.parametrize(
     "script",
     [
-        answering(whole(200, b"<html>login</html>", media="text/html")),
-        answering(whole(302, b"", "location: http://elsewhere/")),
+        answering(complete_response(200, b"<html>login</html>", media="text/html")),
+        answering(complete_response(302, b"", "location: http://elsewhere/")),
         answering(b"SSH-2.0-OpenSSH\r\n"),
     ],
 )
-async def test_what_is_no_answer_at_all_is_a_bad_gateway(script: Script) -> None:
+async def test_an_invalid_http_response_is_a_bad_gateway(script: Script) -> None:
     for streamed in (False, True):
         assert (await failure(script, streamed=streamed)).status == 502
 
 
-async def test_a_stream_ends_with_its_terminal_event_and_leaves_the_connection_open() -> None:
+async def test_a_stream_ends_with_its_terminal_event_and_keeps_the_connection_open() -> None:
     ended = asyncio.Event()
 
     async def wait_before_the_end(wire: Wire) -> None:
@@ -216,25 +225,25 @@ async def test_a_stream_ends_with_its_terminal_event_and_leaves_the_connection_o
         await ended.wait()
         await wire.send(chunked(DONE) + chunked(b""))
 
-    events = said(CREATED, {"type": "keepalive"}, {"type": "some.new.event"}, COMPLETED)
+    events = sse(CREATED, {"type": "keepalive"}, {"type": "some.new.event"}, COMPLETED)
     async with raw_upstream(wait_before_the_end, responding()) as upstream, client_of(upstream) as client:
-        kinds = await listen(client)
+        kinds = await consume(client)
         ended.set()
-        await client.create(ASKED)
+        await client.create(REQUEST)
         assert not upstream.cut_off.is_set()
     assert kinds == ["response.created", "keepalive", "some.new.event", "response.completed"]
-    assert sent_bodies(upstream)[0] == {**ASKED, "stream": True}
+    assert sent_bodies(upstream)[0] == {**REQUEST, "stream": True}
 
 
 @pytest.mark.parametrize(
     "pieces",
     [
-        [said(CREATED)[:20], said(CREATED)[20:] + said(COMPLETED)],
-        [said(CREATED, COMPLETED).replace(b"\n", b"\r\n")],
-        [b": a comment\n\n" + b"event: response.created\nid: 1\n" + said(CREATED) + said(COMPLETED)],
-        [said(CREATED) + b"data: " + json.dumps(COMPLETED).encode()],
+        [sse(CREATED)[:20], sse(CREATED)[20:] + sse(COMPLETED)],
+        [sse(CREATED, COMPLETED).replace(b"\n", b"\r\n")],
+        [b": a comment\n\n" + b"event: response.created\nid: 1\n" + sse(CREATED) + sse(COMPLETED)],
+        [sse(CREATED) + b"data: " + json.dumps(COMPLETED).encode()],
         [
-            said(CREATED)
+            sse(CREATED)
             + b"data: "
             + json.dumps(COMPLETED, indent=1).replace("\n", "\ndata: ").encode()
             + b"\n\n"
@@ -244,27 +253,27 @@ async def test_a_stream_ends_with_its_terminal_event_and_leaves_the_connection_o
 )
 async def test_every_way_to_write_a_stream_is_read(pieces: list[bytes]) -> None:
     async with raw_upstream(streaming(*pieces)) as upstream, client_of(upstream) as client:
-        assert await listen(client) == ["response.created", "response.completed"]
+        assert await consume(client) == ["response.created", "response.completed"]
 
 
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.failed"])
 async def test_every_end_is_an_answer(kind: str) -> None:
     fault = {"type": "error", "error": {"message": "told before the end"}}
-    events = said(CREATED, fault, {"type": kind, "response": RESPONSE})
+    events = sse(CREATED, fault, {"type": kind, "response": RESPONSE})
     async with raw_upstream(streaming(events)) as upstream, client_of(upstream) as client:
-        assert await listen(client) == ["response.created", kind]
+        assert await consume(client) == ["response.created", kind]
 
 
 @pytest.mark.parametrize(
     ("pieces", "message", "code", "body"),
     [
-        ([said(CREATED)], "closed the stream", "upstream_protocol_error", b""),
-        ([said(CREATED), DONE, said(COMPLETED)], "closed the stream", "upstream_protocol_error", b""),
-        ([said(CREATED), b"data: {\n\n"], "did not answer like", "upstream_protocol_error", b"{"),
-        ([said(CREATED, [1])], "did not answer like", "upstream_protocol_error", b"[1]"),
-        ([said({"type": []}), DONE], "closed the stream", "upstream_protocol_error", b""),
-        ([said({"type": "error", "error": {"message": "out of tokens", "code": "quota"}})], "out of tokens", "quota", b'{"error":{"message":"out of tokens","code":"quota"}}'),
-        ([said({"type": "error", "message": "flat words"}), DONE], "flat words", "upstream_protocol_error", b'{"error":{"type":"error","message":"flat words"}}'),
+        ([sse(CREATED)], "closed the stream", "upstream_protocol_error", b""),
+        ([sse(CREATED), DONE, sse(COMPLETED)], "closed the stream", "upstream_protocol_error", b""),
+        ([sse(CREATED), b"data: {\n\n"], "did not answer like", "upstream_protocol_error", b"{"),
+        ([sse(CREATED, [1])], "did not answer like", "upstream_protocol_error", b"[1]"),
+        ([sse({"type": []}), DONE], "closed the stream", "upstream_protocol_error", b""),
+        ([sse({"type": "error", "error": {"message": "out of tokens", "code": "quota"}})], "out of tokens", "quota", b'{"error":{"message":"out of tokens","code":"quota"}}'),
+        ([sse({"type": "error", "message": "flat words"}), DONE], "flat words", "upstream_protocol_error", b'{"error":{"type":"error","message":"flat words"}}'),
     ],
 )  # fmt: skip
 async def test_a_stream_without_an_end_is_a_bad_gateway(
@@ -275,9 +284,9 @@ async def test_a_stream_without_an_end_is_a_bad_gateway(
     assert message in broken.message
 
 
-async def test_a_stream_that_is_cut_off_is_a_bad_gateway() -> None:
+async def test_a_truncated_stream_is_a_bad_gateway() -> None:
     async def cut(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(said(CREATED)))
+        await wire.send(SSE_HEAD + chunked(sse(CREATED)))
         wire.abort()
 
     assert (await failure(cut, streamed=True)).status == 502
@@ -290,18 +299,18 @@ async def test_an_event_without_end_is_a_bad_gateway() -> None:
     assert "size limit" in broken.message
 
 
-async def test_an_answer_without_a_stream_is_a_failure_of_its_own() -> None:
+async def test_a_non_streamed_answer_to_a_stream_request_is_a_distinct_failure() -> None:
     refused = await failure(responding(), streamed=True)
     assert (refused.status, refused.code) == (502, NO_STREAM)
 
 
-async def test_who_leaves_a_stream_cuts_the_connection() -> None:
+async def test_closing_a_stream_closes_the_connection() -> None:
     async def begin(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(said(CREATED)))
+        await wire.send(SSE_HEAD + chunked(sse(CREATED)))
         await wire.until_cut_off()
 
     async with raw_upstream(begin) as upstream, client_of(upstream) as client:
-        async with aclosing(client.stream(ASKED)) as events:
+        async with aclosing(client.stream(REQUEST)) as events:
             assert (await anext(events))["type"] == "response.created"
         await asyncio.wait_for(upstream.cut_off.wait(), 10)
 
@@ -315,7 +324,7 @@ async def test_the_default_model_is_looked_up_once() -> None:
     assert [wire.head.split()[1] for wire in upstream.wires] == ["/v1/models", "/v1/models"]
 
 
-async def test_a_server_that_lists_no_models_asks_for_a_name() -> None:
+async def test_a_server_without_models_requires_a_model_name() -> None:
     async with raw_upstream(responding({"data": []})) as upstream, client_of(upstream) as client:
         with pytest.raises(ResponsesCallFailed, match="lists no models"):
             await client.default_model()
@@ -323,21 +332,21 @@ async def test_a_server_that_lists_no_models_asks_for_a_name() -> None:
 
 async def test_tools_are_sent_once() -> None:
     async with raw_upstream(responding()) as upstream, client_of(upstream) as client:
-        await client.create({**ASKED, "tools": TOOLS})
-        await client.create({**ASKED, "previous_response_id": "resp_1"})
+        await client.create({**REQUEST, "tools": TOOLS})
+        await client.create({**REQUEST, "previous_response_id": "resp_1"})
     assert ["tools" in body for body in sent_bodies(upstream)] == [True, False]
 
 
 async def test_tools_are_sent_again_to_servers_that_forget_them() -> None:
-    second = streaming(said({"type": "response.completed", "response": {**RESPONSE, "id": "resp_2"}}))
+    second = streaming(sse({"type": "response.completed", "response": {**RESPONSE, "id": "resp_2"}}))
     third = responding({**RESPONSE, "id": "resp_3"})
     async with (
         raw_upstream(responding(), second, third) as upstream,
         client_of(upstream, resend_tools=True) as client,
     ):
-        await client.create({**ASKED, "tools": [{"function": TOOLS[0]}]})
-        async for _ in client.stream({**ASKED, "previous_response_id": "resp_1"}):
+        await client.create({**REQUEST, "tools": [{"function": TOOLS[0]}]})
+        async for _ in client.stream({**REQUEST, "previous_response_id": "resp_1"}):
             pass
-        await client.create({**ASKED, "previous_response_id": "resp_2"})
-        await client.create({**ASKED, "previous_response_id": "unknown"})
+        await client.create({**REQUEST, "previous_response_id": "resp_2"})
+        await client.create({**REQUEST, "previous_response_id": "unknown"})
     assert [body.get("tools") for body in sent_bodies(upstream)] == [TOOLS, TOOLS, TOOLS, None]

@@ -1,4 +1,4 @@
-"""Calling the service inside this process. What holds for every client is in `test_clients_contract`."""
+"""Calling the service in this process. The contract of all clients is in `test_clients_contract`."""
 
 import json
 
@@ -14,7 +14,7 @@ SETTINGS = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memo
 
 
 class Draining(Antiphon):
-    """A service that is going away."""
+    """A service that is shutting down."""
 
     async def retrieve(self, response_id: str) -> Response:
         raise Unavailable()
@@ -30,7 +30,7 @@ async def test_the_default_model_is_looked_up_once() -> None:
     assert await client.default_model() == "first"
 
 
-async def test_a_service_that_tells_no_models_asks_for_a_name() -> None:
+async def test_a_service_without_models_requires_a_model_name() -> None:
     backend = ScriptedBackend([[]], models=())
     async with Antiphon(SETTINGS, routes=[Route("*", backend)]) as service:
         with pytest.raises(ResponsesCallFailed, match="Name the model to use") as caught:
@@ -38,7 +38,7 @@ async def test_a_service_that_tells_no_models_asks_for_a_name() -> None:
     assert caught.value.code == "model_not_found"
 
 
-async def test_a_failure_keeps_what_the_service_asks_for() -> None:
+async def test_an_error_carries_the_services_retry_after() -> None:
     async with Draining(SETTINGS, routes=[Route("m", ScriptedBackend.saying("x"))]) as service:
         with pytest.raises(ResponsesCallFailed) as caught:
             await InProcessResponsesClient(service).retrieve("resp_1")
@@ -48,7 +48,7 @@ async def test_a_failure_keeps_what_the_service_asks_for() -> None:
     assert isinstance(failure.__cause__, Unavailable)
 
 
-async def test_whether_it_is_streamed_is_said_by_the_call_and_not_by_the_body() -> None:
+async def test_the_method_decides_about_streaming_and_not_the_body() -> None:
     async with Antiphon(SETTINGS, routes=[Route("m", ScriptedBackend.saying("Hi"))]) as service:
         client = InProcessResponsesClient(service)
         body = {"model": "m", "input": "hi", "stream": True}

@@ -24,7 +24,7 @@ class Turns:
     """A provider that plays turns: text, or calls."""
 
     def __init__(self, *turns: str | list[ToolCall]) -> None:
-        self.asked: list[tuple[str | None, Any, Any, dict[str, str] | None]] = []
+        self.requests: list[tuple[str | None, Any, Any, dict[str, str] | None]] = []
         self._turns = turns
 
     async def generate_responses_turn(
@@ -35,14 +35,14 @@ class Turns:
         function_outputs: Mapping[str, str] | None,
     ) -> TurnResult:
         outputs = None if function_outputs is None else dict(function_outputs)
-        self.asked.append((previous_response_id, user_input, tools, outputs))
-        turn = self._turns[min(len(self.asked), len(self._turns)) - 1]
+        self.requests.append((previous_response_id, user_input, tools, outputs))
+        turn = self._turns[min(len(self.requests), len(self._turns)) - 1]
         text, calls = (turn, list[ToolCall]()) if isinstance(turn, str) else ("", turn)
-        return TurnResult(text, calls, f"resp_{len(self.asked)}")
+        return TurnResult(text, calls, f"resp_{len(self.requests)}")
 
     @property
     def outputs(self) -> list[dict[str, str] | None]:
-        return [asked[3] for asked in self.asked]
+        return [request[3] for request in self.requests]
 
 
 def call(name: str, arguments: str = "{}", call_id: str = "call_1") -> ToolCall:
@@ -63,11 +63,11 @@ SUBMIT = Tool("submit_decision", "End with a decision.", EMPTY)
 @pytest.mark.requirement(
     "SEED-004/loop-start", "SEED-004/loop-continue", "SEED-004/loop-chain", "SEED-004/plan-loop"
 )
-async def test_the_first_turn_has_the_prompt_and_the_tools_and_the_next_ones_the_outputs_alone() -> None:
+async def test_the_first_turn_sends_prompt_and_tools_and_later_turns_only_outputs() -> None:
     tools = [tool("look", lambda: "seen"), SUBMIT]
     provider = Turns([call("look")], [call("look", call_id="call_2")], [decide()])
     await run_orchestrator(provider, tools, "Review it.")
-    assert provider.asked == [
+    assert provider.requests == [
         (None, "Review it.", tools, None),
         ("resp_1", None, None, {"call_1": "seen"}),
         ("resp_2", None, None, {"call_2": "seen"}),
@@ -80,13 +80,13 @@ async def test_a_decision_is_returned_with_all_its_members() -> None:
 
 
 @pytest.mark.requirement("SEED-004/loop-decision-at-once")
-async def test_a_decision_ends_the_turn_where_it_stands() -> None:
+async def test_a_decision_skips_the_calls_after_it() -> None:
     ran: list[str] = []
     tools = [tool("before", lambda: ran.append("before")), tool("after", lambda: ran.append("after"))]
     provider = Turns([call("before"), decide(), call("after", call_id="call_3")])
     assert await run_orchestrator(provider, tools, "Review it.") == DECISION
     assert ran == ["before"]
-    assert len(provider.asked) == 1
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.requirement("SEED-004/loop-decision")
@@ -99,7 +99,7 @@ async def test_a_decision_is_never_run_as_a_tool() -> None:
 
 @pytest.mark.requirement("SEED-004/loop-decision-unparsable")
 @pytest.mark.parametrize("arguments", ["", "yes", '{"is_approved": tr', "[true]", "null", "\ud800"])
-async def test_a_decision_that_is_no_json_object_is_a_refusal(arguments: str) -> None:
+async def test_a_decision_that_is_no_json_object_is_rejected(arguments: str) -> None:
     decision = await run_orchestrator(Turns([decide(arguments)]), [], "Review it.")
     assert decision["is_approved"] is False
     assert decision["reason"].startswith("Failed to parse the decision: ")
@@ -128,26 +128,26 @@ async def test_outputs_are_sent_once() -> None:
 
 @pytest.mark.requirement("SEED-004/loop-error")
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError('say "no"'), 'ValueError: say "no"'),
         (KeyError("x"), "KeyError: 'x'"),
         (RuntimeError(), "RuntimeError: "),
     ],
 )
-async def test_a_tool_that_fails_is_told_to_the_model_as_json(error: Exception, told: str) -> None:
+async def test_a_tool_failure_is_sent_to_the_model_as_json(error: Exception, reported: str) -> None:
     def fail() -> Never:
         raise error
 
     provider = Turns([call("fail")], [decide()])
     assert await run_orchestrator(provider, [tool("fail", fail)], "Review it.") == DECISION
     assert provider.outputs[1] is not None
-    assert json.decode(provider.outputs[1]["call_1"]) == {"error": told}
+    assert json.decode(provider.outputs[1]["call_1"]) == {"error": reported}
 
 
 @pytest.mark.requirement("SEED-004/loop-error")
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "reported"),
     [
         (call("unheard_of"), "ToolUnknown: There is no tool 'unheard_of'. Known: greet, declared, leave."),
         (call("greet", "{"), "ToolArgumentsInvalid: The arguments are not valid JSON"),
@@ -159,7 +159,7 @@ async def test_a_tool_that_fails_is_told_to_the_model_as_json(error: Exception, 
         (call("leave"), "ToolAborted: SystemExit: 1"),
     ],
 )
-async def test_a_call_that_cannot_be_run_is_told_to_the_model(bad: ToolCall, told: str) -> None:
+async def test_an_invalid_call_is_reported_to_the_model(bad: ToolCall, reported: str) -> None:
     def greet(name: str) -> str:
         return f"Hello {name}"
 
@@ -170,11 +170,11 @@ async def test_a_call_that_cannot_be_run_is_told_to_the_model(bad: ToolCall, tol
     provider = Turns([bad], [decide()])
     assert await run_orchestrator(provider, tools, "Review it.") == DECISION
     assert provider.outputs[1] is not None
-    assert json.decode(provider.outputs[1]["call_1"])["error"].startswith(told)
+    assert json.decode(provider.outputs[1]["call_1"])["error"].startswith(reported)
 
 
 @pytest.mark.requirement("SEED-004/loop-error")
-async def test_a_tool_that_hangs_is_told_to_the_model() -> None:
+async def test_a_tool_timeout_is_reported_to_the_model() -> None:
     release = threading.Event()
     own = ServerTool("own", "", EMPTY, run=release.wait, deadline=0.01)
     provider = Turns([call("hang"), call("own", call_id="call_2")], [decide()])
@@ -192,7 +192,7 @@ async def test_a_tool_that_hangs_is_told_to_the_model() -> None:
     assert "0.01 seconds" in outputs["call_2"]
 
 
-async def test_a_result_of_ten_megabytes_is_cut() -> None:
+async def test_a_result_of_ten_megabytes_is_truncated() -> None:
     provider = Turns([call("much")], [decide()])
     assert (
         await run_orchestrator(provider, [tool("much", lambda: "x" * 10_000_000)], "Review it.") == DECISION
@@ -207,18 +207,18 @@ async def test_a_result_of_ten_megabytes_is_cut() -> None:
 
 
 @pytest.mark.requirement("SEED-004/loop-text-alone")
-async def test_text_alone_goes_on_with_empty_outputs() -> None:
+async def test_text_without_calls_continues_with_empty_outputs() -> None:
     provider = Turns("I will look into it.", [decide()])
     assert await run_orchestrator(provider, [SUBMIT], "Review it.") == DECISION
-    assert provider.asked[1] == ("resp_1", None, None, {})
+    assert provider.requests[1] == ("resp_1", None, None, {})
 
 
 @pytest.mark.requirement("SEED-004/loop-nothing", "SEED-004/loop-end")
-@pytest.mark.parametrize("nothing", ["", "  \n"])
-async def test_nothing_at_all_stops(nothing: str) -> None:
-    provider = Turns(nothing, [decide()])
+@pytest.mark.parametrize("empty_text", ["", "  \n"])
+async def test_an_empty_turn_ends_the_loop(empty_text: str) -> None:
+    provider = Turns(empty_text, [decide()])
     assert await run_orchestrator(provider, [SUBMIT], "Review it.") == ENDED
-    assert len(provider.asked) == 1
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.requirement("SEED-004/loop-end", "SEED-004/loop-max-turns")
@@ -226,11 +226,11 @@ async def test_nothing_at_all_stops(nothing: str) -> None:
 async def test_an_endless_model_is_stopped(settings: JsonObject, turns: int) -> None:
     provider = Turns([call("look")])
     assert await run_orchestrator(provider, [tool("look", lambda: "seen")], "Review it.", **settings) == ENDED
-    assert len(provider.asked) == turns
+    assert len(provider.requests) == turns
 
 
 @pytest.mark.requirement("SEED-004/loop-outputs")
-async def test_calls_with_text_are_run_like_calls_alone() -> None:
+async def test_calls_with_text_are_run_like_calls_without() -> None:
     client = FakeResponsesClient(
         response(message("Let me look."), function_call("call_1", "look"), id="resp_1"),
         response(function_call("call_2", "submit_decision", '{"is_approved": true}'), id="resp_2"),
@@ -274,14 +274,14 @@ def needs_context(context: ToolContext) -> str:
         (tool("odd", needs_context), "'odd' needs the context"),
     ],
 )
-async def test_a_mistake_in_a_tool_is_told_to_the_programmer_at_the_start(wrong: Any, why: str) -> None:
+async def test_an_invalid_tool_definition_raises_at_the_start(wrong: Any, why: str) -> None:
     provider = Turns([decide()])
     with pytest.raises(SettingsError, match=why):
         await run_orchestrator(provider, [SUBMIT, wrong], "Review it.")
-    assert provider.asked == []
+    assert provider.requests == []
 
 
-async def test_what_the_provider_raises_ends_the_run() -> None:
+async def test_an_exception_of_the_provider_ends_the_run() -> None:
     failure = ResponsesCallFailed("Too fast.", status=429)
     with pytest.raises(ResponsesCallFailed, match="Too fast"):
         await run_orchestrator(Provider(FakeResponsesClient(failure), model="m"), [], "Review it.")

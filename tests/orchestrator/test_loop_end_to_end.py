@@ -34,7 +34,7 @@ DECISION_JSON = '{"is_approved": true, "reason": "It says what was done."}'
 
 
 def pull_content(content_id: str) -> dict[str, str]:
-    """Read what was handed in."""
+    """Read the submitted content."""
     if content_id == "gone":
         raise LookupError("there is no 'gone'")
     return {"content": f"the text of {content_id}"}
@@ -54,7 +54,7 @@ TOOLS = [Tool.from_function(pull_content), SUBMIT_DECISION]
 
 
 class Sent(InProcessResponsesClient):
-    """Notes what the client sends."""
+    """Records the requests of the client."""
 
     def __init__(self, service: Antiphon) -> None:
         super().__init__(service, model="m")
@@ -76,7 +76,7 @@ def calling(*calls: tuple[str, str, str]) -> list[Step]:
 
 
 def reviewer() -> ScriptedBackend:
-    """Reads two submissions, of which one is missing; thinks aloud; and decides."""
+    """Reads two submissions, of which one is missing; emits reasoning; and decides."""
     return ScriptedBackend(
         calling(("call_a", "pull_content", '{"content_id": "a"}'), ("call_b", "pull_content", '{"content_id": "gone"}')),
         [[TextDelta("Let me think."), Finished("stop")]],
@@ -113,13 +113,13 @@ def outputs_of(turn: TurnRequest) -> list[tuple[str, Any]]:
 
 @pytest.mark.requirement("SEED-004/testing-integration", "SEED-004/flow-final-text")
 async def test_a_turn_with_calls_is_followed_by_one_with_outputs_and_a_final_text() -> None:
-    def play(turn: TurnRequest) -> Iterable[Step]:
+    def steps_for(turn: TurnRequest) -> Iterable[Step]:
         outputs = outputs_of(turn)
         if outputs:
             return [[TextDelta(f"I have read {outputs[0][1]}."), Finished("stop")]]
         return calling(("call_a", "pull_content", '{"content_id": "a"}'))
 
-    async with Antiphon(IN_MEMORY, routes=[Route("m", ScriptedBackend(play))]) as antiphon:
+    async with Antiphon(IN_MEMORY, routes=[Route("m", ScriptedBackend(steps_for))]) as antiphon:
         provider = Provider(InProcessResponsesClient(antiphon), model="m")
         text, calls, first = await provider.generate_responses_turn(None, "Review it.", TOOLS, None)
         assert (text, [call.id for call in calls]) == ("", ["call_a"])
@@ -128,7 +128,7 @@ async def test_a_turn_with_calls_is_followed_by_one_with_outputs_and_a_final_tex
         assert second != first
 
 
-async def test_one_answer_comes_through_the_same_provider() -> None:
+async def test_a_single_answer_uses_the_same_provider() -> None:
     async with Antiphon(IN_MEMORY, routes=[Route("m", ScriptedBackend.saying('{"a": 1}'))]) as antiphon:
         provider = Provider(InProcessResponsesClient(antiphon))
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}  # fmt: skip
@@ -136,7 +136,7 @@ async def test_one_answer_comes_through_the_same_provider() -> None:
 
 
 class Loopback:
-    """A server on loopback that notes what it gets."""
+    """A server on loopback that records its requests."""
 
     def __init__(self, answer: Callable[[JsonObject], JsonObject]) -> None:
         self.bodies: list[JsonObject] = []
@@ -163,7 +163,7 @@ async def serving(path: str, answer: Callable[[JsonObject], JsonObject]) -> Asyn
 
 
 def other_server(body: JsonObject) -> JsonObject:
-    """A Responses server of somebody else's: it reads first, and then decides."""
+    """A foreign Responses server: it reads first, and then decides."""
     if "previous_response_id" in body:
         return response(function_call("call_b", "submit_decision", DECISION_JSON), id="resp_2")
     call = function_call("call_a", "pull_content", '{"content_id": "a"}')
@@ -185,7 +185,7 @@ async def test_the_loop_works_with_any_responses_server_with_or_without_v1_in_it
 
 
 @pytest.mark.requirement("SEED-004/compatibility-capability")
-async def test_a_server_that_forgets_tools_gets_them_again_from_the_client_alone() -> None:
+async def test_the_client_resends_tools_to_a_server_that_forgets_them() -> None:
     async with (
         serving("/v1/responses", other_server) as server,
         HttpResponsesClient(server.url, resend_tools=True) as client,
@@ -195,13 +195,13 @@ async def test_a_server_that_forgets_tools_gets_them_again_from_the_client_alone
 
 
 def chat_model(body: JsonObject) -> JsonObject:
-    """A chat-completions server: it reads first, and decides when it has read."""
+    """A chat-completions server: it reads first, and then decides."""
     name, arguments = "pull_content", '{"content_id": "a"}'
     if body["messages"][-1]["role"] == "tool":
         name, arguments = "submit_decision", DECISION_JSON
     call = {"id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": arguments}}
-    said = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "message": said, "finish_reason": "tool_calls"}
+    call_message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "message": call_message, "finish_reason": "tool_calls"}
     return {"id": "c", "object": "chat.completion", "choices": [choice]}
 
 
@@ -209,7 +209,7 @@ def chat_model(body: JsonObject) -> JsonObject:
 @pytest.mark.requirement(
     "SEED-004/compatibility-legacy", "SEED-004/plan-chat-completions", "SEED-004/goals-tools-once"
 )
-async def test_a_model_behind_chat_completions_decides_through_our_server(tmp_path: Path) -> None:
+async def test_a_chat_completions_model_decides_through_our_server(tmp_path: Path) -> None:
     async with serving("/v1/chat/completions", chat_model) as upstream:
         with run_server(tmp_path, "--upstream", f"{upstream.url}/v1") as served:
             async with HttpResponsesClient(served.base_url) as client:

@@ -1,4 +1,4 @@
-"""AGN-004: text, calls and finish reasons in every shape that servers write."""
+"""AGN-004: text, calls and finish reasons in every shape that servers send."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from antiphon.orchestrator.models import (
     AgentToolCall,
 )
-from tests.orchestrator.answers import CALL, mapped, message, of, said
+from tests.orchestrator.answers import CALL, mapped, message, of, text_part
 
 
 @pytest.mark.requirement(
@@ -20,19 +20,23 @@ from tests.orchestrator.answers import CALL, mapped, message, of, said
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        ([said("a", finish_reason="stop")], "stop"),
-        ([said("a", finish_reason="length"), said("b", finish_reason="stop")], "stop"),
+        ([text_part("a", finish_reason="stop")], "stop"),
+        ([text_part("a", finish_reason="length"), text_part("b", finish_reason="stop")], "stop"),
         (
-            [said("a", finish_reason="length"), said("b", finish_reason=" "), said("c", finish_reason=3)],
+            [
+                text_part("a", finish_reason="length"),
+                text_part("b", finish_reason=" "),
+                text_part("c", finish_reason=3),
+            ],
             "length",
         ),
         (
             [{"type": "tool_call", "tool_call": {"id": "c", "name": "f", "finish_reason": "length"}}],
             "length",
         ),
-        ([message(said("a", finish_reason="length"))], "length"),
-        ([message(said("a"), finish_reason="content_filter")], "content_filter"),
-        ([said("a"), {"type": "reasoning", "finish_reason": "length"}], "length"),
+        ([message(text_part("a", finish_reason="length"))], "length"),
+        ([message(text_part("a"), finish_reason="content_filter")], "content_filter"),
+        ([text_part("a"), {"type": "reasoning", "finish_reason": "length"}], "length"),
     ],
 )
 def test_the_finish_reason_is_that_of_the_last_segment_that_has_one(output: list[Any], reason: str) -> None:
@@ -45,16 +49,16 @@ def test_the_finish_reason_is_that_of_the_last_segment_that_has_one(output: list
 )  # fmt: skip
 def test_text_of_all_shapes_is_joined_in_order_with_blank_lines() -> None:
     response = of(
-        said(" one\n"),
+        text_part(" one\n"),
         {
             "type": "reasoning",
-            "summary": [said("hidden")],
+            "summary": [text_part("hidden")],
             "content": [{"type": "reasoning_text", "text": "hidden"}],
         },
-        message(said("two"), CALL, {"type": "refusal", "refusal": "three"}),
+        message(text_part("two"), CALL, {"type": "refusal", "refusal": "three"}),
         CALL,
-        said(" \n"),
-        message(said("")),
+        text_part(" \n"),
+        message(text_part("")),
         {"role": "assistant", "content": "four"},
         {"type": "Message", "content": [{"type": "OUTPUT_TEXT", "text": "five"}]},
         {"type": "message", "content": {"type": "text", "text": "six"}},
@@ -80,20 +84,20 @@ def test_text_of_all_shapes_is_joined_in_order_with_blank_lines() -> None:
 def test_there_is_exactly_one_blank_line_at_a_joint_and_the_rest_is_untouched(
     texts: list[str], joined: str
 ) -> None:
-    assert of(*map(said, texts)).text == joined
+    assert of(*map(text_part, texts)).text == joined
 
 
 def test_an_output_that_is_one_object_is_a_list_of_one() -> None:
-    assert mapped({"output": said("Hi")}).text == "Hi"
+    assert mapped({"output": text_part("Hi")}).text == "Hi"
 
 
-def test_the_convenience_text_counts_only_if_there_is_no_other() -> None:
-    assert mapped({"output": [said("Hi")], "output_text": "Hi again"}).text == "Hi"
+def test_output_text_counts_only_without_text_parts() -> None:
+    assert mapped({"output": [text_part("Hi")], "output_text": "Hi again"}).text == "Hi"
     assert mapped({"output": [CALL], "output_text": "Hi"}).text == "Hi"
 
 
 @pytest.mark.requirement("AGN-004/2.5-no-text")
-@pytest.mark.parametrize("output", [[], [CALL], [said(" ")], [{"type": "reasoning", "summary": []}]])
+@pytest.mark.parametrize("output", [[], [CALL], [text_part(" ")], [{"type": "reasoning", "summary": []}]])
 def test_without_text_the_text_is_null(output: list[Any]) -> None:
     assert of(*output).text is None
 
@@ -124,7 +128,7 @@ def test_every_shape_of_a_call_is_found(segment: dict[str, Any], wrapped: bool) 
 @pytest.mark.parametrize(
     "written", ['{ "b": 1.0,\n "a" : 1e2, "a": "é\\u00e9" }', "{not json", "", " ", "null", '"text"']
 )
-def test_arguments_are_kept_exactly_as_the_model_wrote_them(written: str) -> None:
+def test_arguments_are_preserved_verbatim(written: str) -> None:
     for raw in ({"output": [CALL | {"arguments": written}]}, {"output": [{"type": "custom_tool_call", "name": "f", "input": written}]}):  # fmt: skip
         assert mapped(msgspec.json.encode(raw)).tool_calls[0].arguments_json == written
 
@@ -150,13 +154,13 @@ def test_arguments_of_an_object_that_was_never_text_are_written_compactly(
 @pytest.mark.requirement("AGN-004/2.6-exact")
 @pytest.mark.parametrize("written", ['{ "a" : 1.10, "b":1e2,\n "a":123456789012345678901234567890 }', "[ 1 ]", "1e999", '{"\u00e9": "\\u00e9"}'])  # fmt: skip
 @pytest.mark.parametrize("shape", ['{"type":"tool_call","tool_call":{"id":"c","arguments": %s }}', '{"type":"function_call","call_id":"c","arguments":%s}', '{"type":"custom_tool_call","call_id":"c","input":%s}'])  # fmt: skip
-def test_arguments_that_came_as_json_keep_their_spelling(written: str, shape: str) -> None:
+def test_arguments_sent_as_json_are_preserved_verbatim(written: str, shape: str) -> None:
     raw = f'{{"output":[{shape % written}]}}'
     assert mapped(raw).tool_calls[0].arguments_json == written
     assert mapped(raw.encode()).tool_calls[0].arguments_json == written
 
 
-def test_a_call_keeps_what_it_has_of_a_name_and_an_id() -> None:
+def test_a_call_preserves_a_partial_name_and_id() -> None:
     response = of(
         {"type": "function_call"}, {"type": "function_call", "name": "f"}, {"type": "tool_call", "id": "c"}
     )

@@ -85,7 +85,7 @@ def test_a_pdf_is_sent_with_its_name(tmp_path: Path) -> None:
     assert content_of(named["file_data"], "application/pdf") == make_pdf("Hello")
 
 
-def test_the_text_of_a_pdf_is_told_page_by_page(tmp_path: Path) -> None:
+def test_the_text_of_a_pdf_is_sent_page_by_page(tmp_path: Path) -> None:
     path = tmp_path / "plan.pdf"
     path.write_bytes(make_pdf("First words", "Last words"))
     expected = {"type": "input_text", "text": "[PAGE 1]\nFirst words\n\n[PAGE 2]\nLast words"}
@@ -93,17 +93,17 @@ def test_the_text_of_a_pdf_is_told_page_by_page(tmp_path: Path) -> None:
     assert parts.pdf_text(path.read_bytes()) == expected
 
 
-def test_a_pdf_without_text_says_so() -> None:
+def test_a_pdf_without_text_is_reported() -> None:
     with pytest.raises(InvalidRequest, match="contains no text"):
         parts.pdf_text(make_pdf("", " "))
 
 
-def test_a_broken_pdf_says_so() -> None:
+def test_a_broken_pdf_is_reported() -> None:
     with pytest.raises(InvalidRequest, match="cannot be read"):
         parts.pdf_text(b"%PDF-1.4 and then nothing")
 
 
-def test_a_missing_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pdf_reader_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     with pytest.raises(SettingsError, match=r"antiphon\[documents\]"):
         parts.pdf_text(make_pdf("Hello"))
@@ -124,7 +124,7 @@ def test_a_missing_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         (parts.pdf_text, PNG, "not a PDF"),
     ],
 )
-def test_what_cannot_be_sent_is_refused(make: Any, source: Any, why: str) -> None:
+def test_unsupported_content_is_rejected(make: Any, source: Any, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why) as caught:
         make(source)
     assert caught.value.param == "source"
@@ -146,7 +146,7 @@ def test_the_largest_content_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         parts.image(PNG + b"!")
 
 
-def test_what_is_too_large_is_refused_before_it_is_read(
+def test_oversized_content_is_rejected_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "large.png"

@@ -34,9 +34,9 @@ def service(upstream: Upstream, kind: str) -> AbstractAsyncContextManager[Antiph
 async def test_a_server_that_takes_files_gets_the_pdf(upstream: Upstream, kind: str) -> None:
     async with service(upstream, kind) as antiphon:
         provider = Provider(InProcessResponsesClient(antiphon), model="echo")
-        said = [parts.text("What was done?"), parts.pdf(PDF)]
-        assert await provider.generate_response("Be brief.", said)
-        await provider.generate_responses_turn(None, said, None, None)
+        message = [parts.text("What was done?"), parts.pdf(PDF)]
+        assert await provider.generate_response("Be brief.", message)
+        await provider.generate_responses_turn(None, message, None, None)
     for request in upstream.requests:
         question, sent = request["messages"][-1]["content"]
         assert question == {"type": "text", "text": "What was done?"}

@@ -1,4 +1,4 @@
-"""The public names: others import exactly these, and pay only for what they use."""
+"""The public names, which other packages import, and the modules that they load."""
 
 import subprocess
 import sys
@@ -40,14 +40,14 @@ SERVERS = ("antiphon.server", "antiphon.service", "antiphon.wiring", "antiphon.s
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules that a fresh interpreter has after this code."""
+    """The modules that a fresh interpreter has loaded after this code."""
     code = f"import sys\n{code}\nprint(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(ran.stdout.split())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_can_be_imported_and_is_what_it_is_called(name: str) -> None:
+def test_a_public_name_can_be_imported_and_has_that_name(name: str) -> None:
     found = getattr(antiphon.orchestrator, name)
     assert callable(found)
     assert found.__name__ == name
@@ -57,12 +57,12 @@ def test_the_list_of_public_names_is_complete() -> None:
     assert sorted(antiphon.orchestrator.__all__) == sorted(NAMES)
 
 
-def test_an_unknown_name_is_an_attribute_error_that_says_it() -> None:
+def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = antiphon.orchestrator.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_importing_the_package_alone_loads_none_of_its_modules() -> None:
+def test_importing_the_package_loads_none_of_its_modules() -> None:
     loaded = loaded_by("import antiphon.orchestrator")
     assert [name for name in loaded if name.startswith("antiphon.orchestrator.")] == []
 

@@ -1,4 +1,4 @@
-"""A run that breaks off at any point goes on from what it had told, and comes to the same end."""
+"""A run interrupted at any point resumes from its stored events and ends the same way."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,25 +25,25 @@ from antiphon.orchestrator.tool import ToolContext, ToolResult
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.base import RagChunk
 from antiphon.tools.registry import ToolRegistry
-from tests.orchestrator.scripted_client import ScriptedClient, calls, says
-from tests.orchestrator.test_reasoner import Heard, Library, tool
+from tests.orchestrator.scripted_client import ScriptedClient, answers, calls
+from tests.orchestrator.test_reasoner import Library, Recorder, tool
 
 decode_event = msgspec.json.Decoder[AgentEvent](AgentEvent).decode
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 class World:
-    """A run with everything in it: all tools, all warnings. The counts are what the outside world sees."""
+    """A run with all tools and all warnings. The counters record its external effects."""
 
-    def __init__(self, *, goes_on: bool) -> None:
+    def __init__(self, *, continues: bool) -> None:
         self.paid: list[str] = []
         self.looked: list[JsonObject] = []
         self.retrieved = Library(*[RagChunk(f"c{n}", "a.md", n, n, "markdown", "x" * 600) for n in (1, 2)])
-        self.client = ScriptedClient(*self._script(goes_on))
-        self.goes_on = goes_on
+        self.client = ScriptedClient(*self._script(continues))
+        self.continues = continues
         self.registry = ToolRegistry(
             [
                 tool("pay", self._pay),
@@ -53,8 +53,8 @@ class World:
             ]
         )
 
-    def _script(self, goes_on: bool) -> Sequence[JsonObject]:
-        opening = calls(("pay", {"n": 0}), ("open_tab", {}), ("look", {}))
+    def _script(self, continues: bool) -> Sequence[JsonObject]:
+        first_turn = calls(("pay", {"n": 0}), ("open_tab", {}), ("look", {}))
         same = ("look", {"again": True})
         turns = [
             calls(("pay", {"n": 1}), ("look", {}), ("nothing", {}), ("pick", {}), text="One."),
@@ -62,13 +62,13 @@ class World:
             calls(("propose", {"path": "a.md"}), ("pay", {"n": 1})),
             calls(("pick", {"path": "a.md"}), ("pick", {}), ("pay", {"n": 3})),
         ]
-        return [opening, *turns] if goes_on else turns
+        return [first_turn, *turns] if continues else turns
 
     async def request(self) -> AgentExecuteRequest:
-        """What is asked; if it goes on, the conversation before that is made first."""
+        """The request; for a continuation, the earlier conversation is created first."""
         tools = '[{"type":"function","name":"open_tab"},{"type":"function","name":"look"}]'
         first = AgentExecuteRequest(instruction="Do it.", tools_json=tools, mode="unknown")
-        if not self.goes_on:
+        if not self.continues:
             return first
         begun = await execute(first, client=self.client, tools=self.registry)
         return AgentExecuteRequest(
@@ -108,7 +108,7 @@ class World:
 
 
 def crash_after(count: int, log: list[AgentEvent]) -> Any:
-    """Store so many events, each as JSON; then the process is gone before the next one is stored."""
+    """Store this many events, each as JSON; then the process dies before the next one is stored."""
 
     async def tell(event: AgentEvent) -> None:
         if len(log) == count:
@@ -118,14 +118,14 @@ def crash_after(count: int, log: list[AgentEvent]) -> Any:
     return tell
 
 
-async def whole(*, goes_on: bool) -> tuple[World, list[AgentEvent], AgentExecuteResponse]:
-    world, heard = World(goes_on=goes_on), Heard()
-    response = await world.run(await world.request(), (), heard.tell)
-    return world, heard.events, response
+async def uninterrupted(*, continues: bool) -> tuple[World, list[AgentEvent], AgentExecuteResponse]:
+    world, recorder = World(continues=continues), Recorder()
+    response = await world.run(await world.request(), (), recorder.emit)
+    return world, recorder.events, response
 
 
 def comparable(response: AgentExecuteResponse, log: Sequence[AgentEvent]) -> JsonObject:
-    """Without what another request to the model, or a tool that was interrupted, makes different."""
+    """Drop the members that differ after a repeated model request or an interrupted tool."""
     members = msgspec.to_builtins(response)
     for name in ("response_continuation_id", "turn_id", "raw_response_json"):
         del members[name]
@@ -136,18 +136,18 @@ def comparable(response: AgentExecuteResponse, log: Sequence[AgentEvent]) -> Jso
 
 
 def interrupted(log: Sequence[AgentEvent]) -> list[str]:
-    """The tools that were cut off in the middle."""
+    """The tools that were interrupted."""
     return [
         event.name for event in log if isinstance(event, ToolCompleted) and event.outcome == "interrupted"
     ]
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["first", "continuation"])
-async def test_a_run_that_is_cut_at_any_event_comes_to_the_same_end(goes_on: bool) -> None:
-    world, events, response = await whole(goes_on=goes_on)
+@pytest.mark.parametrize("continues", [False, True], ids=["first", "continuation"])
+async def test_a_run_interrupted_at_any_event_ends_the_same_way(continues: bool) -> None:
+    world, events, response = await uninterrupted(continues=continues)
     paid = world.paid
     for count in range(len(events)):
-        world, log = World(goes_on=goes_on), list[AgentEvent]()
+        world, log = World(continues=continues), list[AgentEvent]()
         request = await world.request()
         with pytest.raises(Crash):
             await world.run(request, (), crash_after(count, log))
@@ -163,11 +163,11 @@ async def test_a_run_that_is_cut_at_any_event_comes_to_the_same_end(goes_on: boo
         assert len([event for event in log if isinstance(event, AgentStarted)]) == 1
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["first", "continuation"])
-async def test_a_run_that_is_cut_at_every_event_comes_to_the_same_end(goes_on: bool) -> None:
+@pytest.mark.parametrize("continues", [False, True], ids=["first", "continuation"])
+async def test_a_run_interrupted_at_every_event_ends_the_same_way(continues: bool) -> None:
     """The process dies after each single event."""
-    _, events, response = await whole(goes_on=goes_on)
-    world, log = World(goes_on=goes_on), list[AgentEvent]()
+    _, events, response = await uninterrupted(continues=continues)
+    world, log = World(continues=continues), list[AgentEvent]()
     request = await world.request()
     for _ in range(3 * len(events)):
         try:
@@ -184,9 +184,9 @@ async def test_a_run_that_is_cut_at_every_event_comes_to_the_same_end(goes_on: b
 
 
 async def test_a_tool_with_side_effects_that_was_interrupted_is_not_run_again() -> None:
-    world, log = World(goes_on=False), list[AgentEvent]()
+    world, log = World(continues=False), list[AgentEvent]()
     request = await world.request()
-    _, events, _ = await whole(goes_on=False)
+    _, events, _ = await uninterrupted(continues=False)
     begun = next(
         n for n, event in enumerate(events) if isinstance(event, ToolStarted) and event.name == "pay"
     )
@@ -203,7 +203,7 @@ async def test_a_tool_with_side_effects_that_was_interrupted_is_not_run_again() 
 
 
 async def test_a_tool_without_side_effects_that_was_interrupted_is_run_again() -> None:
-    client = ScriptedClient(calls(("look", {})), says("Done."))
+    client = ScriptedClient(calls(("look", {})), answers("Done."))
     looked: list[int] = []
     registry = ToolRegistry([tool("look", lambda: looked.append(1), side_effects=False)])
     request, log = AgentExecuteRequest(instruction="Look."), list[AgentEvent]()
@@ -214,26 +214,26 @@ async def test_a_tool_without_side_effects_that_was_interrupted_is_run_again() -
     assert response.warnings == ()
 
 
-async def test_what_was_answered_is_not_asked_again() -> None:
-    world, events, _ = await whole(goes_on=False)
+async def test_answered_turns_are_not_requested_again() -> None:
+    world, events, _ = await uninterrupted(continues=False)
     last = max(n for n, event in enumerate(events) if isinstance(event, TurnCompleted))
-    asked = len(world.client.bodies)
-    await world.run(await world.request(), tuple(events[: last + 1]), Heard().tell)
-    assert len(world.client.bodies) == asked
-    assert len(world.retrieved.asked) == 1
+    requests_before = len(world.client.bodies)
+    await world.run(await world.request(), tuple(events[: last + 1]), Recorder().emit)
+    assert len(world.client.bodies) == requests_before
+    assert len(world.retrieved.queries) == 1
 
 
-async def test_what_a_run_goes_on_from_is_looked_up_until_there_is_an_answer() -> None:
-    world, events, _ = await whole(goes_on=True)
+async def test_the_continued_response_is_retrieved_until_a_turn_is_answered() -> None:
+    world, events, _ = await uninterrupted(continues=True)
     answered = next(n for n, event in enumerate(events) if isinstance(event, TurnCompleted))
-    for kept, lookups in ((answered, 1), (answered + 1, 0)):
+    for stored, lookups in ((answered, 1), (answered + 1, 0)):
         world.client.retrieved.clear()
         request = AgentExecuteRequest(
             instruction="And then.",
             response_continuation_id="resp_1",
             tool_results_json='[{"call_id":"call_0_1","name":"open_tab","result_json":"1"}]',
         )
-        await world.run(request, tuple(events[:kept]), Heard().tell)
+        await world.run(request, tuple(events[:stored]), Recorder().emit)
         assert len(world.client.retrieved) == lookups
 
 
@@ -241,13 +241,13 @@ async def test_a_run_that_was_cancelled_cannot_go_on() -> None:
     with pytest.raises(InvalidRequest, match="cancelled"):
         await execute(
             AgentExecuteRequest(instruction="Go."),
-            client=ScriptedClient(says("")),
+            client=ScriptedClient(answers("")),
             past=[AgentCancelled(sequence_number=0)],
         )
 
 
 async def test_a_tool_that_was_begun_and_is_gone_since_may_have_taken_effect() -> None:
-    client, log = ScriptedClient(calls(("pay", {})), says("Done.")), list[AgentEvent]()
+    client, log = ScriptedClient(calls(("pay", {})), answers("Done.")), list[AgentEvent]()
     request, registry = AgentExecuteRequest(instruction="Pay."), ToolRegistry([tool("pay", lambda: "paid")])
     with pytest.raises(Crash):
         await execute(request, client=client, tools=registry, tell=crash_after(4, log))

@@ -1,4 +1,4 @@
-"""A server that keeps nothing, made fit for conversations."""
+"""A client that adds conversations to a server that stores nothing."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -26,7 +26,7 @@ FORGETFUL = Settings(store=StoreSettings(url="none"), seal=SealSettings(key="k")
 
 
 class Server:
-    """Answers with a call, and reasoning of both kinds; keeps nothing."""
+    """Answers with a call and reasoning of both kinds; stores nothing."""
 
     def __init__(self) -> None:
         self.bodies: list[JsonObject] = []
@@ -60,8 +60,8 @@ async def streamed(client: RememberingClient, body: JsonObject) -> None:
         assert [event["type"] async for event in events] == ["response.created", "response.completed"]
 
 
-@pytest.mark.parametrize("make", [RememberingClient.create, streamed], ids=["whole", "streamed"])
-async def test_a_continuation_is_sent_as_the_whole_conversation(make: Any) -> None:
+@pytest.mark.parametrize("make", [RememberingClient.create, streamed], ids=["complete", "streamed"])
+async def test_a_continuation_is_sent_as_the_complete_conversation(make: Any) -> None:
     server = Server()
     client = RememberingClient(server)
     await make(client, {"model": "m", "input": "Hi", "tools": TOOLS})
@@ -73,7 +73,7 @@ async def test_a_continuation_is_sent_as_the_whole_conversation(make: Any) -> No
     assert kinds == ["Hi", "rs_2", "function_call", "function_call_output"]
 
 
-async def test_it_goes_on_from_any_response_and_knows_what_it_said() -> None:
+async def test_any_response_can_be_continued_with_its_output() -> None:
     server = Server()
     client = RememberingClient(server)
     await client.create({"input": "Hi"})
@@ -85,7 +85,7 @@ async def test_it_goes_on_from_any_response_and_knows_what_it_said() -> None:
     assert await client.default_model() == "m"
 
 
-async def test_what_is_forgotten_is_said() -> None:
+async def test_an_evicted_response_is_reported() -> None:
     client = RememberingClient(Server(), limit=1)
     await client.create({"input": "One"})
     await client.create({"input": "Two"})
@@ -94,7 +94,7 @@ async def test_what_is_forgotten_is_said() -> None:
     assert (refusal.value.status, refusal.value.code) == (404, "previous_response_not_found")
 
 
-async def test_an_agent_works_on_a_server_that_keeps_nothing() -> None:
+async def test_an_agent_works_on_a_server_that_stores_nothing() -> None:
     call = [CallStarted(0, "c1", "look"), CallDelta(0, "{}"), Finished("tool_calls")]
     backend = ScriptedBackend([call], [[TextDelta("It is nice."), Finished("stop")]])
     look = ServerTool("look", "Looks.", {"type": "object"}, lambda: "nice")
@@ -108,7 +108,7 @@ async def test_an_agent_works_on_a_server_that_keeps_nothing() -> None:
     assert [tool.name for tool in backend.turns[1].tools] == ["look"]
 
 
-async def test_what_is_no_response_is_passed_on_as_it_is() -> None:
+async def test_an_invalid_response_is_passed_on_unchanged() -> None:
     class Strange(Server):
         async def create(self, body: JsonObject) -> bytes:
             return b"<html>"

@@ -120,7 +120,7 @@ def test_the_least_request_has_a_model_and_two_messages() -> None:
 
 @pytest.mark.requirement("AGN-003/3-initial", "AGN-003/8-initial-or-continuation")
 @pytest.mark.parametrize("blank", BLANK)
-def test_a_blank_continuation_id_is_none(blank: str | None) -> None:
+def test_a_blank_continuation_id_is_ignored(blank: str | None) -> None:
     body = build_responses_request(CONTEXT, initial(response_continuation_id=blank, tools_json=TOOLS))
     assert "previous_response_id" not in body
     assert [message["role"] for message in body["input"]] == ["system", "user"]
@@ -151,7 +151,7 @@ def test_model_temperature_and_stream_are_the_same_on_both_kinds(
 
 @pytest.mark.requirement("AGN-003/7-nothing")
 @pytest.mark.parametrize("make", [initial, continuation])
-def test_what_was_not_said_is_absent_and_not_null(make: Any) -> None:
+def test_unset_fields_are_absent_and_not_null(make: Any) -> None:
     body = build_responses_request(ConversationContext(model_name="m"), make())
     assert {"temperature", "stream", "tools", "tool_choice"}.isdisjoint(body)
 
@@ -168,7 +168,7 @@ def test_the_base_prompt_is_always_there_even_if_it_is_empty(system: Any) -> Non
 
 @pytest.mark.requirement("AGN-003/4.2-omitted-when-blank", "AGN-003/4.3-omitted-when-blank")
 @pytest.mark.parametrize("blank", BLANK)
-def test_a_blank_part_of_the_system_message_is_left_out(blank: str | None) -> None:
+def test_a_blank_part_of_the_system_message_is_omitted(blank: str | None) -> None:
     body = build_responses_request(CONTEXT, initial(system_prompt=blank), tool_usage_metadata_block=blank)
     assert texts(body["input"][0]) == ["You are Aptix."]
 
@@ -189,7 +189,7 @@ def test_the_system_message_has_one_to_three_items_in_order(prompt: str | None, 
     "AGN-003/8-user-message",
 )  # fmt: skip
 @pytest.mark.parametrize("make", [initial, continuation])
-def test_the_instruction_is_sent_as_it_was_given(make: Any) -> None:
+def test_the_instruction_is_sent_verbatim(make: Any) -> None:
     instruction = "  [MODE: x]\r\nDo\tthis, “please”. \n"
     body = build_responses_request(CONTEXT, make(mode="QA", instruction=instruction))
     users = [message for message in body["input"] if message["role"] == "user"]
@@ -213,7 +213,7 @@ def test_a_context_block_comes_between_the_instruction_and_the_tool_results(make
 
 @pytest.mark.requirement("AGN-003/5.2-omitted-when-empty", "AGN-003/8-tests-rag")
 @pytest.mark.parametrize("blank", BLANK)
-def test_a_blank_context_block_is_left_out(blank: str | None) -> None:
+def test_a_blank_context_block_is_omitted(blank: str | None) -> None:
     body = build_responses_request(CONTEXT, initial(), rag_context_block=blank)
     assert len(texts(body["input"][1])) == 1
 
@@ -229,13 +229,13 @@ def test_tool_results_are_one_more_item_on_both_kinds(make: Any) -> None:
 
 
 @pytest.mark.requirement("AGN-003/5.3-nothing-to-say", "AGN-003/8-tests-tool-results")
-@pytest.mark.parametrize("nothing", [*BLANK, "{", "{}", "[]", "7", "[1, null]", "[" * 100_000])
-def test_tool_results_without_a_result_add_no_item(nothing: str | None) -> None:
-    body = build_responses_request(CONTEXT, continuation(tool_results_json=nothing))
+@pytest.mark.parametrize("no_results", [*BLANK, "{", "{}", "[]", "7", "[1, null]", "[" * 100_000])
+def test_tool_results_without_a_result_add_no_item(no_results: str | None) -> None:
+    body = build_responses_request(CONTEXT, continuation(tool_results_json=no_results))
     assert len(texts(body["input"][0])) == 1
 
 
-def test_typed_tool_results_are_taken_if_there_is_no_json() -> None:
+def test_typed_tool_results_are_used_without_json_results() -> None:
     typed = (AgentToolCall(call_id="call_2", name="look"),)
     body = build_responses_request(CONTEXT, continuation(tool_results_json=" ", tool_results=typed))
     assert "- CallId: call_2" in texts(body["input"][0])[1]
@@ -263,7 +263,7 @@ def test_the_objects_of_the_array_are_the_tools(tools_json: str, tools: list[Any
 @pytest.mark.parametrize(
     "malformed", [*BLANK, "[", "[]", "{}", '{"type":"function"}', "null", "“[]”", "[" * 100_000]
 )
-def test_tools_that_are_no_array_are_left_out(malformed: str | None) -> None:
+def test_tools_that_are_no_array_are_omitted(malformed: str | None) -> None:
     assert "tools" not in build_responses_request(CONTEXT, initial(tools_json=malformed))
 
 
@@ -289,7 +289,7 @@ texts_or_none = st.none() | st.text()
     ),
     rag=texts_or_none, usage=texts_or_none, stream=st.none() | st.booleans(),
 )  # fmt: skip
-def test_whatever_comes_in_the_same_valid_body_comes_out_and_nothing_is_changed(
+def test_building_is_deterministic_and_does_not_modify_the_request(
     request: AgentExecuteRequest, rag: str | None, usage: str | None, stream: bool | None
 ) -> None:
     before = copy.deepcopy(request)
@@ -298,4 +298,4 @@ def test_whatever_comes_in_the_same_valid_body_comes_out_and_nothing_is_changed(
     assert build_responses_request(CONTEXT, request, **blocks) == body
     assert request == before
     assert all(value is not None for value in body.values())
-    parse_create(msgspec.json.encode(body))  # our own server takes it literally
+    parse_create(msgspec.json.encode(body))  # our own server accepts it literally

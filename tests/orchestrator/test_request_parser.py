@@ -1,4 +1,4 @@
-"""The door of the agent: every field, well-formed and malformed."""
+"""The request parser of the agent endpoint: every field, well-formed and malformed."""
 
 from base64 import b64encode
 from typing import Any
@@ -38,7 +38,7 @@ def refused(**members: Any) -> InvalidRequest:
     return caught.value
 
 
-def test_a_whole_request_is_read() -> None:
+def test_a_complete_request_is_parsed() -> None:
     request = parse_execute_request(
         msgspec.json.encode(
             {
@@ -70,7 +70,7 @@ NOT_A_STRING: list[object] = [3, True, {}, ["x"]]
     "previousTurnId", "currentTurnId", "workspaceId", "repo", "language",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", NOT_A_STRING)
-def test_a_text_that_is_none_is_named(name: str, value: object) -> None:
+def test_a_non_string_text_is_reported(name: str, value: object) -> None:
     assert refused(**{name: value}).param == name
 
 
@@ -142,18 +142,20 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("members", "param"), MALFORMED)
-def test_every_malformed_field_is_named_as_the_client_spelled_it(members: dict[str, Any], param: str) -> None:
+def test_every_malformed_field_is_reported_in_the_clients_spelling(
+    members: dict[str, Any], param: str
+) -> None:
     error = refused(**members)
     assert error.param == param
     assert f"'{param}'" in error.message
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_of_one_name_are_rejected() -> None:
     error = refused(tools_json=[{"name": "f"}, {"type": "web_search"}, {"type": "function", "name": "f"}])
     assert (error.param, error.code) == ("tools_json[2].name", "duplicate_tool_name")
 
 
-def test_what_else_must_hold_is_refused_with_the_names_of_the_client() -> None:
+def test_other_violations_are_reported_in_the_clients_spelling() -> None:
     def check(request: AgentExecuteRequest) -> None:
         message = f"'tool_choice_name' is {request.tool_choice_name}."
         raise InvalidRequest(message, param="tool_choice_name", code="no")
@@ -165,14 +167,14 @@ def test_what_else_must_hold_is_refused_with_the_names_of_the_client() -> None:
         assert (error.param, error.code, error.message) == (name, "no", f"'{name}' is x.")
 
 
-def test_a_run_has_a_title_that_the_agent_is_not_told() -> None:
+def test_the_title_of_a_run_is_not_passed_to_the_agent() -> None:
     run = parse_run_request(msgspec.json.encode({"Instruction": "Go.", "Title": "x" * MAX_TITLE_CHARS}))
     assert (run.title, run.request) == ("x" * MAX_TITLE_CHARS, AgentExecuteRequest(instruction="Go."))
     assert parse_run_request(b'{"instruction": "Go.", "title": null}').title == ""
 
 
 @pytest.mark.parametrize("title", [5, "x" * (MAX_TITLE_CHARS + 1)])
-def test_a_title_that_is_none_is_named_as_the_client_spelled_it(title: object) -> None:
+def test_an_invalid_title_is_reported_in_the_clients_spelling(title: object) -> None:
     for name in ("title", "Title"):
         with pytest.raises(InvalidRequest) as caught:
             parse_run_request(msgspec.json.encode({"instruction": "Go.", name: title}))
@@ -183,18 +185,18 @@ def test_a_title_that_is_none_is_named_as_the_client_spelled_it(title: object) -
 @pytest.mark.parametrize(
     "body", [b"", b" ", b"{", b"[]", b"7", b'"x"', b"\xff{}", b'{"a":"\xff"}', b"[" * 100_000]
 )
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_execute_request(body)
 
 
-def test_a_body_of_any_depth_is_read_or_refused() -> None:
+def test_a_body_of_any_depth_is_read_or_rejected() -> None:
     for depth in range(800, 1000):
         with pytest.raises(InvalidRequest):
             parse_execute_request(b'{"instruction": "x", "toolsJson": %s%s}' % (b"[" * depth, b"]" * depth))
 
 
-def test_a_missing_instruction_is_named_in_the_case_of_the_client() -> None:
+def test_a_missing_instruction_is_reported_in_the_clients_case() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_execute_request(b'{"Mode": "QA"}')
     assert (caught.value.param, caught.value.code) == ("Instruction", "missing_required_parameter")
@@ -205,7 +207,7 @@ def test_tool_results_need_no_instruction() -> None:
     assert parsed(instruction="", toolResultsJson=[RESULT]).instruction == ""
 
 
-def test_an_array_may_stand_in_place_of_its_text() -> None:
+def test_an_array_is_accepted_instead_of_its_json_text() -> None:
     request = parsed(
         toolsJson=[{"type": "function", "name": "f"}, {"type": "web_search"}], ToolResultsJson=[RESULT]
     )
@@ -214,7 +216,7 @@ def test_an_array_may_stand_in_place_of_its_text() -> None:
 
 
 @pytest.mark.parametrize("blank", [None, "", "  "])
-def test_blank_json_is_no_json(blank: str | None) -> None:
+def test_blank_json_is_ignored(blank: str | None) -> None:
     assert tool_results_of(parsed(toolsJson=blank, toolResultsJson=blank)) == ()
 
 
@@ -238,7 +240,7 @@ def test_results_in_both_spellings_are_one_list() -> None:
         ),
     ],
 )
-def test_results_of_a_request_made_in_python_are_checked_as_well(
+def test_results_of_a_request_built_in_python_are_checked_too(
     request_: AgentExecuteRequest, param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -268,7 +270,7 @@ names = st.sampled_from([
 
 
 @given(st.dictionaries(names, json_values) | json_values)
-def test_a_request_is_read_or_refused_and_nothing_else(value: object) -> None:
+def test_a_request_is_parsed_or_rejected(value: object) -> None:
     try:
         request = parse_execute_request(msgspec.json.encode(value))
     except InvalidRequest as error:

@@ -34,27 +34,27 @@ def plan(registry: ToolRegistry = REGISTRY, chain: Chain | None = None, **fields
     return resolve(request, ConversationContext(system="Be good."), registry, MODES, chain)
 
 
-def declared(made: Plan) -> list[str]:
-    return [tool_name(each) for each in made.tools or ()]
+def declared(resolved: Plan) -> list[str]:
+    return [tool_name(each) for each in resolved.tools or ()]
 
 
 def test_without_a_mode_the_default_holds() -> None:
-    made = plan()
-    assert (made.mode, made.request.mode, made.warnings) == (GENERAL, "general", ())
+    resolved = plan()
+    assert (resolved.mode, resolved.request.mode, resolved.warnings) == (GENERAL, "general", ())
 
 
-def test_a_mode_keeps_the_spelling_of_the_client() -> None:
-    made = plan(mode="CODE")
-    assert (made.mode, made.request.mode) == (CODE, "CODE")
+def test_a_mode_preserves_the_clients_spelling() -> None:
+    resolved = plan(mode="CODE")
+    assert (resolved.mode, resolved.request.mode) == (CODE, "CODE")
 
 
 def test_an_unknown_mode_is_the_default_with_a_warning() -> None:
-    made = plan(mode="QA")
-    assert (made.mode, made.request.mode) == (GENERAL, "general")
-    assert made.warnings == ("Unknown mode 'QA': 'general' is used. Known: general, code.",)
+    resolved = plan(mode="QA")
+    assert (resolved.mode, resolved.request.mode) == (GENERAL, "general")
+    assert resolved.warnings == ("Unknown mode 'QA': 'general' is used. Known: general, code.",)
 
 
-def test_the_system_prompt_is_said_in_layers() -> None:
+def test_the_system_prompt_has_layers() -> None:
     system = plan(mode="code").context.system
     assert system.startswith("Be good.\n\nWrite tests first.\n\nKeep it short.\n\nCurrent Mode: code\n")
 
@@ -83,8 +83,8 @@ def test_a_request_that_brings_files_and_names_no_mode_changes_files() -> None:
     files = (ActiveFile(relative_path="a.py", contents="x = 1"),)
     for mode, expected in ((None, "code_edit"), ("  ", "code_edit"), ("general", "general")):
         request = AgentExecuteRequest(instruction="Do it.", mode=mode, active_files=files)
-        made = resolve(request, ConversationContext(), ToolRegistry(), Modes(BUILT_IN))
-        assert made.mode.key == expected
+        resolved = resolve(request, ConversationContext(), ToolRegistry(), Modes(BUILT_IN))
+        assert resolved.mode.key == expected
     own = Modes([*BUILT_IN, CODE], default="code")
     request = AgentExecuteRequest(instruction="Do it.", active_files=files)
     assert resolve(request, ConversationContext(), REGISTRY, own).mode is CODE
@@ -96,44 +96,44 @@ def test_a_mode_offers_its_tools_and_the_switch() -> None:
 
 
 def test_server_tools_and_client_tools_become_one_list() -> None:
-    made = plan(mode="code", tools_json='[{"type":"function","name":"open_tab"}]')
-    assert declared(made) == ["build", CHANGE_MODE, "open_tab"]
-    assert made.client_tools == {"open_tab"}
+    resolved = plan(mode="code", tools_json='[{"type":"function","name":"open_tab"}]')
+    assert declared(resolved) == ["build", CHANGE_MODE, "open_tab"]
+    assert resolved.client_tools == {"open_tab"}
 
 
 def test_the_server_s_tool_wins_over_the_client_s_of_the_same_name() -> None:
-    made = plan(tools_json='[{"type":"function","name":"build","description":"mine"}]')
-    assert declared(made).count("build") == 1
-    assert made.client_tools == frozenset()
-    assert made.warnings == (
+    resolved = plan(tools_json='[{"type":"function","name":"build","description":"mine"}]')
+    assert declared(resolved).count("build") == 1
+    assert resolved.client_tools == frozenset()
+    assert resolved.warnings == (
         "The client's tool 'build' has the name of a server tool: the server's is used.",
     )
 
 
-def test_a_client_s_tool_with_the_name_of_a_tool_of_another_mode_is_left_out() -> None:
-    made = plan(mode="code", tools_json='[{"type":"function","function":{"name":"look"}}]')
-    assert "look" not in str(made.tools)
-    assert made.warnings == ("The client's tool 'look' has the name of a server tool: it is left out.",)
+def test_a_client_tool_named_like_a_tool_of_another_mode_is_omitted() -> None:
+    resolved = plan(mode="code", tools_json='[{"type":"function","function":{"name":"look"}}]')
+    assert "look" not in str(resolved.tools)
+    assert resolved.warnings == ("The client's tool 'look' has the name of a server tool: it is left out.",)
 
 
-def test_hosted_tools_of_the_client_are_kept() -> None:
-    made = plan(mode="code", tools_json='[{"type":"web_search"}]')
-    assert list(made.tools or ())[-1] == {"type": "web_search"}
-    assert made.client_tools == frozenset()
+def test_hosted_tools_of_the_client_are_sent() -> None:
+    resolved = plan(mode="code", tools_json='[{"type":"web_search"}]')
+    assert list(resolved.tools or ())[-1] == {"type": "web_search"}
+    assert resolved.client_tools == frozenset()
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "7"])
-def test_client_tools_that_are_no_array_are_left_out_with_a_warning(text: str) -> None:
-    made = plan(tools_json=text)
-    assert declared(made) == ["build", "look", CHANGE_MODE]
-    assert made.warnings == ("The client's tools are left out: toolsJson is not a JSON array.",)
+def test_client_tools_that_are_no_array_are_omitted_with_a_warning(text: str) -> None:
+    resolved = plan(tools_json=text)
+    assert declared(resolved) == ["build", "look", CHANGE_MODE]
+    assert resolved.warnings == ("The client's tools are left out: toolsJson is not a JSON array.",)
 
 
-def test_without_any_tools_none_are_sent() -> None:
+def test_without_any_tools_no_tools_are_sent() -> None:
     assert plan(ToolRegistry()).tools is None
 
 
-def test_the_choice_of_the_client_goes_before_that_of_the_mode() -> None:
+def test_the_clients_tool_choice_overrides_the_modes() -> None:
     assert plan(mode="code").request.tool_choice_name == "build"
     assert plan(mode="code", tool_choice_name="look").request.tool_choice_name == "look"
 
@@ -142,71 +142,71 @@ def test_results_without_an_instruction_do_not_force_a_call_again() -> None:
     assert plan(mode="code", instruction=None).request.tool_choice_name is None
 
 
-def test_a_choice_that_nobody_offers_is_dropped_with_a_warning() -> None:
-    made = plan(ToolRegistry([tool("look")]), mode="code")
-    assert made.request.tool_choice_name is None
-    assert made.warnings == (
+def test_a_choice_of_an_unavailable_tool_is_dropped_with_a_warning() -> None:
+    resolved = plan(ToolRegistry([tool("look")]), mode="code")
+    assert resolved.request.tool_choice_name is None
+    assert resolved.warnings == (
         "The mode 'code' names tools that do not exist: build.",
         "The mode 'code' requires a call of 'build', but neither the server nor the client offers it.",
     )
 
 
 def test_a_client_may_bring_the_tool_of_a_mode() -> None:
-    made = plan(ToolRegistry(), mode="code", tools_json='[{"type":"function","name":"build"}]')
-    assert (made.request.tool_choice_name, made.warnings) == ("build", ())
+    resolved = plan(ToolRegistry(), mode="code", tools_json='[{"type":"function","name":"build"}]')
+    assert (resolved.request.tool_choice_name, resolved.warnings) == ("build", ())
 
 
-def test_new_tools_are_sent_again_with_those_that_the_client_declared_before() -> None:
+def test_new_tools_are_sent_with_the_clients_earlier_tools() -> None:
     old = [{"type": "function", "name": name} for name in ("look", CHANGE_MODE, "open_page")]
-    made = plan(mode="code", chain=Chain([*old, {"type": "web_search"}]))
-    assert [tool_name(tool) for tool in made.tools or ()] == ["build", CHANGE_MODE, "open_page", ""]
-    assert (made.request.tool_choice_name, made.warnings) == ("build", ())
+    resolved = plan(mode="code", chain=Chain([*old, {"type": "web_search"}]))
+    assert [tool_name(tool) for tool in resolved.tools or ()] == ["build", CHANGE_MODE, "open_page", ""]
+    assert (resolved.request.tool_choice_name, resolved.warnings) == ("build", ())
 
 
-def test_a_conversation_that_knows_all_tools_is_not_told_them_again() -> None:
+def test_known_tools_are_not_sent_again() -> None:
     known = [{**tool, "strict": None} for tool in REGISTRY.schemas(REGISTRY.for_mode(GENERAL))]
     assert plan(mode="code", chain=Chain(known)).tools is None
     assert plan(mode="code", chain=Chain(known, "code")).tools is None
     assert plan(mode="code", response_continuation_id="resp_1").tools is None
 
 
-def test_a_tool_that_is_declared_anew_is_sent_again_in_place_of_the_old_one() -> None:
+def test_a_redeclared_tool_replaces_the_old_one() -> None:
     old = [*REGISTRY.schemas(REGISTRY.for_mode(GENERAL)), {"type": "function", "name": "a"}]
     new: JsonObject = {"type": "function", "name": "a", "description": "Better."}
-    made = plan(chain=Chain(old), tools_json=msgspec.json.encode([new]).decode())
-    assert [tool for tool in made.tools or () if tool_name(tool) == "a"] == [new]
+    resolved = plan(chain=Chain(old), tools_json=msgspec.json.encode([new]).decode())
+    assert [tool for tool in resolved.tools or () if tool_name(tool) == "a"] == [new]
 
 
 def test_a_hosted_tool_is_new_once() -> None:
     hosted: JsonObject = {"type": "web_search"}
     known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
-    asked = msgspec.json.encode([hosted]).decode()
-    assert hosted in (plan(chain=Chain(known), tools_json=asked).tools or ())
-    assert plan(chain=Chain([*known, hosted]), tools_json=asked).tools is None
+    hosted_json = msgspec.json.encode([hosted]).decode()
+    assert hosted in (plan(chain=Chain(known), tools_json=hosted_json).tools or ())
+    assert plan(chain=Chain([*known, hosted]), tools_json=hosted_json).tools is None
     more = msgspec.json.encode([hosted, {"type": "function", "name": "b"}]).decode()
     resent = plan(chain=Chain([*known, hosted]), tools_json=more).tools or ()
     assert list(resent).count(hosted) == 1
 
 
-def test_another_mode_is_told_with_its_layers_and_takes_tools_away() -> None:
+def test_a_new_mode_is_announced_with_its_layers_and_removes_tools() -> None:
     known = REGISTRY.schemas(REGISTRY.for_mode(GENERAL))
-    made = plan(mode="code", chain=Chain(known, "general"))
-    assert [tool_name(tool) for tool in made.tools or ()] == ["build", CHANGE_MODE]
-    assert made.mode_change.startswith("From now on the mode is 'code'.")
-    assert "Write tests first." in made.mode_change
-    assert "Build often." in made.mode_change
+    resolved = plan(mode="code", chain=Chain(known, "general"))
+    assert [tool_name(tool) for tool in resolved.tools or ()] == ["build", CHANGE_MODE]
+    assert resolved.mode_change.startswith("From now on the mode is 'code'.")
+    assert "Write tests first." in resolved.mode_change
+    assert "Build often." in resolved.mode_change
     assert plan(mode="code", chain=Chain(known, "code")).mode_change == ""
     assert plan(mode="code").mode_change == ""
 
 
-def test_the_usage_block_speaks_of_the_tools_of_the_mode() -> None:
+def test_the_usage_block_describes_the_modes_tools() -> None:
     block = plan(mode="code").usage_block
     assert "name='build'" in block
     assert "Build often." in block
     assert "name='look'" not in block
 
 
-def test_a_scope_that_is_none_is_refused() -> None:
+def test_an_invalid_scope_is_rejected() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         plan(rag_scope_filter={"must": 7})
     assert refusal.value.param == "ragScopeFilter.must"
@@ -218,12 +218,12 @@ def test_the_scope_of_the_client_narrows_that_of_the_mode() -> None:
 
     mode = Mode(key="general", when_to_use="Always.", rag_scope=only("python"))
     request = AgentExecuteRequest(instruction="Do it.", rag_scope_filter=only("go"))
-    made = resolve(request, ConversationContext(), ToolRegistry(), Modes([mode]))
-    assert not made.scope.admits({"language": "python"})
-    assert not made.scope.admits({"language": "go"})
+    resolved = resolve(request, ConversationContext(), ToolRegistry(), Modes([mode]))
+    assert not resolved.scope.admits({"language": "python"})
+    assert not resolved.scope.admits({"language": "go"})
 
 
-def test_nothing_of_the_request_is_changed_in_place() -> None:
+def test_the_request_is_not_modified() -> None:
     request = AgentExecuteRequest(instruction="Do it.", mode="QA", tools_json="[]")
     resolve(request, ConversationContext(), REGISTRY, Modes(BUILT_IN))
     assert request == AgentExecuteRequest(instruction="Do it.", mode="QA", tools_json="[]")
@@ -244,7 +244,7 @@ def test_nothing_of_the_request_is_changed_in_place() -> None:
         ({"tool_choice_name": "mine", "response_continuation_id": " "}, False),
     ],
 )
-def test_a_tool_can_be_forced_if_somebody_offers_it(fields: dict[str, str], passes: bool) -> None:
+def test_an_available_tool_can_be_forced(fields: dict[str, str], passes: bool) -> None:
     request = AgentExecuteRequest(instruction="Do it.", **fields)  # pyright: ignore[reportArgumentType]
     if passes:
         check_choice(request, REGISTRY, MODES)

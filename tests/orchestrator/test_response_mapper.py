@@ -1,4 +1,4 @@
-"""AGN-004: what became of a call, rule by rule."""
+"""AGN-004: the mapping of a response, rule by rule."""
 
 from collections import UserDict
 from types import MappingProxyType
@@ -14,12 +14,12 @@ from antiphon.orchestrator.models import (
     LlmUsage,
 )
 from antiphon.orchestrator.response_mapper import map_response
-from tests.orchestrator.answers import CALL, CONTEXT, REQUEST, mapped, of, said
+from tests.orchestrator.answers import CALL, CONTEXT, REQUEST, mapped, of, text_part
 
 
 @pytest.mark.requirement("AGN-004/1-response", "AGN-004/1-tool-call", "AGN-004/1-usage")
 def test_the_contract_has_the_members_of_the_document() -> None:
-    written = msgspec.json.decode(to_json(of(said("Hi"), CALL, usage={"total_tokens": 1}), "pascal"))
+    written = msgspec.json.decode(to_json(of(text_part("Hi"), CALL, usage={"total_tokens": 1}), "pascal"))
     assert list(written) == [
         "Kind", "ConversationId", "TurnId", "AgentContextId", "ConversationContextId", "ResponseContinuationId",
         "Mode", "ModelId", "Text", "FinishReason", "Usage", "Sources", "FileBundle", "Warnings", "ErrorCode",
@@ -30,8 +30,8 @@ def test_the_contract_has_the_members_of_the_document() -> None:
 
 
 @pytest.mark.requirement("AGN-004/1-defaults", "AGN-004/2.8-not-mapped")
-def test_lists_are_empty_and_nothing_is_taken_for_sources_files_or_warnings() -> None:
-    response = of(said("Hi"), sources=[1], Warnings=["x"], warnings=["x"], fileBundle={"files": []})
+def test_sources_files_and_warnings_are_empty_lists() -> None:
+    response = of(text_part("Hi"), sources=[1], Warnings=["x"], warnings=["x"], fileBundle={"files": []})
     assert (response.sources, response.file_bundle, response.warnings) == ((), None, ())
     assert (response.tool_calls, of().usage) == ((), LlmUsage())
 
@@ -41,14 +41,14 @@ def test_lists_are_empty_and_nothing_is_taken_for_sources_files_or_warnings() ->
     "AGN-004/2.1-continuation-id", "AGN-004/2.1-turn-id", "AGN-004/2.1-mode", "AGN-004/5-receives",
 )  # fmt: skip
 def test_ids_and_mode_come_from_request_context_and_response() -> None:
-    response = of(said("Hi"))
+    response = of(text_part("Hi"))
     assert (response.conversation_id, response.mode) == ("conv_1", "QA")
     assert (response.conversation_context_id, response.agent_context_id) == ("ctx_1", "agent_1")
     assert (response.response_continuation_id, response.turn_id) == ("resp_1", "resp_1")
 
 
 @pytest.mark.requirement("AGN-004/2.1-turn-id")
-def test_a_caller_that_counts_turns_keeps_its_count() -> None:
+def test_the_callers_turn_count_is_preserved() -> None:
     counted = msgspec.structs.replace(REQUEST, current_turn_id="turn_7")
     response = mapped({"id": "resp_1", "output": []}, counted)
     assert (response.turn_id, response.response_continuation_id) == ("turn_7", "resp_1")
@@ -67,8 +67,8 @@ def test_the_request_names_the_contexts_if_the_execution_context_does_not() -> N
 
 @pytest.mark.requirement("AGN-004/2.2-model", "AGN-004/tests-extraction")
 def test_the_model_is_the_one_that_answered() -> None:
-    assert of(said("Hi")).model_id == "gpt-5.1"
-    assert of(said("Hi"), model=None).model_id is None
+    assert of(text_part("Hi")).model_id == "gpt-5.1"
+    assert of(text_part("Hi"), model=None).model_id is None
 
 
 @pytest.mark.requirement(
@@ -90,7 +90,7 @@ def test_the_model_is_the_one_that_answered() -> None:
     ],
 )
 def test_usage_has_either_naming_and_missing_parts_are_0(usage: object, found: tuple[int, int, int]) -> None:
-    assert of(said("Hi"), usage=usage).usage == LlmUsage(*found)
+    assert of(text_part("Hi"), usage=usage).usage == LlmUsage(*found)
 
 
 @pytest.mark.requirement("AGN-004/2.4-values")
@@ -99,7 +99,7 @@ def test_usage_has_either_naming_and_missing_parts_are_0(usage: object, found: t
     [
         ({}, "stop"),
         ({"status": "completed"}, "stop"),
-        ({"status": "completed", "output": [said("Hm."), CALL]}, "tool_use"),
+        ({"status": "completed", "output": [text_part("Hm."), CALL]}, "tool_use"),
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
         ({"status": "incomplete", "output": [CALL]}, "length"),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
@@ -109,14 +109,14 @@ def test_usage_has_either_naming_and_missing_parts_are_0(usage: object, found: t
         ({"status": "in_progress"}, "in_progress"),
     ],
 )
-def test_a_finish_reason_that_nobody_gives_is_derived(members: dict[str, Any], reason: str) -> None:
-    assert mapped({"output": [said("Hi")], **members}).finish_reason == reason
+def test_a_missing_finish_reason_is_derived(members: dict[str, Any], reason: str) -> None:
+    assert mapped({"output": [text_part("Hi")], **members}).finish_reason == reason
 
 
 @pytest.mark.requirement(
     "AGN-004/2.7-whole", "AGN-004/2.7-unknown-fields", "AGN-004/1-raw-and-structured", "AGN-004/tests-raw"
 )
-def test_the_raw_json_is_the_very_text_that_came() -> None:
+def test_the_raw_json_is_the_received_text() -> None:
     raw = '{ "id": "resp_1",\n "output": [{"type":"tool_call","id":"c","name":"f"}], "später": {"x": [1.0, null]} }'
     assert mapped(raw).raw_response_json == raw
     assert mapped(raw.encode()).raw_response_json == raw
@@ -126,7 +126,7 @@ def test_the_raw_json_is_the_very_text_that_came() -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_bytes_of_every_kind_are_read_and_a_byte_order_mark_is_none_of_them(kind: Any, mark: bytes) -> None:
+def test_all_bytes_types_are_read_and_a_byte_order_mark_is_skipped(kind: Any, mark: bytes) -> None:
     written = '{"output":[{"type":"output_text","text":"\u00fc"}]}'
     response = mapped(kind(mark + written.encode()))
     assert (response.text, response.raw_response_json) == ("\u00fc", written)
@@ -135,11 +135,11 @@ def test_bytes_of_every_kind_are_read_and_a_byte_order_mark_is_none_of_them(kind
 
 @pytest.mark.requirement("AGN-004/2.7-whole", "AGN-004/2.7-unknown-fields")
 @pytest.mark.parametrize("kind", [dict, MappingProxyType, UserDict])
-def test_an_object_is_written_whole_and_not_changed(kind: Any) -> None:
-    members = {"id": "resp_1", "output": [said("Hi")], "new": {"deep": [1, None]}}
+def test_an_object_is_written_completely_and_not_modified(kind: Any) -> None:
+    members = {"id": "resp_1", "output": [text_part("Hi")], "new": {"deep": [1, None]}}
     response = mapped(kind(members))
     assert msgspec.json.decode(response.raw_response_json or "") == members
-    assert members == {"id": "resp_1", "output": [said("Hi")], "new": {"deep": [1, None]}}
+    assert members == {"id": "resp_1", "output": [text_part("Hi")], "new": {"deep": [1, None]}}
     assert response.text == "Hi"
 
 
@@ -149,25 +149,25 @@ def test_an_object_is_written_whole_and_not_changed(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("raw", "kind"),
     [
-        ({"output": [said("Hi")]}, "ok"),
-        ({"output": [said("Hi"), CALL]}, "ok"),
+        ({"output": [text_part("Hi")]}, "ok"),
+        ({"output": [text_part("Hi"), CALL]}, "ok"),
         ({"output": [CALL]}, "tool-only"),
-        ({"output": [said(" "), CALL]}, "tool-only"),
+        ({"output": [text_part(" "), CALL]}, "tool-only"),
         ({"output": []}, "empty"),
         ({"output": [{"type": "reasoning"}]}, "empty"),
-        ({"output": [said("Hi")], "status": "incomplete"}, "ok"),
-        ({"output": [said("Hi")], "error": None}, "ok"),
-        ({"output": [said("Hi")], "status": "failed"}, "error"),
+        ({"output": [text_part("Hi")], "status": "incomplete"}, "ok"),
+        ({"output": [text_part("Hi")], "error": None}, "ok"),
+        ({"output": [text_part("Hi")], "status": "failed"}, "error"),
         ({"output": [], "error": {"code": "x", "message": "y"}}, "error"),
     ],
 )
-def test_the_kind_says_what_there_is_to_show(raw: dict[str, Any], kind: str) -> None:
+def test_the_kind_matches_the_content(raw: dict[str, Any], kind: str) -> None:
     assert mapped(raw).kind == kind
 
 
 @pytest.mark.requirement("AGN-004/3-logical-error", "AGN-004/3-logical-error-text")
 def test_a_model_that_reports_an_error_has_answered() -> None:
-    response = of(said("Error: the context is missing."))
+    response = of(text_part("Error: the context is missing."))
     assert (response.kind, response.error_code, response.error_message) == ("ok", None, None)
     assert response.text == "Error: the context is missing."
 
@@ -178,7 +178,7 @@ def test_a_model_that_reports_an_error_has_answered() -> None:
     [("completed", "ok", "stop"), ("incomplete", "ok", "length"), ("failed", "error", "error"), ("cancelled", "ok", "cancelled")],
 )  # fmt: skip
 def test_the_last_event_of_a_stream_is_a_response(event: str, kind: str, reason: str) -> None:
-    inner = {"id": "resp_1", "status": event, "output": [said("Hi")]}
+    inner = {"id": "resp_1", "status": event, "output": [text_part("Hi")]}
     raw = msgspec.json.encode({"type": f"response.{event}", "sequence_number": 9, "response": inner}).decode()
     response = mapped(raw)
     assert (response.kind, response.text, response.finish_reason) == (kind, "Hi", reason)

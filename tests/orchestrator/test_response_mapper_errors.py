@@ -1,4 +1,4 @@
-"""AGN-004: calls that failed, answers that are none, and whatever else may come."""
+"""AGN-004: failed requests, invalid responses, and arbitrary values."""
 
 from collections import UserDict
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from antiphon.orchestrator.models import (
     LlmUsage,
 )
 from antiphon.orchestrator.response_mapper import map_error
-from tests.orchestrator.answers import CONTEXT, REQUEST, mapped, said
+from tests.orchestrator.answers import CONTEXT, REQUEST, mapped, text_part
 
 
 class Unreadable(UserDict[str, Any]):
-    """A mapping that breaks when it is read."""
+    """A mapping that raises when it is read."""
 
     def __iter__(self) -> Iterator[str]:
         raise RuntimeError("gone")
@@ -34,7 +34,7 @@ class Unreadable(UserDict[str, Any]):
         ({"error": {"type": "server_error", "message": "Oh."}, "output": []}, "server_error", "Oh."),
         ({"error": {"code": 503, "message": "Oh."}, "output": None}, "503", "Oh."),
         ({"error": "Oh.", "output": []}, "response_failed", "Oh."),
-        ({"status": "failed", "output": [said("half")]}, "response_failed", "The response failed without an error message."),
+        ({"status": "failed", "output": [text_part("half")]}, "response_failed", "The response failed without an error message."),
         ({"type": "error", "code": "c", "message": "Cut off."}, "c", "Cut off."),
     ],
 )  # fmt: skip
@@ -64,7 +64,7 @@ def test_a_response_that_carries_an_error_is_one(raw: dict[str, Any], code: str,
         ({"output": "\ud800"}, "cannot be encoded as JSON"),
     ],
 )
-def test_what_is_no_response_is_an_error_that_says_so(raw: Any, complaint: str) -> None:
+def test_an_invalid_response_is_reported_as_an_error(raw: Any, complaint: str) -> None:
     response = mapped(raw)
     assert (response.kind, response.error_code) == ("error", "invalid_response")
     assert complaint in (response.error_message or "")
@@ -73,11 +73,11 @@ def test_what_is_no_response_is_an_error_that_says_so(raw: Any, complaint: str) 
         assert response.raw_response_json == raw
 
 
-def test_half_a_character_is_kept_as_a_question_mark() -> None:
+def test_half_a_character_is_replaced_by_a_question_mark() -> None:
     assert mapped('{"a": "\ud800"}').raw_response_json == '{"a": "?"}'
 
 
-def test_arguments_of_any_depth_are_mapped_or_refused() -> None:
+def test_arguments_of_any_depth_are_mapped_or_rejected() -> None:
     answers = set[str | None]()
     for depth in range(800, 1000):
         nested = "[" * depth + "]" * depth
@@ -97,12 +97,12 @@ NAMES = [
     "usage", "prompt_tokens", "total_tokens", "finish_reason", "status", "incomplete_details", "reason", "error",
     "code", "message", "model", "response", "output_text",
 ]  # fmt: skip
-WORDS = [
+TEXTS = [
     "message", "output_text", "tool_call", "function_call", "custom_tool_call", "refusal", "reasoning", "failed",
     "incomplete", "completed", "response.completed", "error", "",
 ]  # fmt: skip
 crooked = st.recursive(
-    st.sampled_from(WORDS) | st.none() | st.integers() | st.booleans(),
+    st.sampled_from(TEXTS) | st.none() | st.integers() | st.booleans(),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from([*NAMES, "output"]), inner, max_size=6)
     ),
@@ -152,7 +152,7 @@ def test_no_text_and_no_bytes_raise(raw: str | bytes) -> None:
         (500, "[1]", "500", "[1]"),
     ],
 )  # fmt: skip
-def test_a_call_that_failed_says_why(status: int | None, body: Any, code: str, text: str) -> None:
+def test_a_failed_request_gives_the_reason(status: int | None, body: Any, code: str, text: str) -> None:
     response = map_error(status, body, REQUEST, CONTEXT)
     assert (response.kind, response.error_code, response.error_message) == ("error", code, text)
     assert response.finish_reason == "error"

@@ -1,4 +1,4 @@
-"""What is folded from events."""
+"""The state folded from events."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_numbers_go_on_after_the_last_event() -> None:
     assert RunState([TurnStarted(sequence_number=7, turn=1)]).next_number == 8
 
 
-def test_an_asked_turn_is_not_an_answered_one() -> None:
+def test_a_requested_turn_is_not_answered() -> None:
     state = RunState(
         [TurnStarted(sequence_number=0, turn=1), TextDelta(sequence_number=1, turn=1, delta="x")]
     )
@@ -80,7 +80,7 @@ def test_the_same_call_id_in_the_next_turn_is_another_call() -> None:
         ("interrupted", "odd", AgentToolCall(call_id="c", name="t", error_message="odd")),
     ],
 )
-def test_what_became_of_a_call_is_told_to_the_client(
+def test_the_outcome_of_a_call_is_reported_to_the_client(
     outcome: Outcome, output: str, expected: AgentToolCall
 ) -> None:
     [call] = RunState([started(0, "c", ""), completed(1, "c", outcome, output)]).executed
@@ -92,7 +92,7 @@ def test_what_became_of_a_call_is_told_to_the_client(
     )
 
 
-def test_a_call_that_was_handed_on_is_not_the_server_s() -> None:
+def test_a_call_passed_to_the_client_is_no_server_call() -> None:
     state = RunState([started(0, "c"), completed(1, "c", "handed", "")])
     assert state.executed == []
     assert state.calls[CallKey(1, "c")].ended is not None
@@ -109,7 +109,7 @@ def test_the_last_change_of_the_mode_wins() -> None:
     assert RunState([*events, started(4, "c"), completed(5, "c")]).mode == "y"
 
 
-def test_warnings_come_from_the_beginning_and_from_the_way() -> None:
+def test_warnings_of_the_start_and_of_later_events_are_collected() -> None:
     begin = AgentStarted(sequence_number=0, mode="general", model="m", warnings=("one",))
     assert RunState([begin, AgentWarned(sequence_number=1, message="two")]).warnings == ["one", "two"]
 
@@ -138,7 +138,7 @@ def test_a_later_change_of_a_path_wins(changes: list[FileBundleItem], expected: 
     assert list(files.values()) == expected
 
 
-def test_without_changes_there_is_no_bundle() -> None:
+def test_without_changes_no_bundle_is_returned() -> None:
     assert RunState().bundle() is None
     state = RunState([started(0, "c"), completed(1, "c", files=(CREATE,))])
     bundle = state.bundle()

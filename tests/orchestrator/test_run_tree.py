@@ -1,4 +1,4 @@
-"""The tree of a run: turns, and under each the calls that the model made."""
+"""The tree of a run: turns, each with the model's calls."""
 
 from collections.abc import Sequence
 
@@ -32,8 +32,8 @@ ANSWER = AgentExecuteResponse(kind="ok", text="Found it.", response_continuation
 
 
 def story() -> list[AgentEvent]:
-    """Two turns; the first one calls a tool of the server and one of the client."""
-    asked = AgentExecuteResponse(
+    """Two turns; the first one calls a server tool and a client tool."""
+    handed_over = AgentExecuteResponse(
         kind="tool-only",
         text=None,
         response_continuation_id="resp_1",
@@ -44,7 +44,7 @@ def story() -> list[AgentEvent]:
     return [
         AgentStarted(sequence_number=0, mode="general", model="m", warnings=("early",)),
         TurnStarted(sequence_number=1, turn=1),
-        TurnCompleted(sequence_number=2, turn=1, response=asked),
+        TurnCompleted(sequence_number=2, turn=1, response=handed_over),
         ToolStarted(sequence_number=3, turn=1, call_id="c1", name="search", arguments_json='{"q": "ü"}'),
         ToolCompleted(
             sequence_number=4, turn=1, call_id="c1", name="search", outcome="ok", output="1 hit", elapsed_ms=7
@@ -56,7 +56,7 @@ def story() -> list[AgentEvent]:
     ]
 
 
-def test_nothing_told_is_an_empty_tree_in_progress() -> None:
+def test_without_events_the_tree_is_empty_and_in_progress() -> None:
     assert tree_of([]) == RunTree(state="in_progress")
     assert response_of([]) is None
 
@@ -92,7 +92,7 @@ def test_a_run_becomes_its_turns_and_their_calls() -> None:
     assert response_of(story()) == ANSWER
 
 
-def test_a_run_that_is_going_on_shows_what_is_open() -> None:
+def test_a_run_in_progress_shows_its_open_calls() -> None:
     tree = tree_of(story()[:4])
     assert tree.state == "in_progress"
     [turn] = tree.turns
@@ -104,7 +104,7 @@ def test_a_run_that_is_going_on_shows_what_is_open() -> None:
     assert tree_of(story()[:2]).turns == (TurnNode(number=1),)
 
 
-def test_a_call_of_which_only_the_outcome_was_told_is_shown() -> None:
+def test_a_call_with_only_an_outcome_event_is_shown() -> None:
     suppressed = ToolCompleted(
         sequence_number=3, turn=1, call_id="c1", name="search", outcome="suppressed", output="", elapsed_ms=0
     )
@@ -117,7 +117,7 @@ def test_a_call_of_which_only_the_outcome_was_told_is_shown() -> None:
     assert tree_of([suppressed]).turns[0].calls[0].name == "search"
 
 
-def test_a_failure_says_why_and_a_cancelled_run_has_no_answer() -> None:
+def test_a_failure_shows_its_reason_and_a_cancelled_run_has_no_answer() -> None:
     error = AgentExecuteResponse(kind="error", error_code="x", error_message="It broke.")
     failed: Sequence[AgentEvent] = [*story()[:2], AgentFailed(sequence_number=2, response=error)]
     assert (tree_of(failed).state, tree_of(failed).error, response_of(failed)) == (
@@ -129,7 +129,7 @@ def test_a_failure_says_why_and_a_cancelled_run_has_no_answer() -> None:
     assert (tree_of(cancelled).state, response_of(cancelled)) == ("cancelled", None)
 
 
-def test_long_texts_are_cut_and_made_one_line() -> None:
+def test_long_texts_are_truncated_to_one_line() -> None:
     long = AgentExecuteResponse(kind="ok", text="word\n\n" * 10_000)
     text = tree_of([TurnCompleted(sequence_number=0, turn=1, response=long)]).turns[0].text
     assert text == f"{('word ' * 40)[: MAX_EXCERPT_CHARS - 1]}…"

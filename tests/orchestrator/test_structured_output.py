@@ -1,4 +1,4 @@
-"""The ways to say which JSON an answer shall be."""
+"""The accepted forms of an output schema."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class Tree(Struct):
 
 
 @pytest.mark.requirement("SEED-004/structured-format")
-def test_a_named_schema_is_strict_unless_it_says_otherwise() -> None:
+def test_a_named_schema_is_strict_by_default() -> None:
     strict = {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}
     assert text_format({"name": "n", "schema": SCHEMA}) == strict
     assert text_format({"name": "n", "schema": SCHEMA, "strict": False}) == {**strict, "strict": False}
@@ -44,16 +44,16 @@ def test_a_schema_may_come_as_json_text() -> None:
     )
 
 
-def test_a_plain_json_schema_gets_a_name() -> None:
+def test_an_unnamed_json_schema_gets_a_name() -> None:
     assert text_format(SCHEMA) == {"type": "json_schema", "name": "answer", "schema": SCHEMA, "strict": True}
     assert text_format({**SCHEMA, "title": "My plan"})["name"] == "My_plan"
 
 
-def test_a_python_type_is_told_as_strict_wants_it() -> None:
-    made = text_format(Plan)
+def test_a_python_type_becomes_a_strict_schema() -> None:
+    output_format = text_format(Plan)
     step = {"text": {"type": "string"}, "done": {"type": "boolean"}}
-    assert (made["name"], made["strict"]) == ("Plan", True)
-    assert made["schema"] == {
+    assert (output_format["name"], output_format["strict"]) == ("Plan", True)
+    assert output_format["schema"] == {
         "title": "Plan",
         "type": "object",
         "properties": {
@@ -74,23 +74,23 @@ def test_a_python_type_is_told_as_strict_wants_it() -> None:
     }
 
 
-def test_members_that_are_called_like_keywords_stay() -> None:
+def test_members_named_like_keywords_are_preserved() -> None:
     schema = text_format(Setting)["schema"]
     assert list(schema["properties"]) == schema["required"] == ["default", "properties", "enum"]
     assert schema["properties"]["properties"] == {"type": "string"}  # without its default
 
 
-def test_the_format_of_chat_completions_is_understood() -> None:
+def test_the_format_of_chat_completions_is_accepted() -> None:
     named = {"name": "n", "schema": SCHEMA, "strict": False}
     assert text_format({"type": "json_schema", "json_schema": named}) == text_format(named)
 
 
-def test_a_name_is_cut_at_64_characters() -> None:
+def test_a_name_is_truncated_at_64_characters() -> None:
     assert text_format({"name": "n" * 65, "schema": SCHEMA})["name"] == "n" * 64
     assert text_format({"name": "n" * 64, "schema": SCHEMA})["name"] == "n" * 64
 
 
-def test_a_type_that_holds_itself_stays_defined() -> None:
+def test_a_recursive_type_keeps_its_definition() -> None:
     assert text_format(Tree)["schema"]["$defs"]["Tree"]["required"] == ["leaves"]
 
 
@@ -117,7 +117,7 @@ def test_a_type_that_holds_itself_stays_defined() -> None:
         (type("Engine", (), {}), "schema"),
     ],
 )
-def test_what_is_no_schema_is_refused(wanted: Any, param: str) -> None:
+def test_an_invalid_schema_is_rejected(wanted: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         text_format(wanted)
     assert caught.value.param == param

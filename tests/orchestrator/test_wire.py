@@ -1,4 +1,4 @@
-"""From the seeds' spelling to the protocol's own."""
+"""From the seeds' spelling to the protocol's spelling."""
 
 import copy
 from typing import Any
@@ -17,12 +17,12 @@ TOOL = {"type": "function", "name": "look", "description": "Looks.", "parameters
 CONTEXT = ConversationContext(model_name="m", system="Be brief.")
 
 
-def text(words: str, kind: str = "text") -> dict[str, Any]:
-    return {"type": kind, "text": words}
+def text(value: str, kind: str = "text") -> dict[str, Any]:
+    return {"type": kind, "text": value}
 
 
 def continuation(instruction: str, *calls: AgentToolCall, rag: str | None = None) -> dict[str, Any]:
-    """What the builder makes of a continuation with these results."""
+    """The builder's body for a continuation with these results."""
     request = AgentExecuteRequest(
         mode="general", instruction=instruction, response_continuation_id="resp_1", tool_results=calls
     )
@@ -74,7 +74,7 @@ def test_text_in_the_output_of_a_tool_is_input() -> None:
         {"input": ["no item", {"role": "user", "content": ["no part"]}], "tools": ["no tool"]},
     ],
 )
-def test_what_is_strict_stays_as_it_is(body: dict[str, Any]) -> None:
+def test_a_strict_body_is_unchanged(body: dict[str, Any]) -> None:
     assert to_strict(body) == body
 
 
@@ -98,7 +98,7 @@ def test_every_spelling_of_a_function_becomes_flat(tool: dict[str, Any]) -> None
     assert to_strict({"tools": [tool]})["tools"] == [TOOL]
 
 
-def test_nothing_is_changed_in_place() -> None:
+def test_the_body_is_not_modified() -> None:
     body = continuation("", CALL)
     body |= {"tools": [{"function": {"name": "look"}}], "tool_choice": {"type": "tool", "name": "look"}}
     before = copy.deepcopy(body)
@@ -115,7 +115,7 @@ def test_a_body_of_the_builder_is_accepted_by_the_strict_parser() -> None:
     assert [tool.name for tool in parsed.tools if isinstance(tool, FunctionTool)] == ["look"]
 
 
-def test_results_become_items_in_front_and_are_not_said_twice() -> None:
+def test_results_become_leading_items_and_are_not_repeated() -> None:
     other = AgentToolCall(call_id="call_2", name="look", was_executed=True, result_json="[]")
     body = answer_calls(continuation("Go on.", CALL, other), [CALL, other])
     assert body["input"] == [
@@ -127,7 +127,7 @@ def test_results_become_items_in_front_and_are_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize("instruction", ["", "  \n"])
-def test_a_user_message_without_words_is_left_out(instruction: str) -> None:
+def test_a_user_message_without_text_is_omitted(instruction: str) -> None:
     assert messages_of(answer_calls(continuation(instruction, CALL), [CALL])) == []
 
 
@@ -135,13 +135,13 @@ def test_a_user_message_without_words_is_left_out(instruction: str) -> None:
     ("instruction", "rag"),
     [("", "[CONTEXT]\n\nsomething"), ("Go on.", None), ("a]\n\n[INSTRUCTION]\n", None), ("[MODE: x]", None)],
 )
-def test_a_user_message_with_anything_in_it_stays(instruction: str, rag: str | None) -> None:
+def test_a_user_message_with_content_is_sent(instruction: str, rag: str | None) -> None:
     messages = messages_of(answer_calls(continuation(instruction, CALL, rag=rag), [CALL]))
-    said = [part["text"] for part in messages[0]["content"]]
-    assert said == [f"[MODE: general]\n\n[INSTRUCTION]\n{instruction}", *([rag] if rag else [])]
+    texts = [part["text"] for part in messages[0]["content"]]
+    assert texts == [f"[MODE: general]\n\n[INSTRUCTION]\n{instruction}", *([rag] if rag else [])]
 
 
-def test_the_block_of_other_results_stays() -> None:
+def test_the_block_of_other_results_is_preserved() -> None:
     other = AgentToolCall(call_id="call_2", name="look", result_json="7", was_executed=True)
     messages = messages_of(answer_calls(continuation("", CALL), [other]))
     assert messages[0]["content"][-1] == text(build_tool_results_block([CALL]))
@@ -162,7 +162,7 @@ def test_the_block_of_other_results_stays() -> None:
         ({}, '{"error":"This call was not executed."}'),
     ],
 )  # fmt: skip
-def test_an_output_says_what_became_of_the_call(members: dict[str, Any], output: str) -> None:
+def test_an_output_reports_the_outcome_of_the_call(members: dict[str, Any], output: str) -> None:
     call = AgentToolCall(call_id="c", name="look", **members)
     assert outputs_of(answer_calls({"input": []}, [call])) == [output]
 
@@ -174,12 +174,12 @@ def test_a_string_as_input_is_one_message() -> None:
     assert len(answer_calls({"previous_response_id": "r"}, [CALL])["input"]) == 1
 
 
-def test_without_results_there_is_nothing_to_do() -> None:
+def test_without_results_the_body_is_unchanged() -> None:
     body = continuation("")
     assert answer_calls(body, []) == body
 
 
-def test_tools_are_filled_in_where_none_are_named() -> None:
+def test_missing_tools_are_filled_in() -> None:
     sent = SentTools()
     sent.remember("resp_1", {"tools": [TOOL]})
     assert sent.fill_in({"previous_response_id": "resp_1"})["tools"] == [TOOL]

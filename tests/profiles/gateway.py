@@ -1,4 +1,4 @@
-"""A gateway as its clients see it: the whole application in memory, spoken to over HTTP."""
+"""A gateway from its clients' side: the complete application in memory, called over HTTP."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -47,21 +47,21 @@ LISTEN: JsonObject = {
 
 
 class Block(NamedTuple):
-    """One server-sent event as it stands on the wire."""
+    """One server-sent event on the wire."""
 
     name: str | None
     data: str
 
 
-class Told(NamedTuple):
-    """A stream that has ended."""
+class CompletedStream(NamedTuple):
+    """A complete stream."""
 
     blocks: list[Block]
     headers: Mapping[str, str]
 
     @property
     def events(self) -> list[JsonObject]:
-        """Everything but the end mark."""
+        """All events except the end marker."""
         return [msgspec.json.decode(block.data) for block in self.blocks if block.data != "[DONE]"]
 
     @property
@@ -79,7 +79,7 @@ class Told(NamedTuple):
 
 
 class Gateway:
-    """A client, and the model behind the server."""
+    """A client, and the server's model."""
 
     def __init__(self, client: httpx2.AsyncClient, backend: ScriptedBackend) -> None:
         self.client = client
@@ -87,12 +87,12 @@ class Gateway:
 
     @property
     def turn(self) -> TurnRequest:
-        """What the model was asked last."""
+        """The last turn that the model received."""
         return self.backend.turns[-1]
 
     @property
     def chat_body(self) -> JsonObject:
-        """The body that a chat-completions server would get for it."""
+        """The chat-completions body for that turn."""
         return build_payload(self.turn, Quirks()).body
 
     @property
@@ -100,33 +100,33 @@ class Gateway:
         return self.chat_body["messages"]
 
     async def send(self, body: Any, profile: str | None = None) -> httpx2.Response:
-        """This body, just as it is."""
+        """Send this body unchanged."""
         headers = {} if profile is None else {HEADER: profile}
         return await self.client.post("/v1/responses", json=body, headers=headers)
 
     async def post(self, **members: Any) -> httpx2.Response:
-        """The least request, and these members."""
+        """Send a minimal request with these members."""
         return await self.send({"model": "m", "input": "hi", **members})
 
     async def answer(self, **members: Any) -> JsonObject:
-        """The response object of a request that is served."""
+        """The response object of a successful request."""
         reply = await self.post(**members)
         assert reply.status_code == 200, reply.text
         return reply.json()
 
     async def refusal(self, **members: Any) -> tuple[int, JsonObject]:
-        """Status and error object of a request that is not."""
+        """Status and error object of a failed request."""
         return refusal_of(await self.post(**members))
 
-    async def stream(self, **members: Any) -> Told:
-        """A stream, to its end."""
+    async def stream(self, **members: Any) -> CompletedStream:
+        """Send a streaming request and read the stream to its end."""
         return await self.stream_of({"model": "m", "input": "hi", "stream": True, **members})
 
-    async def stream_of(self, body: JsonObject, profile: str | None = None) -> Told:
+    async def stream_of(self, body: JsonObject, profile: str | None = None) -> CompletedStream:
         reply = await self.send(body, profile)
         assert reply.status_code == 200, reply.text
         assert reply.headers["content-type"].startswith("text/event-stream")
-        return Told(read_blocks(reply.text), reply.headers)
+        return CompletedStream(read_blocks(reply.text), reply.headers)
 
 
 def refusal_of(reply: httpx2.Response) -> tuple[int, JsonObject]:
@@ -136,7 +136,7 @@ def refusal_of(reply: httpx2.Response) -> tuple[int, JsonObject]:
 
 
 def read_blocks(text: str) -> list[Block]:
-    """A line-by-line reading of server-sent events; every block must be closed by a blank line."""
+    """Parse server-sent events line by line; every block must be closed by a blank line."""
     assert text.endswith("\n\n")
     blocks: list[Block] = []
     for raw in text[:-2].split("\n\n"):
@@ -157,8 +157,8 @@ async def gateway(
     models: Sequence[str] = ("m",),
     **choices: Any,
 ) -> AsyncGenerator[Gateway, None]:
-    """A server that speaks `profile`; its model says `script`. `choices` are the operator's."""
-    backend = script[0] if script and isinstance(script[0], ScriptedBackend) else _playing(script)
+    """A server with `profile`; its model plays `script`. `choices` are the operator's."""
+    backend = script[0] if script and isinstance(script[0], ScriptedBackend) else _scripted(script)
     settings = Settings(
         server=ServerSettings(profile=profile),
         profiles={profile: ProfileSettings(**choices)} if choices else {},
@@ -171,8 +171,8 @@ async def gateway(
         yield Gateway(client, backend)
 
 
-def _playing(script: Sequence[Any]) -> ScriptedBackend:
-    """One batch for each chunk: nothing may depend on how they arrive together."""
+def _scripted(script: Sequence[Any]) -> ScriptedBackend:
+    """One batch per chunk: the result must not depend on the batching."""
     return ScriptedBackend([[chunk] for chunk in script]) if script else ScriptedBackend.saying("Hel", "lo")
 
 
@@ -181,10 +181,10 @@ async def running(app: App) -> AsyncGenerator[App, None]:
     """The application between its startup and its shutdown, as a server drives it."""
     started, leave = asyncio.Event(), asyncio.Event()
     sent: list[Message] = []
-    asked = iter(["startup", "shutdown"])
+    lifespan_messages = iter(["startup", "shutdown"])
 
     async def receive() -> Message:
-        kind = next(asked)
+        kind = next(lifespan_messages)
         if kind == "shutdown":
             await leave.wait()
         return {"type": f"lifespan.{kind}"}
@@ -204,13 +204,13 @@ async def running(app: App) -> AsyncGenerator[App, None]:
 
 
 def call(index: int, *pieces: str, call_id: str | None = None, name: str = "look") -> list[Chunk]:
-    """A call whose arguments come in these pieces."""
-    given = f"call_{index}" if call_id is None else call_id
-    return [CallStarted(index, given, name), *(CallDelta(index, piece) for piece in pieces)]
+    """A call whose arguments arrive in these pieces."""
+    id_given = f"call_{index}" if call_id is None else call_id
+    return [CallStarted(index, id_given, name), *(CallDelta(index, piece) for piece in pieces)]
 
 
 def two_calls(index: int = 0) -> list[Chunk]:
-    """Two whole calls, one after the other, and the end of the turn."""
+    """Two complete calls in sequence, and the end of the turn."""
     return [
         *call(index, '{"at":', '"sea"}'),
         *call(index + 1, "{}", name="listen"),
@@ -218,15 +218,15 @@ def two_calls(index: int = 0) -> list[Chunk]:
     ]
 
 
-def heard(message: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:
-    """What a chat-completions server's whole answer becomes."""
+def read_message(message: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:
+    """The chunks for a complete chat-completions message."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
     body = msgspec.json.encode({"id": "c", "object": "chat.completion", "choices": [choice], **members})
     return StreamReader(default_endpoint("plain")).read_body(body)
 
 
-def heard_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:
-    """What the deltas of a chat-completions stream become."""
+def read_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any) -> list[Chunk]:
+    """The chunks for the deltas of a chat-completions stream."""
     choices: list[JsonObject] = [
         *({"index": 0, "delta": delta, "finish_reason": None} for delta in deltas),
         {"index": 0, "delta": {}, "finish_reason": reason},
@@ -243,5 +243,5 @@ def heard_deltas(*deltas: JsonObject, reason: str = "tool_calls", **members: Any
 
 
 def text_of(item: JsonObject) -> str:
-    """The words of a message."""
+    """The text of a message."""
     return "".join(part.get("text", "") for part in item["content"])

@@ -1,4 +1,4 @@
-"""The order rules of the `proxy` profile, checked event by event on any stream, whatever made it.
+"""The order rules of the `proxy` profile, checked event by event on any stream.
 
     created, in_progress, message added, its text part added,
     { text deltas | refusals | annotations | call added | call deltas }  in any order,
@@ -6,7 +6,7 @@
     for each call in order: arguments done, call done,
     [error,] completed or failed
 
-A refusal is a part of its own: it ends the text before it.
+A refusal is a separate part: it ends the text before it.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ CALLS = {
     "function_call": ("function_call_arguments", "arguments"),
     "custom_tool_call": ("custom_tool_call_input", "input"),
 }
-WORDS = {"output_text": "text", "refusal": "refusal"}
-OPENING = ["created", "in_progress", "output_item.added", "content_part.added"]
+TEXT_FIELDS = {"output_text": "text", "refusal": "refusal"}
+FIRST_EVENTS = ["created", "in_progress", "output_item.added", "content_part.added"]
 
 
 def check_message_first(events: Sequence[JsonObject]) -> None:
@@ -28,7 +28,7 @@ def check_message_first(events: Sequence[JsonObject]) -> None:
     assert numbers == list(range(len(events))), "numbers start at 0 without a gap"
     events = [event for event in events if event["type"] != "keepalive"]
     kinds = [kind_of(event) for event in events]
-    assert kinds[:4] == OPENING, "the message is there before the first word"
+    assert kinds[:4] == FIRST_EVENTS, "the message is added before the first delta"
     tail = 2 if kinds[-2] == "error" else 1
     assert kinds[-1] == ("failed" if tail == 2 else "completed")
     assert len({event["response"]["id"] for event in events if "response" in event}) == 1
@@ -44,7 +44,7 @@ def kind_of(event: JsonObject) -> str:
 
 
 def _check_items(body: Sequence[JsonObject]) -> list[JsonObject]:
-    """All items, as they are at their end."""
+    """All items in their final form."""
     kinds = [kind_of(event) for event in body]
     closed = kinds.index("output_item.done")
     assert body[closed]["output_index"] == 0, "the message is the first to be done"
@@ -76,36 +76,38 @@ def _check_live(live: Sequence[JsonObject]) -> list[JsonObject]:
     return items
 
 
-def _check_message(added: JsonObject, inside: Sequence[JsonObject]) -> None:
-    done = inside[-1]["item"]
+def _check_message(added: JsonObject, events_between: Sequence[JsonObject]) -> None:
+    done = events_between[-1]["item"]
     _check_identity(added, done)
     parts: list[list[JsonObject]] = []
-    for event in inside[1:-1]:
+    for event in events_between[1:-1]:
         if kind_of(event) == "content_part.added":
             parts.append([])
         parts[-1].append(event)
     assert [part[0]["content_index"] for part in parts] == list(range(len(done["content"])))
     assert done["content"][0]["type"] == "output_text"
-    for part, whole in zip(parts, done["content"], strict=True):
-        _check_part(part, whole)
+    for part, done_part in zip(parts, done["content"], strict=True):
+        _check_part(part, done_part)
 
 
-def _check_part(part: Sequence[JsonObject], whole: JsonObject) -> None:
+def _check_part(part: Sequence[JsonObject], done_part: JsonObject) -> None:
     first, *middle, end, last = part
-    name, field = whole["type"], WORDS[whole["type"]]
+    name, field = done_part["type"], TEXT_FIELDS[done_part["type"]]
     assert first["part"]["type"] == name
     assert first["part"][field] == ""
     assert kind_of(end) == f"{name}.done"
     assert kind_of(last) == "content_part.done"
     assert {kind_of(event) for event in middle} <= {f"{name}.delta", "output_text.annotation.added"}
-    said = "".join(event["delta"] for event in middle if kind_of(event) == f"{name}.delta")
-    assert said == end[field] == last["part"][field] == whole[field]
+    joined = "".join(event["delta"] for event in middle if kind_of(event) == f"{name}.delta")
+    assert joined == end[field] == last["part"][field] == done_part[field]
 
 
-def _check_call(added: JsonObject, inside: Sequence[JsonObject], endings: Sequence[JsonObject]) -> None:
-    """The input of a custom call is known, and told, when the call is whole."""
+def _check_call(
+    added: JsonObject, events_between: Sequence[JsonObject], endings: Sequence[JsonObject]
+) -> None:
+    """The input of a custom call is sent when the call is complete."""
     stream, field = CALLS[added["type"]]
-    first, *deltas, end, done = inside
+    first, *deltas, end, done = events_between
     assert first["item"] is added
     assert added[field] == ""
     assert [kind_of(end), kind_of(done)] == [f"{stream}.done", "output_item.done"]

@@ -1,4 +1,4 @@
-"""Which profile a request is served in: the server's, or the one that its header names."""
+"""The profile of a request: the server's default, or the one in its header."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,28 +15,28 @@ from tests.profiles.gateway import LISTEN, LOOK, call, gateway, refusal_of, two_
 from tests.profiles.order import check_message_first
 from tests.turn.order import check_order
 
-ASKED: dict[str, Any] = {"model": "m", "input": "hi"}
+REQUEST: dict[str, Any] = {"model": "m", "input": "hi"}
 CHECKS = {"openai": check_order, "maestro": check_order, "proxy": check_message_first}
-MARKS = {"openai": "data: [DONE]\n\n", "maestro": "", "proxy": "event: done\ndata: [DONE]\n\n"}
+END_MARKERS = {"openai": "data: [DONE]\n\n", "maestro": "", "proxy": "event: done\ndata: [DONE]\n\n"}
 
 
 @pytest.mark.parametrize("served", ["openai", "maestro", "proxy"])
-async def test_a_server_speaks_the_profile_of_its_settings(served: ProfileName) -> None:
+async def test_a_server_uses_the_profile_of_its_settings(served: ProfileName) -> None:
     async with gateway(served) as model:
-        reply = await model.send({**ASKED, "stream": True})
+        reply = await model.send({**REQUEST, "stream": True})
         last, _, mark = reply.text.rpartition("event: response.completed\n")[2].partition("\n\n")
         assert last.startswith('data: {"type":"response.completed"')
-        assert mark == MARKS[served]
+        assert mark == END_MARKERS[served]
 
 
 @pytest.mark.parametrize("served", ["openai", "maestro", "proxy"])
 @pytest.mark.parametrize("wanted", ["openai", "maestro", "proxy", " Proxy ", "MAESTRO"])
 async def test_a_header_chooses_another_for_one_request(served: ProfileName, wanted: str) -> None:
     async with gateway(served) as model:
-        body = (await model.send(ASKED, wanted)).json()
+        body = (await model.send(REQUEST, wanted)).json()
         assert body["id"].startswith("resp_AM-") == (wanted.strip().lower() == "maestro")
         assert ("created" in body) == (wanted.strip().lower() == "proxy")
-        again = (await model.send(ASKED)).json()
+        again = (await model.send(REQUEST)).json()
         assert ("created" in again, again["id"].startswith("resp_AM-")) == (
             served == "proxy",
             served == "maestro",
@@ -44,9 +44,9 @@ async def test_a_header_chooses_another_for_one_request(served: ProfileName, wan
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_unknown_profile_is_refused_before_the_model_is_asked(stream: bool) -> None:
+async def test_an_unknown_profile_is_rejected_before_the_model_is_called(stream: bool) -> None:
     async with gateway("openai") as model:
-        status, error = refusal_of(await model.send({**ASKED, "stream": stream}, "azure"))
+        status, error = refusal_of(await model.send({**REQUEST, "stream": stream}, "azure"))
         assert (status, error["param"]) == (400, "x-antiphon-profile")
         assert "'openai'" in error["message"]
         assert "'maestro'" in error["message"]
@@ -56,40 +56,40 @@ async def test_an_unknown_profile_is_refused_before_the_model_is_asked(stream: b
 
 async def test_an_operator_s_choice_holds_for_the_header_as_well() -> None:
     async with gateway("proxy", usage_policy="zeros") as model:
-        assert (await model.send(ASKED, "proxy")).json()["usage"]["total_tokens"] == 0
-        assert (await model.send(ASKED, "openai")).json()["usage"] is None
+        assert (await model.send(REQUEST, "proxy")).json()["usage"]["total_tokens"] == 0
+        assert (await model.send(REQUEST, "openai")).json()["usage"] is None
 
 
 async def test_without_header_and_setting_the_wire_is_that_of_the_real_api() -> None:
-    said = [TextDelta("a"), *call(0, '{"at":"sea"}'), TextDelta("b"), Finished("stop")]
-    async with gateway("openai", *said) as model:
-        told = await model.stream(tools=[LOOK])
-        check_order(told.events)
-        assert [item["type"] for item in told.final["output"]] == ["message", "function_call", "message"]
-        assert told.blocks[-1] == (None, "[DONE]")
-        assert "created" not in told.final
-        assert told.final["usage"] is None
-        kept = await model.client.get(f"/v1/responses/{told.final['id']}")
-        assert kept.json() == told.final
+    model_chunks = [TextDelta("a"), *call(0, '{"at":"sea"}'), TextDelta("b"), Finished("stop")]
+    async with gateway("openai", *model_chunks) as model:
+        streamed = await model.stream(tools=[LOOK])
+        check_order(streamed.events)
+        assert [item["type"] for item in streamed.final["output"]] == ["message", "function_call", "message"]
+        assert streamed.blocks[-1] == (None, "[DONE]")
+        assert "created" not in streamed.final
+        assert streamed.final["usage"] is None
+        stored = await model.client.get(f"/v1/responses/{streamed.final['id']}")
+        assert stored.json() == streamed.final
 
 
 async def test_without_header_and_setting_a_failure_is_an_error_event_first() -> None:
     async with gateway("openai", TextDelta("a"), Failed(BackendTimeout())) as model:
-        told = await model.stream()
-        assert told.kinds[-2:] == ["error", "failed"]
-        assert told.blocks[-2].name == "response.failed"
-        assert told.blocks[-1] == (None, "[DONE]")
+        streamed = await model.stream()
+        assert streamed.kinds[-2:] == ["error", "failed"]
+        assert streamed.blocks[-2].name == "response.failed"
+        assert streamed.blocks[-1] == (None, "[DONE]")
 
 
 async def test_profiles_of_requests_at_the_same_server_do_not_mix() -> None:
     async with gateway("openai", ScriptedBackend([two_calls()])) as model:
-        asked = {**ASKED, "stream": True, "tools": [LOOK, LISTEN]}
+        request_body = {**REQUEST, "stream": True, "tools": [LOOK, LISTEN]}
         for wanted, check in (
             ("proxy", check_message_first),
             ("openai", check_order),
             ("maestro", check_order),
         ):
-            check((await model.stream_of(asked, wanted)).events)
+            check((await model.stream_of(request_body, wanted)).events)
 
 
 @pytest.mark.requirement("SEED-002/comparison-multi-turn")
@@ -109,8 +109,8 @@ async def test_where_state_is_on_turns_are_chained_by_response_and_by_conversati
 async def test_an_operator_chooses_state_in_every_profile(profile: ProfileName, state: bool) -> None:
     async with gateway(profile, state=state) as model:
         first = await model.answer(input="one")
-        kept = await model.client.get(f"/v1/responses/{first['id']}")
-        assert kept.status_code == (200 if state else 404)
+        stored = await model.client.get(f"/v1/responses/{first['id']}")
+        assert stored.status_code == (200 if state else 404)
         reply = await model.post(input="two", previous_response_id=first["id"])
         assert reply.status_code == (200 if state else 400), reply.text
         if state:
@@ -120,7 +120,7 @@ async def test_an_operator_chooses_state_in_every_profile(profile: ProfileName, 
 
 
 @pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
-async def test_a_response_that_is_not_kept_does_not_say_that_it_is(profile: ProfileName) -> None:
+async def test_an_unstored_response_has_store_false(profile: ProfileName) -> None:
     async with gateway(profile, state=False) as model:
         assert (await model.answer())["store"] is False
 
@@ -137,35 +137,37 @@ async def test_a_body_that_is_no_object_is_a_400(profile: ProfileName, body: byt
 
 @pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
 @pytest.mark.parametrize("fault", [BackendTimeout("too late"), RuntimeError("a bug")], ids=["backend", "bug"])
-async def test_a_backend_that_breaks_in_mid_stream_leaves_a_well_formed_stream(
+async def test_a_backend_failure_in_mid_stream_yields_a_well_formed_stream(
     profile: ProfileName, fault: Exception
 ) -> None:
-    def play(_turn: TurnRequest) -> Iterator[Step]:
+    def steps(_turn: TurnRequest) -> Iterator[Step]:
         yield [TextDelta("half")]
         yield call(0, '{"at":')
         raise fault
 
-    async with gateway(profile, ScriptedBackend(play)) as model:
-        told = await model.stream(tools=[LOOK])
-        CHECKS[profile](told.events)
-        assert told.kinds[-1] == "failed"
-        assert told.final["status"] == "failed"
-        assert ("error" in told.kinds) == (profile != "maestro")
+    async with gateway(profile, ScriptedBackend(steps)) as model:
+        streamed = await model.stream(tools=[LOOK])
+        CHECKS[profile](streamed.events)
+        assert streamed.kinds[-1] == "failed"
+        assert streamed.final["status"] == "failed"
+        assert ("error" in streamed.kinds) == (profile != "maestro")
 
 
 @pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
-async def test_a_call_that_the_choice_rules_out_is_left_out_and_said(profile: ProfileName) -> None:
+async def test_a_call_excluded_by_the_choice_is_omitted_and_reported(profile: ProfileName) -> None:
     async with gateway(profile, TextDelta("a"), *two_calls()) as model:
         allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "look"}]}
-        told = await model.stream(tools=[LOOK, LISTEN], tool_choice=allowed)
-        CHECKS[profile](told.events)
-        assert told.kinds[-1] == "completed"
-        assert [item["name"] for item in told.final["output"] if item["type"] == "function_call"] == ["look"]
-        assert any("'listen' was left out" in note for note in told.final["downgrades"])
+        streamed = await model.stream(tools=[LOOK, LISTEN], tool_choice=allowed)
+        CHECKS[profile](streamed.events)
+        assert streamed.kinds[-1] == "completed"
+        assert [item["name"] for item in streamed.final["output"] if item["type"] == "function_call"] == [
+            "look"
+        ]
+        assert any("'listen' was left out" in note for note in streamed.final["downgrades"])
 
 
 @pytest.mark.parametrize(("profile", "status"), [("openai", 504), ("proxy", 504), ("maestro", 500)])
-async def test_a_fault_before_the_first_word_is_a_status(profile: ProfileName, status: int) -> None:
+async def test_an_error_before_the_first_delta_is_a_status(profile: ProfileName, status: int) -> None:
     async with gateway(profile, ScriptedBackend([BackendTimeout("too late")])) as model:
         for stream in (False, True):
             assert (await model.refusal(stream=stream))[0] == status

@@ -1,4 +1,4 @@
-"""Where profiles meet the rest: what is kept, what is followed, what was left out, what was cut off."""
+"""Profiles combined with storage, following, omitted params and truncation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ SEARCH = {"type": "web_search_preview"}
 
 
 @pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
-async def test_what_shall_not_be_stored_is_not_stored(profile: ProfileName) -> None:
+async def test_a_response_with_store_false_is_not_stored(profile: ProfileName) -> None:
     async with gateway(profile, state=True) as model:
         answer = await model.answer(store=False)
         assert answer["store"] is False
@@ -41,9 +41,7 @@ async def test_a_tool_that_was_taken_unread_does_not_come_back_with_the_history(
         ([{"type": "custom", "name": "patch"}], []),
     ],
 )
-async def test_allowed_tools_that_were_left_out_are_no_reason_to_refuse(
-    allowed: list[Any], shown: list[str]
-) -> None:
+async def test_omitted_allowed_tools_are_no_error(allowed: list[Any], shown: list[str]) -> None:
     async with gateway("maestro") as model:
         choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
         tools = [LOOK, LISTEN, SEARCH, {"type": "custom", "name": "patch"}]
@@ -70,20 +68,20 @@ async def test_only_images_in_base64_are_images(url: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["openai", "maestro", "proxy"])
-async def test_an_empty_list_of_input_is_no_message(profile: ProfileName) -> None:
+async def test_an_empty_input_list_adds_no_message(profile: ProfileName) -> None:
     async with gateway(profile, state=True) as model:
         first = await model.answer(input="one")
         second = await model.answer(input=[], instructions="Go on.", previous_response_id=first["id"])
-        asked = await model.client.get(f"/v1/responses/{second['id']}/input_items")
-        assert [item["role"] for item in asked.json()["data"]] == ["assistant", "user"]
+        listed = await model.client.get(f"/v1/responses/{second['id']}/input_items")
+        assert [item["role"] for item in listed.json()["data"]] == ["assistant", "user"]
         assert "" not in [message["content"] for message in model.messages]
 
 
-async def test_input_that_is_kept_has_the_ids_of_the_profile() -> None:
+async def test_stored_input_has_the_ids_of_the_profile() -> None:
     async with gateway("maestro", state=True) as model:
         answer = await model.answer(input="one")
-        asked = await model.client.get(f"/v1/responses/{answer['id']}/input_items")
-        assert asked.json()["data"][0]["id"].startswith("msg_AM-")
+        listed = await model.client.get(f"/v1/responses/{answer['id']}/input_items")
+        assert listed.json()["data"][0]["id"].startswith("msg_AM-")
 
 
 async def test_a_warning_for_a_tool_does_not_wait_for_the_model(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +91,7 @@ async def test_a_warning_for_a_tool_does_not_wait_for_the_model(caplog: pytest.L
     assert any("'web_search'" in message for message in warned)
 
 
-async def test_a_choice_of_a_function_that_is_not_declared_is_refused() -> None:
+async def test_a_choice_of_a_function_that_is_not_declared_is_rejected() -> None:
     async with gateway("maestro") as model:
         status, error = await model.refusal(tools=[LOOK], tool_choice={"type": "function", "name": "listen"})
         assert (status, error["param"]) == (400, "tool_choice")
@@ -102,13 +100,13 @@ async def test_a_choice_of_a_function_that_is_not_declared_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
 async def test_a_file_in_the_output_of_a_tool_is_shown_as_text(kind: str) -> None:
     called = "custom_tool_call" if kind.startswith("custom") else "function_call"
-    words = {"input": "x"} if kind.startswith("custom") else {"arguments": "{}"}
+    payload = {"input": "x"} if kind.startswith("custom") else {"arguments": "{}"}
     part = {"type": "input_file", "file_url": "https://example.com/a.pdf"}
     async with gateway("maestro") as model:
         await model.answer(
             input=[
                 {"role": "user", "content": "hi"},
-                {"type": called, "call_id": "c", "name": "look", **words},
+                {"type": called, "call_id": "c", "name": "look", **payload},
                 {"type": kind, "call_id": "c", "output": [part]},
             ]
         )
@@ -138,12 +136,12 @@ async def test_there_are_no_conversations_without_state(profile: ProfileName, me
         assert "history" in error["message"]
 
 
-async def test_text_that_was_held_back_is_said_when_the_backend_just_ends() -> None:
-    said = [TextDelta("Hello "), TextDelta('<tool_call>{"name": "look", ')]
-    async with gateway("openai", *said, text_calls="auto") as model:
-        told = await model.stream(tools=[LOOK])
-        assert told.kinds[-1] == "failed"
-        assert told.final["output"][0]["content"][0]["text"] == 'Hello <tool_call>{"name": "look", '
+async def test_held_text_is_sent_when_the_backend_ends_without_a_reason() -> None:
+    model_chunks = [TextDelta("Hello "), TextDelta('<tool_call>{"name": "look", ')]
+    async with gateway("openai", *model_chunks, text_calls="auto") as model:
+        streamed = await model.stream(tools=[LOOK])
+        assert streamed.kinds[-1] == "failed"
+        assert streamed.final["output"][0]["content"][0]["text"] == 'Hello <tool_call>{"name": "look", '
 
 
 async def test_the_header_may_come_once() -> None:
@@ -154,15 +152,15 @@ async def test_the_header_may_come_once() -> None:
         assert (status, error["param"]) == (400, "x-antiphon-profile")
 
 
-async def in_the_background(door: Gateway, model: str = "m") -> str:
+async def in_the_background(served: Gateway, model: str = "m") -> str:
     body = {"model": model, "input": "hi", "background": True}
-    return (await door.send(body, "openai")).json()["id"]
+    return (await served.send(body, "openai")).json()["id"]
 
 
-async def test_what_is_followed_has_the_outer_form_of_the_profile_that_follows() -> None:
+async def test_a_followed_stream_has_the_framing_of_the_followers_profile() -> None:
     async with gateway("openai", TextDelta("half"), Finished("length")) as model:
-        made = await in_the_background(model)
-        url = f"/v1/responses/{made}?stream=true"
+        background_id = await in_the_background(model)
+        url = f"/v1/responses/{background_id}?stream=true"
         plain = read_blocks((await model.client.get(url)).text)
         shaped = read_blocks((await model.client.get(url, headers={"x-antiphon-profile": "proxy"})).text)
     assert plain[-2].name == "response.incomplete"
@@ -178,14 +176,14 @@ async def test_what_is_followed_has_the_outer_form_of_the_profile_that_follows()
 
 async def test_work_in_the_background_finds_the_similar_model_that_it_was_accepted_for() -> None:
     async with gateway("openai", models=("gpt-4o",), similar_models=True) as model:
-        made = await in_the_background(model, model="gpt-4")
-        followed = read_blocks((await model.client.get(f"/v1/responses/{made}?stream=true")).text)
+        background_id = await in_the_background(model, model="gpt-4")
+        followed = read_blocks((await model.client.get(f"/v1/responses/{background_id}?stream=true")).text)
     assert followed[-2].name == "response.completed"
     assert model.turn.model == "gpt-4o"
 
 
 @pytest.mark.parametrize(
-    ("said", "statuses"),
+    ("model_chunks", "statuses"),
     [
         ([TextDelta("half")], ["incomplete"]),
         ([TextDelta("whole."), *call(0, "{}")], ["completed", "completed"]),
@@ -202,32 +200,32 @@ async def test_work_in_the_background_finds_the_similar_model_that_it_was_accept
         ),
     ],
 )
-async def test_what_was_cut_off_is_what_was_said_last(said: list[Chunk], statuses: list[str]) -> None:
-    async with gateway("proxy", *said, Finished("length")) as model:
-        told = await model.stream(tools=[LOOK])
-        check_message_first(told.events)
-        assert [item["status"] for item in told.final["output"]] == statuses
+async def test_the_truncated_item_is_the_last_one(model_chunks: list[Chunk], statuses: list[str]) -> None:
+    async with gateway("proxy", *model_chunks, Finished("length")) as model:
+        streamed = await model.stream(tools=[LOOK])
+        check_message_first(streamed.events)
+        assert [item["status"] for item in streamed.final["output"]] == statuses
 
 
-async def test_an_answer_that_begins_with_a_held_call_begins_at_once() -> None:
-    """The backend waits until the client has heard that the response was created."""
+async def test_an_answer_with_a_held_call_is_created_at_once() -> None:
+    """The backend waits until the client has received response.created."""
     tagged = '<tool_call>{"name": "look", "arguments": {"at": "sea"}}</tool_call>'
     script = [[TextDelta(tagged[:20])], [TextDelta(tagged[20:])], [Finished("stop")]]
     async with gateway("openai", ScriptedBackend(script), text_calls="auto") as model:
-        told = await model.stream(tools=[LOOK])
-        assert "keepalive" not in told.kinds
-        assert told.kinds[:3] == ["created", "in_progress", "output_item.added"]
-        assert [item["type"] for item in told.final["output"]] == ["function_call"]
+        streamed = await model.stream(tools=[LOOK])
+        assert "keepalive" not in streamed.kinds
+        assert streamed.kinds[:3] == ["created", "in_progress", "output_item.added"]
+        assert [item["type"] for item in streamed.final["output"]] == ["function_call"]
 
 
-async def test_a_bug_in_mid_stream_is_told_in_the_form_of_the_profile() -> None:
-    def play(_turn: TurnRequest) -> Iterator[Step]:
+async def test_an_internal_error_in_mid_stream_has_the_form_of_the_profile() -> None:
+    def steps(_turn: TurnRequest) -> Iterator[Step]:
         yield [TextDelta("half")]
         raise RuntimeError("a bug")
 
-    async with gateway("proxy", ScriptedBackend(play), finish_reason="body") as model:
-        told = await model.stream()
-        check_message_first(told.events)
-        assert told.final["created"] == told.final["created_at"]
-        assert told.final["_proxy"] == {"finish_reason": "error"}
-        assert told.blocks[-1] == ("done", "[DONE]")
+    async with gateway("proxy", ScriptedBackend(steps), finish_reason="body") as model:
+        streamed = await model.stream()
+        check_message_first(streamed.events)
+        assert streamed.final["created"] == streamed.final["created_at"]
+        assert streamed.final["_proxy"] == {"finish_reason": "error"}
+        assert streamed.blocks[-1] == ("done", "[DONE]")

@@ -1,4 +1,4 @@
-"""The `maestro` profile, outwards: output, events, ids, errors."""
+"""The `maestro` profile's answers: output, events, ids, errors."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ async def test_text_is_a_message() -> None:
 
 
 @pytest.mark.requirement("SEED-002/output-call", "SEED-002/comparison-calls")
-async def test_calls_are_items_of_their_own_behind_the_text() -> None:
+async def test_calls_are_separate_items_after_the_text() -> None:
     async with gateway("maestro", *MIXED) as model:
         message, look, listen = (await model.answer(tools=[LOOK, LISTEN]))["output"]
         assert text_of(message) == "Let me look."
@@ -41,17 +41,17 @@ async def test_calls_are_items_of_their_own_behind_the_text() -> None:
 
 
 @pytest.mark.requirement("SEED-002/flow-stream", "SEED-002/flow-send")
-async def test_a_stream_ends_with_what_the_json_answer_is() -> None:
+async def test_a_stream_ends_with_the_json_answer() -> None:
     async with gateway("maestro", *MIXED, UsageReported(USAGE)) as model:
-        told = (await model.stream(tools=[LOOK, LISTEN])).final
+        streamed = (await model.stream(tools=[LOOK, LISTEN])).final
         assert len(model.backend.turns) == 1
-        whole = await model.answer(tools=[LOOK, LISTEN])
+        complete = await model.answer(tools=[LOOK, LISTEN])
         assert len(model.backend.turns) == 2
-        for response in (told, whole):
+        for response in (streamed, complete):
             assert response["usage"]["total_tokens"] == 12
             for item in response["output"]:
                 item["id"] = item["type"]
-        assert told["output"] == whole["output"]
+        assert streamed["output"] == complete["output"]
 
 
 @pytest.mark.requirement(
@@ -62,14 +62,14 @@ async def test_a_stream_ends_with_what_the_json_answer_is() -> None:
     "SEED-002/stream-calls",
     "SEED-002/comparison-events",
 )
-async def test_the_events_of_a_stream_come_in_order_and_nothing_follows_them() -> None:
+async def test_the_events_of_a_stream_are_ordered_and_without_end_marker() -> None:
     async with gateway(
         "maestro", TextDelta("One."), *call(0, '{"at":', '"sea"}'), Finished("tool_calls")
     ) as model:
-        told = await model.stream(tools=[LOOK])
-        check_order(told.events)
-        assert [block.name for block in told.blocks] == [event["type"] for event in told.events]
-        assert told.kinds == [
+        streamed = await model.stream(tools=[LOOK])
+        check_order(streamed.events)
+        assert [block.name for block in streamed.blocks] == [event["type"] for event in streamed.events]
+        assert streamed.kinds == [
             "created",
             "in_progress",
             "output_item.added",
@@ -89,35 +89,35 @@ async def test_the_events_of_a_stream_come_in_order_and_nothing_follows_them() -
 
 @pytest.mark.requirement("SEED-002/stream-items")
 async def test_text_after_a_call_is_a_new_message() -> None:
-    said = [TextDelta("a"), *call(0, "{}"), TextDelta("b"), Finished("stop")]
-    async with gateway("maestro", *said) as model:
-        told = await model.stream(tools=[LOOK])
-        check_order(told.events)
-        assert [item["type"] for item in told.final["output"]] == ["message", "function_call", "message"]
+    model_chunks = [TextDelta("a"), *call(0, "{}"), TextDelta("b"), Finished("stop")]
+    async with gateway("maestro", *model_chunks) as model:
+        streamed = await model.stream(tools=[LOOK])
+        check_order(streamed.events)
+        assert [item["type"] for item in streamed.final["output"]] == ["message", "function_call", "message"]
 
 
 @pytest.mark.requirement("SEED-002/limits-annotations")
 async def test_annotations_are_always_empty() -> None:
     async with gateway("maestro", TextDelta("a"), AnnotationAdded(CITATION), Finished("stop")) as model:
-        told = await model.stream()
-        check_order(told.events)
-        assert told.of("output_text.annotation.added") == []
-        assert told.final["output"][0]["content"][0]["annotations"] == []
+        streamed = await model.stream()
+        check_order(streamed.events)
+        assert streamed.of("output_text.annotation.added") == []
+        assert streamed.final["output"][0]["content"][0]["annotations"] == []
 
 
 @pytest.mark.requirement("SEED-002/limits-reasoning")
 async def test_reasoning_is_never_shown() -> None:
     async with gateway("maestro", ReasoningDelta("hm, well"), TextDelta("a"), Finished("stop")) as model:
-        told = await model.stream()
-        check_order(told.events)
-        assert [item["type"] for item in told.final["output"]] == ["message"]
-        assert "hm, well" not in "".join(block.data for block in told.blocks)
+        streamed = await model.stream()
+        check_order(streamed.events)
+        assert [item["type"] for item in streamed.final["output"]] == ["message"]
+        assert "hm, well" not in "".join(block.data for block in streamed.blocks)
 
 
 @pytest.mark.requirement(
     "SEED-002/ids-mark", "SEED-002/ids-response", "SEED-002/ids-message", "SEED-002/ids-function-call"
 )
-async def test_ids_are_marked() -> None:
+async def test_ids_have_the_profiles_format() -> None:
     async with gateway("maestro", *MIXED) as model:
         response = await model.answer(tools=[LOOK, LISTEN])
         stamp = re.fullmatch(r"resp_AM-(\d{13})-[a-z0-9]{8}", response["id"])
@@ -132,9 +132,9 @@ async def test_ids_are_marked() -> None:
 
 
 @pytest.mark.requirement("SEED-002/ids-call")
-async def test_a_call_id_is_the_upstream_s_and_marked_if_there_was_none() -> None:
-    said = [*call(0, "{}", call_id="call_theirs"), *call(1, "{}", call_id=""), Finished("tool_calls")]
-    async with gateway("maestro", *said) as model:
+async def test_a_call_id_is_the_upstreams_or_generated_in_the_profiles_format() -> None:
+    model_chunks = [*call(0, "{}", call_id="call_theirs"), *call(1, "{}", call_id=""), Finished("tool_calls")]
+    async with gateway("maestro", *model_chunks) as model:
         theirs, ours = (await model.answer(tools=[LOOK]))["output"]
         assert theirs["call_id"] == "call_theirs"
         assert re.fullmatch(r"call_AM-[a-z0-9]{12}", ours["call_id"])
@@ -152,7 +152,7 @@ async def test_an_unknown_model_is_a_404(stream: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "served"),
+    ("requested", "served"),
     [
         ("gpt-5-codex", "gpt-5.1-codex"),
         ("gpt-5.1-codex", "gpt-5.1-codex"),
@@ -160,12 +160,12 @@ async def test_an_unknown_model_is_a_404(stream: bool) -> None:
         ("claude-opus-4-6", "claude-opus-4.6"),
     ],
 )
-async def test_a_similar_model_serves_if_the_operator_wants_that(asked: str, served: str) -> None:
+async def test_a_similar_model_serves_if_the_operator_wants_that(requested: str, served: str) -> None:
     models = ["gpt-4o", "gpt-5.1-codex", "claude-opus-4.6", "claude-opus-4.6-1m"]
     async with gateway("maestro", models=models, similar_models=True) as model:
-        reply = await model.send({"model": asked, "input": "hi"})
+        reply = await model.send({"model": requested, "input": "hi"})
         assert reply.status_code == 200, reply.text
-        assert reply.json()["model"] == asked
+        assert reply.json()["model"] == requested
         assert model.turn.model == served
 
 
@@ -190,7 +190,7 @@ FAULTS = [
 @pytest.mark.requirement("SEED-002/errors-server", "SEED-002/errors-server-logged")
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.message)
-async def test_a_fault_behind_the_server_is_a_500_and_in_the_log(
+async def test_an_upstream_error_is_a_500_and_logged(
     fault: BackendError, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -202,26 +202,26 @@ async def test_a_fault_behind_the_server_is_a_500_and_in_the_log(
 
 
 @pytest.mark.requirement("SEED-002/errors-server")
-async def test_a_fault_in_mid_answer_without_a_stream_is_a_500() -> None:
+async def test_an_error_in_a_non_streamed_answer_is_a_500() -> None:
     async with gateway("maestro", TextDelta("half"), Failed(BackendBroken("gibberish"))) as model:
         status, error = await model.refusal()
         assert (status, error["type"]) == (500, "internal_error")
 
 
 @pytest.mark.requirement("SEED-002/errors-streaming")
-async def test_a_fault_in_mid_stream_is_response_failed_and_nothing_else() -> None:
+async def test_an_error_in_mid_stream_is_only_response_failed() -> None:
     async with gateway("maestro", TextDelta("half"), Failed(BackendBroken("gibberish"))) as model:
-        told = await model.stream()
-        check_order(told.events)
-        assert "error" not in told.kinds
-        assert told.kinds[-1] == "failed"
-        assert told.blocks[-1].name == "response.failed"
-        assert told.final["status"] == "failed"
-        assert told.final["error"] == {"code": "server_error", "message": "gibberish"}
-        assert told.final["id"] == told.events[0]["response"]["id"]
+        streamed = await model.stream()
+        check_order(streamed.events)
+        assert "error" not in streamed.kinds
+        assert streamed.kinds[-1] == "failed"
+        assert streamed.blocks[-1].name == "response.failed"
+        assert streamed.final["status"] == "failed"
+        assert streamed.final["error"] == {"code": "server_error", "message": "gibberish"}
+        assert streamed.final["id"] == streamed.events[0]["response"]["id"]
 
 
-async def test_after_a_fault_the_next_request_is_served() -> None:
+async def test_after_an_error_the_next_request_is_served() -> None:
     broken = [[TextDelta("half")], [Failed(BackendBroken("gibberish"))]]
     backend = ScriptedBackend(broken, [[TextDelta("fine"), Finished("stop")]])
     async with gateway("maestro", backend) as model:

@@ -1,4 +1,4 @@
-"""The `maestro` profile, inwards: what of input, content, tools and tool choice reaches the model."""
+"""The `maestro` profile's requests: input, content, tools and tool choice as the model receives them."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 @pytest.mark.requirement("SEED-002/comparison-input", "SEED-002/flow-input")
 @pytest.mark.parametrize(
-    ("given", "seen"),
+    ("input_value", "seen"),
     [
         pytest.param("hi", ("user", "hi"), marks=pytest.mark.requirement("SEED-002/input-string")),
         pytest.param(
@@ -46,9 +46,9 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
         ),
     ],
 )
-async def test_input_becomes_messages(given: Any, seen: tuple[str, str]) -> None:
+async def test_input_becomes_messages(input_value: Any, seen: tuple[str, str]) -> None:
     async with gateway("maestro") as model:
-        await model.answer(input=given)
+        await model.answer(input=input_value)
         assert [(message["role"], flat(message["content"])) for message in model.messages] == [seen]
 
 
@@ -70,10 +70,10 @@ async def test_instructions_are_the_first_user_message() -> None:
 
 
 @pytest.mark.requirement("SEED-002/input-instructions")
-@pytest.mark.parametrize("given", [{}, {"input": ""}], ids=["no-input", "empty-input"])
-async def test_instructions_alone_are_a_request(given: JsonObject) -> None:
+@pytest.mark.parametrize("input_value", [{}, {"input": ""}], ids=["no-input", "empty-input"])
+async def test_instructions_without_input_are_a_request(input_value: JsonObject) -> None:
     async with gateway("maestro") as model:
-        reply = await model.send({"model": "m", "instructions": "Say hello.", **given})
+        reply = await model.send({"model": "m", "instructions": "Say hello.", **input_value})
         assert reply.status_code == 200, reply.text
         first, *rest = model.messages
         assert (first["role"], flat(first["content"])) == ("user", "Say hello.")
@@ -81,7 +81,7 @@ async def test_instructions_alone_are_a_request(given: JsonObject) -> None:
 
 
 def part_seen(content: Any) -> JsonObject:
-    """The one part of the message; a plain text is a part as well."""
+    """The only part of the message; a plain text is a part as well."""
     if isinstance(content, str):
         return {"type": "text", "text": content}
     (part,) = content
@@ -96,17 +96,17 @@ async def test_a_text_part_is_text() -> None:
 
 
 @pytest.mark.requirement("SEED-002/content-output-text")
-async def test_a_part_that_the_model_has_said_is_text() -> None:
+async def test_an_output_text_part_is_text() -> None:
     async with gateway("maestro") as model:
-        said: JsonObject = {"type": "output_text", "text": "Hello", "annotations": []}
+        output_part: JsonObject = {"type": "output_text", "text": "Hello", "annotations": []}
         await model.answer(
-            input=[{"role": "assistant", "content": [said]}, {"role": "user", "content": "and?"}]
+            input=[{"role": "assistant", "content": [output_part]}, {"role": "user", "content": "and?"}]
         )
         assert model.messages[0] == {"role": "assistant", "content": "Hello"}
 
 
 @pytest.mark.requirement("SEED-002/content-image-data", "SEED-002/limits-image")
-async def test_an_image_by_data_uri_stays_an_image() -> None:
+async def test_an_image_data_uri_is_sent_as_an_image() -> None:
     async with gateway("maestro") as model:
         content = [{"type": "input_image", "image_url": PIXEL}]
         await model.answer(input=[{"role": "user", "content": content}])
@@ -136,7 +136,7 @@ async def test_an_image_by_data_uri_stays_an_image() -> None:
         ),
     ],
 )
-async def test_what_no_model_can_see_is_json_text(part: JsonObject, role: str) -> None:
+async def test_unsupported_parts_are_sent_as_json_text(part: JsonObject, role: str) -> None:
     async with gateway("maestro") as model:
         await model.answer(input=[{"role": role, "content": [part]}])
         (message,) = model.messages
@@ -190,7 +190,7 @@ TOOLS: dict[str, JsonObject] = {
     ],
     ids=lambda tool: tool["type"],
 )
-async def test_a_tool_that_is_no_function_is_left_out_with_a_warning(
+async def test_a_tool_that_is_no_function_is_omitted_with_a_warning(
     tool: JsonObject, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -202,14 +202,14 @@ async def test_a_tool_that_is_no_function_is_left_out_with_a_warning(
         assert any(tool["type"] in note for note in response["downgrades"])
 
 
-async def test_all_tools_may_be_left_out() -> None:
+async def test_all_tools_may_be_omitted() -> None:
     async with gateway("maestro") as model:
         response = await model.answer(tools=list(TOOLS.values()))
         assert "tools" not in model.chat_body
         assert len(response["downgrades"]) >= len(TOOLS)
 
 
-async def test_functions_alone_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_functions_cause_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with gateway("maestro") as model:
         response = await model.answer(tools=[LOOK, LISTEN])
         assert [entry for entry in caplog.records if entry.levelno >= logging.WARNING] == []
@@ -217,7 +217,7 @@ async def test_functions_alone_give_no_warning(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.requirement("SEED-002/choice-none")
-async def test_with_none_the_model_has_no_tools() -> None:
+async def test_with_tool_choice_none_the_model_has_no_tools() -> None:
     async with gateway("maestro") as model:
         await model.answer(tools=[LOOK, LISTEN], tool_choice="none")
         assert not {"tools", "tool_choice"} & set(model.chat_body)

@@ -1,4 +1,4 @@
-"""The `maestro` profile, inwards: what is refused, what is ignored, how a conversation goes on."""
+"""The `maestro` profile's requests: rejected params, ignored params, and continued conversations."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ async def test_state_that_is_null_is_not_there() -> None:
     "SEED-002/state-way-out", "SEED-002/state-previous-response-id", "SEED-002/state-conversation"
 )
 @pytest.mark.parametrize("parameter", sorted(STATE))
-async def test_whoever_wants_state_is_told_to_send_the_full_history(parameter: str) -> None:
+async def test_stateful_requests_are_told_to_send_the_full_history(parameter: str) -> None:
     async with gateway("maestro") as model:
         status, error = await model.refusal(**{parameter: STATE[parameter]})
         assert status == 400
@@ -67,7 +67,7 @@ async def test_whoever_wants_state_is_told_to_send_the_full_history(parameter: s
 
 
 @pytest.mark.requirement("SEED-002/state-item-reference")
-async def test_a_reference_to_an_item_is_refused_with_the_advice_to_include_the_item() -> None:
+async def test_a_reference_to_an_item_is_rejected_with_the_advice_to_include_the_item() -> None:
     async with gateway("maestro") as model:
         items = [{"role": "user", "content": "hi"}, {"type": "item_reference", "id": "msg_1"}]
         status, error = await model.refusal(input=items)
@@ -78,12 +78,12 @@ async def test_a_reference_to_an_item_is_refused_with_the_advice_to_include_the_
 
 @pytest.mark.requirement("SEED-002/state-stateless", "SEED-002/ignored-store")
 @pytest.mark.parametrize("store", [{}, {"store": True}, {"store": False}], ids=["unsaid", "true", "false"])
-async def test_no_response_is_kept(store: JsonObject) -> None:
+async def test_no_response_is_stored(store: JsonObject) -> None:
     async with gateway("maestro") as model:
         fresh = await model.answer(**store)
         assert (await model.client.get(f"/v1/responses/{fresh['id']}")).status_code == 404
-        told = await model.stream(**store)
-        assert (await model.client.get(f"/v1/responses/{told.final['id']}")).status_code == 404
+        streamed = await model.stream(**store)
+        assert (await model.client.get(f"/v1/responses/{streamed.final['id']}")).status_code == 404
 
 
 @pytest.mark.requirement(
@@ -93,9 +93,9 @@ async def test_no_response_is_kept(store: JsonObject) -> None:
     "SEED-002/input-function-call",
     "SEED-002/input-function-call-output",
 )
-async def test_a_conversation_goes_on_with_its_full_history() -> None:
-    said = [TextDelta("Wait."), *call(0, '{"at":"sea"}'), Finished("tool_calls")]
-    async with gateway("maestro", *said) as model:
+async def test_a_conversation_is_continued_with_its_full_history() -> None:
+    model_chunks = [TextDelta("Wait."), *call(0, '{"at":"sea"}'), Finished("tool_calls")]
+    async with gateway("maestro", *model_chunks) as model:
         first = await model.answer(tools=[LOOK])
         output = {"type": "function_call_output", "call_id": "call_0", "output": "blue"}
         await model.answer(input=[{"role": "user", "content": "hi"}, *first["output"], output], tools=[LOOK])
@@ -128,8 +128,8 @@ async def test_an_ignored_parameter_is_taken_with_any_value_and_has_no_effect(na
         body = model.chat_body
         ignoring = await model.answer(**{name: value})
         assert model.chat_body == body
-        made_anew = {"id", "created_at", "completed_at", "output"}
-        assert {key for key in plain if plain[key] != ignoring.get(key)} <= made_anew
+        generated_members = {"id", "created_at", "completed_at", "output"}
+        assert {key for key in plain if plain[key] != ignoring.get(key)} <= generated_members
         assert set(ignoring) - set(plain) == {"downgrades"}
         assert ignoring["downgrades"] == [f"not used in the profile 'maestro': {name}"]
         assert ignoring["status"] == "completed"
@@ -149,7 +149,7 @@ async def test_the_effort_of_reasoning_is_passed_through() -> None:
 
 
 @pytest.mark.requirement("SEED-002/ignored-reasoning-generate-summary", "SEED-002/limits-reasoning")
-async def test_a_summary_of_reasoning_may_be_asked_for_and_is_not_shown() -> None:
+async def test_a_requested_reasoning_summary_is_not_shown() -> None:
     async with gateway("maestro", ReasoningSummaryDelta("hm"), TextDelta("a"), Finished("stop")) as model:
         response = await model.answer(reasoning={"generate_summary": "auto"})
         assert [item["type"] for item in response["output"]] == ["message"]

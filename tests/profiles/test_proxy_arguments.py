@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.profiles.gateway import LOOK, Gateway, gateway, heard, heard_deltas
+from tests.profiles.gateway import LOOK, Gateway, gateway, read_deltas, read_message
 
 JsonObject = dict[str, Any]
 
@@ -16,19 +16,23 @@ def called(arguments: Any) -> JsonObject:
 
 
 async def arguments_of(model: Gateway) -> str:
-    """Of the one call, in the JSON answer; a stream must say the same in every place."""
+    """The arguments of the only call in the JSON answer, after checking that the stream is equal in every
+    event.
+    """
     _, one = (await model.answer(tools=[LOOK]))["output"]
-    told = await model.stream(tools=[LOOK])
-    assert "".join(event["delta"] for event in told.of("function_call_arguments.delta")) == one["arguments"]
-    assert [event["arguments"] for event in told.of("function_call_arguments.done")] == [one["arguments"]]
-    assert told.final["output"][1]["arguments"] == one["arguments"]
+    streamed = await model.stream(tools=[LOOK])
+    assert (
+        "".join(event["delta"] for event in streamed.of("function_call_arguments.delta")) == one["arguments"]
+    )
+    assert [event["arguments"] for event in streamed.of("function_call_arguments.done")] == [one["arguments"]]
+    assert streamed.final["output"][1]["arguments"] == one["arguments"]
     assert isinstance(one["arguments"], str)
     return one["arguments"]
 
 
 @pytest.mark.requirement("SEED-003/task6-always-string")
 @pytest.mark.parametrize(
-    ("given", "encoded"),
+    ("arguments_sent", "encoded"),
     [
         pytest.param(
             '{"at": "sea"}',
@@ -53,17 +57,17 @@ async def arguments_of(model: Gateway) -> str:
 )
 @pytest.mark.parametrize("upstream", ["whole", "deltas"])
 async def test_arguments_are_a_string_that_was_encoded_at_most_once(
-    given: Any, encoded: str, upstream: str
+    arguments_sent: Any, encoded: str, upstream: str
 ) -> None:
-    message = called(given)
+    message = called(arguments_sent)
     if upstream == "deltas":
         message["tool_calls"][0]["index"] = 0
-    script = heard(message) if upstream == "whole" else heard_deltas(message)
+    script = read_message(message) if upstream == "whole" else read_deltas(message)
     async with gateway("proxy", *script) as model:
         assert await arguments_of(model) == encoded
 
 
 @pytest.mark.requirement("SEED-003/task6-null")
-async def test_arguments_that_are_null_are_none_at_all() -> None:
-    async with gateway("proxy", *heard(called(None))) as model:
+async def test_null_arguments_become_an_empty_object() -> None:
+    async with gateway("proxy", *read_message(called(None))) as model:
         assert await arguments_of(model) == "{}"

@@ -1,4 +1,4 @@
-"""The `proxy` profile: the JSON answer, and what of a request is refused."""
+"""The `proxy` profile: the JSON answer, and rejected requests."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ from tests.profiles.gateway import (
     USAGE,
     call,
     gateway,
-    heard,
+    read_message,
     text_of,
     two_calls,
 )
@@ -59,11 +59,11 @@ async def test_the_envelope() -> None:
 @pytest.mark.requirement("SEED-003/A-created")
 async def test_created_is_there_wherever_the_response_is() -> None:
     async with gateway("proxy", state=True) as model:
-        told = await model.stream()
-        kept = (await model.client.get(f"/v1/responses/{told.final['id']}")).json()
-        shown = [event["response"] for event in told.events if "response" in event]
+        streamed = await model.stream()
+        stored = (await model.client.get(f"/v1/responses/{streamed.final['id']}")).json()
+        shown = [event["response"] for event in streamed.events if "response" in event]
         assert len(shown) == 3
-        assert all(response["created"] == kept["created_at"] for response in [*shown, kept])
+        assert all(response["created"] == stored["created_at"] for response in [*shown, stored])
 
 
 @pytest.mark.requirement(
@@ -111,9 +111,7 @@ async def test_how_an_answer_ended_is_its_status(reason: FinishReason, status: s
     ],
     ids=["text-first", "text-last", "text-around"],
 )
-async def test_the_message_is_first_and_each_call_is_an_item_of_its_own(
-    script: list[Chunk], text: str
-) -> None:
+async def test_the_message_is_first_and_each_call_is_a_separate_item(script: list[Chunk], text: str) -> None:
     async with gateway("proxy", *script) as model:
         message, *calls = (await model.answer(**TOOLS))["output"]
         assert (message["type"], text_of(message)) == ("message", text)
@@ -130,7 +128,7 @@ async def test_the_message_is_first_and_each_call_is_an_item_of_its_own(
 
 
 @pytest.mark.requirement("SEED-003/tests-call-only", "SEED-003/D1-message-position")
-async def test_an_answer_of_calls_alone_has_the_message_as_well() -> None:
+async def test_an_answer_with_only_calls_has_the_message_too() -> None:
     async with gateway("proxy", *two_calls()) as model:
         message, *calls = (await model.answer(**TOOLS))["output"]
         assert (message["type"], text_of(message)) == ("message", "")
@@ -138,7 +136,7 @@ async def test_an_answer_of_calls_alone_has_the_message_as_well() -> None:
         assert len(calls) == 2
 
 
-async def test_an_answer_without_a_word_is_an_empty_message() -> None:
+async def test_an_empty_answer_is_an_empty_message() -> None:
     async with gateway("proxy", Finished("stop")) as model:
         (message,) = (await model.answer())["output"]
         assert text_of(message) == ""
@@ -146,9 +144,9 @@ async def test_an_answer_without_a_word_is_an_empty_message() -> None:
 
 async def test_reasoning_is_hidden() -> None:
     async with gateway("proxy", ReasoningDelta("hm"), TextDelta("a"), Finished("stop")) as model:
-        told = await model.stream()
-        assert [item["type"] for item in told.final["output"]] == ["message"]
-        assert "hm" not in "".join(block.data for block in told.blocks)
+        streamed = await model.stream()
+        assert [item["type"] for item in streamed.final["output"]] == ["message"]
+        assert "hm" not in "".join(block.data for block in streamed.blocks)
         assert [item["type"] for item in (await model.answer())["output"]] == ["message"]
 
 
@@ -171,19 +169,19 @@ async def test_usage_is_there_only_if_it_was_reported() -> None:
 
 
 @pytest.mark.requirement("SEED-003/D3-A-stream", "SEED-003/task4-A-omitted", "SEED-003/task4-A-no-report")
-@pytest.mark.parametrize("asked", [True, False, None])
+@pytest.mark.parametrize("requested", [True, False, None])
 @pytest.mark.parametrize("reported", [True, False])
-async def test_usage_is_in_a_stream_only_if_it_was_asked_for_and_reported(
-    asked: bool | None, reported: bool
+async def test_usage_is_in_a_stream_only_if_requested_and_reported(
+    requested: bool | None, reported: bool
 ) -> None:
     script = [*MIXED, UsageReported(USAGE)] if reported else MIXED
     async with gateway("proxy", *script) as model:
-        options = {} if asked is None else {"stream_options": {"include_usage": asked}}
-        told = await model.stream(**TOOLS, **options)
-        assert ("usage" in told.final) == (asked is True and reported)
-        assert all("usage" not in event["response"] for event in told.of("created", "in_progress"))
-        if asked and reported:
-            assert told.final["usage"]["output_tokens"] == 5
+        options = {} if requested is None else {"stream_options": {"include_usage": requested}}
+        streamed = await model.stream(**TOOLS, **options)
+        assert ("usage" in streamed.final) == (requested is True and reported)
+        assert all("usage" not in event["response"] for event in streamed.of("created", "in_progress"))
+        if requested and reported:
+            assert streamed.final["usage"]["output_tokens"] == 5
 
 
 @pytest.mark.requirement(
@@ -202,13 +200,13 @@ async def test_by_the_other_policy_usage_is_always_there() -> None:
 
 @pytest.mark.requirement("SEED-003/tests-usage-map")
 async def test_the_upstream_s_names_of_usage_become_ours() -> None:
-    script = heard(
+    script = read_message(
         {"content": "hi"}, "stop", usage={"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
     )
     async with gateway("proxy", *script) as model:
         usage = (await model.answer())["usage"]
-        told = {name: usage[name] for name in ZEROS}
-        assert told == {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}
+        counts = {name: usage[name] for name in ZEROS}
+        assert counts == {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}
         assert "prompt_tokens" not in usage
 
 
@@ -227,9 +225,9 @@ async def test_the_finish_reason_is_hidden_by_default(script: list[Chunk], reaso
         assert "x-proxy-finish-reason" not in reply.headers
         assert "finish_reason" not in reply.text
         assert "_proxy" not in reply.json()
-        told = await model.stream(**TOOLS)
-        assert "finish_reason" not in "".join(block.data for block in told.blocks)
-        assert "x-proxy-finish-reason" not in told.headers
+        streamed = await model.stream(**TOOLS)
+        assert "finish_reason" not in "".join(block.data for block in streamed.blocks)
+        assert "x-proxy-finish-reason" not in streamed.headers
 
 
 @pytest.mark.requirement("SEED-003/task5-header")
@@ -247,8 +245,8 @@ async def test_the_finish_reason_can_be_an_extension_of_the_body(script: list[Ch
     async with gateway("proxy", *script, UsageReported(USAGE), finish_reason="body") as model:
         reply = await model.post(**TOOLS)
         assert "x-proxy-finish-reason" not in reply.headers
-        told = await model.stream(**TOOLS, stream_options={"include_usage": True})
-        for response in (reply.json(), told.final):
+        streamed = await model.stream(**TOOLS, stream_options={"include_usage": True})
+        for response in (reply.json(), streamed.final):
             assert response["_proxy"] == {"finish_reason": reason}
             assert "finish_reason" not in json.dumps([response["usage"], response["output"]])
 

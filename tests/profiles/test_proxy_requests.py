@@ -1,4 +1,4 @@
-"""The `proxy` profile: what of a request is refused, and state where the operator wants it."""
+"""The `proxy` profile: rejected requests, and optional state."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TOOLS = {"tools": [LOOK, LISTEN]}
 @pytest.mark.parametrize(
     "rest", [{"model": "m", "input": "hi"}, {}, {"model": "nobody", "previous_response_id": "r"}]
 )
-async def test_more_than_one_choice_is_refused_before_all_else(n: Any, code: str, rest: JsonObject) -> None:
+async def test_more_than_one_choice_is_rejected_first(n: Any, code: str, rest: JsonObject) -> None:
     async with gateway("proxy") as model:
         status, error = refusal_of(await model.send({**rest, "n": n, "temperature": "hot"}))
         assert (status, error["param"], error["code"]) == (400, "n", code)
@@ -42,7 +42,7 @@ async def test_one_choice_is_fine() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_state_and_background_are_refused(members: JsonObject, param: str) -> None:
+async def test_state_and_background_are_rejected(members: JsonObject, param: str) -> None:
     async with gateway("proxy") as model:
         status, error = await model.refusal(**members)
         assert (status, error["param"]) == (400, param)
@@ -50,12 +50,12 @@ async def test_state_and_background_are_refused(members: JsonObject, param: str)
 
 
 @pytest.mark.parametrize("background", [False, None])
-async def test_whoever_asks_for_no_background_is_served(background: bool | None) -> None:
+async def test_a_request_with_background_false_is_served(background: bool | None) -> None:
     async with gateway("proxy") as model:
         assert (await model.answer(background=background))["status"] == "completed"
 
 
-async def test_nothing_is_kept_unless_the_operator_wants_that() -> None:
+async def test_responses_are_stored_only_if_the_operator_enables_it() -> None:
     async with gateway("proxy") as model:
         fresh = await model.answer()
         assert (await model.client.get(f"/v1/responses/{fresh['id']}")).status_code == 404
@@ -66,8 +66,8 @@ async def test_with_state_turns_are_chained() -> None:
         first = await model.answer(input="one")
         second = await model.answer(input="two", previous_response_id=first["id"])
         assert [message["content"] for message in model.messages] == ["one", "Hello", "two"]
-        kept = (await model.client.get(f"/v1/responses/{second['id']}")).json()
-        assert kept["output"] == second["output"]
+        stored = (await model.client.get(f"/v1/responses/{second['id']}")).json()
+        assert stored["output"] == second["output"]
         reference = {"type": "item_reference", "id": second["output"][0]["id"]}
         await model.answer(input=[reference, {"role": "user", "content": "three"}])
         assert [message["content"] for message in model.messages] == ["Hello", "three"]
@@ -75,7 +75,7 @@ async def test_with_state_turns_are_chained() -> None:
         assert (status, error["param"]) == (400, "background")
 
 
-async def test_with_state_a_history_of_calls_alone_goes_on() -> None:
+async def test_with_state_a_history_with_only_calls_is_continued() -> None:
     async with gateway("proxy", *two_calls(), state=True) as model:
         first = await model.answer(**TOOLS)
         outputs = [
@@ -95,9 +95,7 @@ async def test_with_state_a_history_of_calls_alone_goes_on() -> None:
     ids=["threshold", "trigger"],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_compaction_has_no_place_in_this_layout_and_is_refused(
-    members: JsonObject, param: str, stream: bool
-) -> None:
+async def test_compaction_is_rejected_in_this_layout(members: JsonObject, param: str, stream: bool) -> None:
     async with gateway("proxy", state=True) as model:
         status, error = await model.refusal(**members, stream=stream)
         assert (status, error["param"], error["code"]) == (400, param, "unsupported_parameter")

@@ -1,4 +1,4 @@
-"""Tool calls that a model writes as text, as a client of each profile sees them."""
+"""Tool calls that a model writes as text, as clients of each profile receive them."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ CHECKS = {"openai": check_order, "maestro": check_order, "proxy": check_message_
 PROFILES: list[ProfileName] = ["openai", "maestro", "proxy"]
 
 
-def saying(*pieces: str) -> list[Chunk]:
+def text_chunks(*pieces: str) -> list[Chunk]:
     return [*map(TextDelta, pieces), Finished("stop")]
 
 
@@ -36,13 +36,13 @@ def without_ids(output: list[JsonObject]) -> list[JsonObject]:
 
 
 async def both(model: Gateway, profile: ProfileName, **members: Any) -> JsonObject:
-    """The JSON answer; the stream must end with the same output."""
+    """The JSON answer, after checking that the stream ends with the same output."""
     members = {"tools": [LOOK], **members}
-    whole = await model.answer(**members)
-    told = await model.stream(**members)
-    CHECKS[profile](told.events)
-    assert without_ids(told.final["output"]) == without_ids(whole["output"])
-    return whole
+    complete = await model.answer(**members)
+    streamed = await model.stream(**members)
+    CHECKS[profile](streamed.events)
+    assert without_ids(streamed.final["output"]) == without_ids(complete["output"])
+    return complete
 
 
 @pytest.mark.requirement("SEED-003/tests-text-call-stripped", "SEED-003/task6-text-calls")
@@ -51,7 +51,7 @@ async def both(model: Gateway, profile: ProfileName, **members: Any) -> JsonObje
 async def test_a_call_in_the_text_is_taken_out_and_reported(
     profile: ProfileName, text_calls: TextCalls
 ) -> None:
-    async with gateway(profile, *saying("One moment. ", CALL), text_calls=text_calls) as model:
+    async with gateway(profile, *text_chunks("One moment. ", CALL), text_calls=text_calls) as model:
         response = await both(model, profile)
         assert visible(response).strip() == "One moment."
         (one,) = calls_in(response)
@@ -76,14 +76,14 @@ async def test_a_call_in_the_text_is_taken_out_and_reported(
 )
 async def test_arguments_are_encoded_once(arguments: str | None, meant: JsonObject) -> None:
     body = '{"name": "look"}' if arguments is None else f'{{"name": "look", "arguments": {arguments}}}'
-    async with gateway("proxy", *saying(f"<tool_call>{body}</tool_call>"), text_calls="auto") as model:
+    async with gateway("proxy", *text_chunks(f"<tool_call>{body}</tool_call>"), text_calls="auto") as model:
         (one,) = calls_in(await both(model, "proxy"))
         assert json.loads(one["arguments"]) == meant
 
 
 @pytest.mark.requirement("SEED-003/tests-text-call-stripped", "SEED-003/tests-call-only")
-async def test_a_call_alone_leaves_an_empty_message() -> None:
-    async with gateway("proxy", *saying(CALL), text_calls="auto") as model:
+async def test_an_answer_with_only_a_call_has_an_empty_message() -> None:
+    async with gateway("proxy", *text_chunks(CALL), text_calls="auto") as model:
         response = await both(model, "proxy")
         assert [item["type"] for item in response["output"]] == ["message", "function_call"]
         assert visible(response) == ""
@@ -91,12 +91,12 @@ async def test_a_call_alone_leaves_an_empty_message() -> None:
 
 @pytest.mark.requirement("SEED-003/task3-deterministic", "SEED-003/tests-text-call-stripped")
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_wherever_the_text_is_cut_the_output_is_the_same(profile: ProfileName) -> None:
+async def test_any_split_of_the_text_yields_the_same_output(profile: ProfileName) -> None:
     text = f"Größe? {CALL} und <b>{CALL}"
     scripts = [
-        [saying(text)],
-        *([saying(text[:at], text[at:])] for at in range(1, len(text))),
-        [saying(*text)],
+        [text_chunks(text)],
+        *([text_chunks(text[:at], text[at:])] for at in range(1, len(text))),
+        [text_chunks(*text)],
     ]
     async with gateway(profile, ScriptedBackend(*scripts), text_calls="auto") as model:
         outputs = [without_ids((await model.answer(tools=[LOOK]))["output"]) for _ in scripts]
@@ -119,8 +119,8 @@ async def test_wherever_the_text_is_cut_the_output_is_the_same(profile: ProfileN
     ],
     ids=["undeclared", "never-closed", "opened", "closed", "half-a-tag", "list", "empty", "capitals"],
 )
-async def test_what_is_no_call_stays_text_to_the_letter(profile: ProfileName, text: str) -> None:
-    async with gateway(profile, *saying(*text), text_calls="auto") as model:
+async def test_text_without_a_call_is_unchanged(profile: ProfileName, text: str) -> None:
+    async with gateway(profile, *text_chunks(*text), text_calls="auto") as model:
         response = await both(model, profile)
         assert visible(response) == text
         assert calls_in(response) == []
@@ -128,14 +128,14 @@ async def test_what_is_no_call_stays_text_to_the_letter(profile: ProfileName, te
 
 @pytest.mark.parametrize("members", [{"tool_choice": "none"}, {"tools": []}], ids=["choice-none", "no-tools"])
 async def test_where_no_tool_may_be_called_text_is_text(members: JsonObject) -> None:
-    async with gateway("proxy", *saying(CALL), text_calls="auto") as model:
+    async with gateway("proxy", *text_chunks(CALL), text_calls="auto") as model:
         response = await both(model, "proxy", **members)
         assert visible(response) == CALL
         assert calls_in(response) == []
 
 
-async def test_a_model_that_writes_no_calls_is_left_alone() -> None:
-    async with gateway("proxy", *saying(CALL), text_calls="off") as model:
+async def test_a_model_without_text_calls_is_not_parsed() -> None:
+    async with gateway("proxy", *text_chunks(CALL), text_calls="off") as model:
         assert visible(await both(model, "proxy")) == CALL
 
 
@@ -145,8 +145,8 @@ async def test_a_call_that_is_reported_natively_and_as_text_is_reported_once(
     profile: ProfileName, order: str
 ) -> None:
     native, text = call(0, '{"at":"sea"}', call_id="call_a"), [TextDelta(CALL)]
-    said = [*native, *text] if order == "native-first" else [*text, *native]
-    async with gateway(profile, *said, Finished("tool_calls"), text_calls="auto") as model:
+    model_chunks = [*native, *text] if order == "native-first" else [*text, *native]
+    async with gateway(profile, *model_chunks, Finished("tool_calls"), text_calls="auto") as model:
         response = await both(model, profile)
         (one,) = calls_in(response)
         assert json.loads(one["arguments"]) == {"at": "sea"}
@@ -154,5 +154,5 @@ async def test_a_call_that_is_reported_natively_and_as_text_is_reported_once(
 
 
 async def test_the_finish_reason_of_a_call_in_the_text_is_tool_calls() -> None:
-    async with gateway("proxy", *saying(CALL), text_calls="auto", finish_reason="body") as model:
+    async with gateway("proxy", *text_chunks(CALL), text_calls="auto", finish_reason="body") as model:
         assert (await model.answer(tools=[LOOK]))["_proxy"] == {"finish_reason": "tool_calls"}

@@ -34,7 +34,7 @@ async def test_the_proxy_profile_puts_the_message_first() -> None:
         assert (await socket.answer())[-1]["response"]["usage"] == msgspec.to_builtins(USAGE)
 
 
-async def test_state_is_refused_and_the_socket_goes_on() -> None:
+async def test_state_is_rejected_and_the_socket_stays_open() -> None:
     async with World(ScriptedBackend.saying("a")).connect(MAESTRO) as socket:
         socket.create()
         answer = await socket.answer()
@@ -48,14 +48,14 @@ async def test_state_is_refused_and_the_socket_goes_on() -> None:
 
 
 @pytest.mark.parametrize("profile", [MAESTRO, PROXY, replace(PROXY, state=True)])
-async def test_there_is_nothing_to_prepare(profile: Profile) -> None:
+async def test_generate_false_is_rejected(profile: Profile) -> None:
     async with World(ScriptedBackend.saying("a")).connect(profile) as socket:
         socket.create(generate=False)
         error = (await socket.error())["error"]
         assert (error["param"], error["code"]) == ("generate", "unsupported_parameter")
 
 
-async def test_a_failure_is_told_once() -> None:
+async def test_a_failure_is_sent_once() -> None:
     failing = ScriptedBackend([[TextDelta("a")], [Failed(BackendBroken("It broke."))]])
     async with World(failing).connect(MAESTRO) as socket:
         socket.create()
@@ -64,7 +64,7 @@ async def test_a_failure_is_told_once() -> None:
     assert "error" not in kinds
 
 
-async def test_what_breaks_before_the_first_event_has_the_status_of_the_profile() -> None:
+async def test_an_error_before_the_first_event_has_the_status_of_the_profile() -> None:
     broken = ScriptedBackend([BackendBroken("It broke.")])
     async with World(broken).connect(MAESTRO) as socket:
         socket.create()

@@ -1,4 +1,4 @@
-"""Downgrades as data, and how they become sentences."""
+"""Downgrades as data, and how they are rendered."""
 
 from pathlib import Path
 from typing import get_args
@@ -20,7 +20,7 @@ def test_a_downgrade_names_its_parameters() -> None:
 
 
 def test_only_fields_are_renamed() -> None:
-    """A word of the text that looks like a parameter is not one."""
+    """A word in the text that looks like a parameter is not renamed."""
     found = Downgrade("fallback_model", "{param}: 'max_output_tokens' answers", ("model",))
     assert found.render(NAMES) == "model: 'max_output_tokens' answers"
 

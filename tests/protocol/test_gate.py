@@ -1,4 +1,4 @@
-"""What a profile looks at first."""
+"""The checks that a profile makes first."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_checks_come_in_the_order_of_the_profile() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "x", "0", "", "\u0661", "9" * 5000, [], {}])
-def test_n_is_a_whole_number_from_one(count: object) -> None:
+def test_n_is_a_positive_integer(count: object) -> None:
     assert refusal(PROXY, model="m", input="hi", n=count) == ("n", "invalid_value")
 
 
@@ -40,26 +40,26 @@ def test_more_than_one_answer_is_not_served(count: object) -> None:
 
 
 @pytest.mark.parametrize("count", [1, "1", 1.0, None])
-def test_one_answer_is_what_there_is(count: object) -> None:
+def test_n_of_one_is_accepted(count: object) -> None:
     assert parse_create(msgspec.json.encode({"model": "m", "input": "hi", "n": count}), PROXY)
 
 
-def test_what_is_ignored_may_have_any_value() -> None:
+def test_ignored_params_may_have_any_value() -> None:
     body = {"model": "m", "input": "hi", **{key: {"odd": [1]} for key in MAESTRO.ignored}}
     request = parse_create(msgspec.json.encode(body), MAESTRO)
-    assert request.params.store is False, "nothing is kept"
+    assert request.params.store is False, "nothing is stored"
     assert all(getattr(request.params, name) is None for name in MAESTRO.ignored - {"store"})
     assert refusal(OPENAI, **body)[1] == "invalid_type"
 
 
-def test_an_empty_input_beside_instructions_is_no_message() -> None:
+def test_an_empty_input_with_instructions_adds_no_message() -> None:
     body = {"model": "m", "input": "", "instructions": "Say hello."}
     assert parse_create(msgspec.json.encode(body), MAESTRO).items == ()
 
 
 @pytest.mark.parametrize("body", [b"[]", b"3", b'"x"', b"{", b""])
 @pytest.mark.parametrize("profile", [MAESTRO, PROXY])
-def test_a_body_that_is_no_object_is_refused_as_everywhere(body: bytes, profile: Profile) -> None:
+def test_a_body_that_is_no_object_is_rejected(body: bytes, profile: Profile) -> None:
     with pytest.raises(InvalidRequest):
         parse_create(body, profile)
 
@@ -80,7 +80,7 @@ def test_tools_that_are_not_served_are_not_read() -> None:
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
     ],
 )
-def test_what_has_no_place_in_the_layout_is_refused(members: dict[str, Any], param: str) -> None:
+def test_params_without_a_place_in_the_layout_are_rejected(members: dict[str, Any], param: str) -> None:
     body = {"model": "m", "input": "hi", **members}
     assert refusal(PROXY, **body) == (param, "unsupported_parameter")
     assert parse_create(msgspec.json.encode(body), OPENAI)

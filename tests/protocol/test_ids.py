@@ -1,4 +1,4 @@
-"""Ids: what they look like, and that no two are alike."""
+"""Ids: their format, and that they are unique."""
 
 import re
 import secrets
@@ -21,14 +21,14 @@ def test_a_marked_id_has_twelve_random_letters(prefix: str) -> None:
     assert re.fullmatch(rf"{prefix}_AM-[a-z0-9]{{12}}", source().new_marked(prefix))
 
 
-def test_a_marked_response_says_when_it_was_made() -> None:
+def test_a_marked_response_id_contains_its_creation_time() -> None:
     assert re.fullmatch(r"resp_AM-1700000000123-[a-z0-9]{8}", source().new_marked("resp"))
 
 
 def test_marked_ids_use_every_letter_and_do_not_repeat() -> None:
-    made = [source().new_marked("msg") for _ in range(500)]
-    assert len(set(made)) == len(made)
-    assert len(set("".join(made).removeprefix("msg_AM-"))) >= 36
+    new_ids = [source().new_marked("msg") for _ in range(500)]
+    assert len(set(new_ids)) == len(new_ids)
+    assert len(set("".join(new_ids).removeprefix("msg_AM-"))) >= 36
 
 
 def test_a_maker_makes_ids_of_its_style() -> None:

@@ -1,4 +1,4 @@
-"""Every bad request is refused with a parameter, a code and a message that says what to do."""
+"""Every invalid request is rejected with a parameter, a code and a message with the remedy."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def echo(**params: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/errors-json")
-def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_json_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(body)
     assert caught.value.code == "invalid_json"
@@ -66,7 +66,7 @@ def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b'"text"', b"null", b"[" * 100_000])
 @pytest.mark.requirement("PROTOCOL/errors-json")
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(body)
     assert caught.value.status == 400
@@ -95,7 +95,7 @@ def test_no_bytes_can_break_the_parser(body: bytes) -> None:
         ),
     )
 )
-def test_any_json_is_either_a_request_or_refused_with_a_message(params: dict[str, Any]) -> None:
+def test_any_json_is_either_a_request_or_rejected_with_a_message(params: dict[str, Any]) -> None:
     try:
         parse_create(msgspec.json.encode(params))
     except InvalidRequest as error:
@@ -181,7 +181,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     "PROTOCOL/errors-range",
     "PROTOCOL/errors-item",
 )
-def test_a_bad_parameter_is_named(params: dict[str, Any], param: str, code: str) -> None:
+def test_an_invalid_parameter_is_reported(params: dict[str, Any], param: str, code: str) -> None:
     error = refused(**params)
     assert (error.param, error.code) == (param, code)
     assert error.message
@@ -189,7 +189,7 @@ def test_a_bad_parameter_is_named(params: dict[str, Any], param: str, code: str)
 
 
 @pytest.mark.requirement("PROTOCOL/errors-required")
-def test_a_missing_model_is_named() -> None:
+def test_a_missing_model_is_reported() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(b'{"input":"hi"}')
     assert caught.value.param == "model"
@@ -253,7 +253,7 @@ def test_a_tool_output_may_be_a_list_of_parts() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/create-input-replayed")
-def test_what_codex_replays_is_taken_back() -> None:
+def test_items_that_codex_replays_are_accepted() -> None:
     reasoning, message, call = create(
         input=[
             {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": "sealed"},
@@ -303,7 +303,7 @@ def test_every_item_type_of_the_protocol_is_taken(kind: str) -> None:
         assert item.body == {"type": kind, "anything": [1]}
 
 
-def test_chat_style_images_are_understood() -> None:
+def test_chat_style_images_are_accepted() -> None:
     image = {"type": "input_image", "image_url": {"url": "https://example.org/a.png", "detail": "low"}}
     (item,) = create(input=[{"role": "user", "content": [image]}]).items
     assert isinstance(item, Message)
@@ -330,7 +330,7 @@ def test_every_kind_of_tool_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_choice", "expected"),
+    ("choice_sent", "expected"),
     [
         ("none", "none"),
         ("auto", "auto"),
@@ -349,8 +349,8 @@ def test_every_kind_of_tool_is_taken() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/create-tool-choices")
-def test_every_form_of_tool_choice_is_taken(given_choice: Any, expected: Any) -> None:
-    assert create(tool_choice=given_choice).tool_choice == expected
+def test_every_form_of_tool_choice_is_taken(choice_sent: Any, expected: Any) -> None:
+    assert create(tool_choice=choice_sent).tool_choice == expected
 
 
 OPEN_RESPONSES_FIELDS = [
@@ -396,7 +396,7 @@ def test_the_response_has_every_field_that_open_responses_requires() -> None:
 
 @pytest.mark.requirement("PROTOCOL/object-echo")
 def test_parameters_are_echoed() -> None:
-    given_params: dict[str, Any] = {
+    sent_params: dict[str, Any] = {
         "instructions": "Be brief.",
         "temperature": 0.5,
         "top_p": 0.25,
@@ -414,8 +414,8 @@ def test_parameters_are_echoed() -> None:
         "user": "me",
         "tool_choice": {"type": "function", "name": "f"},
     }
-    normal_arguments = echo(**given_params, tools=[FUNCTION])
-    assert {key: normal_arguments[key] for key in given_params} == given_params
+    normal_arguments = echo(**sent_params, tools=[FUNCTION])
+    assert {key: normal_arguments[key] for key in sent_params} == sent_params
     assert normal_arguments["tools"] == [{**FUNCTION, "description": None, "strict": None}]
 
 
@@ -448,7 +448,7 @@ def test_defaults_are_echoed_as_the_real_api_does() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/object-echo-tools")
-def test_hosted_tools_and_formats_are_echoed_whole() -> None:
+def test_hosted_tools_and_formats_are_echoed_completely() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
     normal_arguments = echo(
         tools=[{"type": "web_search", "search_context_size": "low"}], text={"format": form}
@@ -457,14 +457,14 @@ def test_hosted_tools_and_formats_are_echoed_whole() -> None:
     assert normal_arguments["text"]["format"] == form
 
 
-def test_an_id_that_no_index_could_hold_is_refused() -> None:
+def test_an_id_that_is_too_long_for_an_index_is_rejected() -> None:
     item = {"role": "user", "content": "x", "id": "m" * 257}
     with pytest.raises(InvalidRequest) as caught:
         create_from(model="m", input=[item])
     assert (caught.value.param, caught.value.code) == ("input[0].id", "string_above_max_length")
 
 
-def test_what_is_said_in_a_conversation_is_stored() -> None:
+def test_a_conversation_with_store_false_is_rejected() -> None:
     with pytest.raises(InvalidRequest) as caught:
         create_from(model="m", input="x", conversation="conv_1", store=False)
     assert (caught.value.param, caught.value.code) == ("store", "mutually_exclusive_parameters")
@@ -478,7 +478,7 @@ def test_an_id_is_a_string(sent: object) -> None:
         assert caught.value.param == "input[0].id"
 
 
-def test_an_empty_id_is_none() -> None:
+def test_an_empty_id_is_ignored() -> None:
     message, search = create_from(
         model="m", input=[{"role": "user", "content": "x", "id": ""}, {"type": "web_search_call", "id": ""}]
     ).items
@@ -487,7 +487,7 @@ def test_an_empty_id_is_none() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/errors-utf8")
-def test_what_is_not_utf8_is_refused_wherever_it_stands() -> None:
+def test_text_that_is_not_utf8_is_rejected_everywhere() -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_create(b'{"model": "m", "input": "hi", "ignored": "\xff\xfe"}')
     assert caught.value.code == "invalid_json"

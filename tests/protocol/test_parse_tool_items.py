@@ -1,4 +1,4 @@
-"""Tools that a client runs, and their items, at the edge: what is taken, and what is refused with its place."""
+"""Client tools and their items at the edge: accepted forms, and rejections with their path."""
 
 from typing import Any
 
@@ -50,11 +50,11 @@ BAD_TOOLS: list[tuple[list[Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("tools", "param", "code"), BAD_TOOLS)
-def test_a_bad_tool_is_named_wherever_it_is_declared(tools: list[Any], param: str, code: str) -> None:
+def test_an_invalid_tool_is_reported_wherever_it_is_declared(tools: list[Any], param: str, code: str) -> None:
     error = refused(tools=tools)
     assert (error.param, error.code, error.status) == (param, code, 400)
-    inside = refused(input=[{"role": "user", "content": "x"}, {"type": "additional_tools", "tools": tools}])
-    assert (inside.param, inside.code) == (f"input[1].{param}", code)
+    nested = refused(input=[{"role": "user", "content": "x"}, {"type": "additional_tools", "tools": tools}])
+    assert (nested.param, nested.code) == (f"input[1].{param}", code)
     found = refused(input=[{"type": "tool_search_output", "tools": tools, **CALL}])
     assert (found.param, found.code) == (f"input[0].{param}", code)
 
@@ -87,7 +87,7 @@ BAD_ITEMS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("members", "param", "code"), BAD_ITEMS)
-def test_a_bad_member_of_an_item_is_named(members: dict[str, Any], param: str, code: str) -> None:
+def test_an_invalid_member_of_an_item_is_reported(members: dict[str, Any], param: str, code: str) -> None:
     error = refused(input=[members])
     assert (error.param, error.code) == (f"input[0].{param}", code)
 
@@ -145,7 +145,7 @@ def test_a_local_shell_output_may_name_its_call_by_id() -> None:
     assert both == LocalShellCallOutput(id="lsho_1", call_id="call_1", output="x")
 
 
-def test_a_search_says_who_searched() -> None:
+def test_a_search_has_its_execution() -> None:
     assert item(type="tool_search_call", arguments='{"query":"x"}', call_id="c") == ToolSearchCall(
         call_id="c", execution="client", arguments={"query": "x"}
     )
@@ -154,7 +154,7 @@ def test_a_search_says_who_searched() -> None:
     )
 
 
-def test_what_is_missing_and_plain_is_filled_in() -> None:
+def test_missing_members_with_defaults_are_filled_in() -> None:
     assert item(type="additional_tools", tools=[]) == AdditionalTools(role="developer", tools=[])
     call = item(type="local_shell_call", call_id="c", action={"command": ["ls"]})
     assert isinstance(call, LocalShellCall)
@@ -164,7 +164,7 @@ def test_what_is_missing_and_plain_is_filled_in() -> None:
     assert msgspec.to_builtins(computer)["pending_safety_checks"] == []
 
 
-def test_a_list_tells_the_status_of_calls_and_outputs_of_every_kind() -> None:
+def test_a_list_shows_the_status_of_calls_and_outputs_of_every_kind() -> None:
     items = create_from(
         model="m",
         input=[

@@ -1,4 +1,4 @@
-"""The public form of declared tools: what is left out, and what stays as it came."""
+"""The public form of declared tools: secrets are omitted, everything else is unchanged."""
 
 import pytest
 
@@ -31,7 +31,7 @@ PUBLIC = {
 }
 
 
-def test_credentials_are_left_out() -> None:
+def test_credentials_are_omitted() -> None:
     assert public_declaration(MCP) == PUBLIC
 
 
@@ -45,7 +45,7 @@ def test_credentials_are_left_out() -> None:
         {"type": "code_interpreter", "container": "cntr_1"},
     ],
 )
-def test_what_has_no_secret_stays_the_same_object(body: JsonObject) -> None:
+def test_tools_without_secrets_are_returned_unchanged(body: JsonObject) -> None:
     assert public_declaration(body) is body
 
 
@@ -96,7 +96,7 @@ def test_an_item_is_listed_and_stored_without_them(kind: str) -> None:
     assert "dice.example" in item_to_text(item)
 
 
-def test_the_public_form_is_no_declaration() -> None:
+def test_the_public_form_is_rejected_as_a_declaration() -> None:
     with pytest.raises(InvalidRequest, match="Send the complete URL") as caught:
         parse_tools([PUBLIC])
     assert caught.value.param == "tools[0].server_url"

@@ -1,4 +1,4 @@
-"""How a response looks on the wire, by profile."""
+"""The wire form of a response, by profile."""
 
 from typing import Any
 
@@ -33,36 +33,36 @@ SEARCHED = ToolSearchCall(id="tsc_1", call_id=None, execution="server", argument
 CUT = replace(BEGUN, status="incomplete", incomplete_details=IncompleteDetails("max_output_tokens"))
 
 
-def told(profile: Profile, response: Response, stream: StreamOptions | None = None) -> dict[str, Any]:
+def shaped(profile: Profile, response: Response, stream: StreamOptions | None = None) -> dict[str, Any]:
     return msgspec.json.decode(Shape(profile, stream).encode(response))
 
 
 @pytest.mark.parametrize("profile", [OPENAI, MAESTRO])
-def test_most_profiles_tell_the_response_as_it_is(profile: Profile) -> None:
+def test_most_profiles_send_the_response_unchanged(profile: Profile) -> None:
     assert Shape(profile).encode(DONE) == msgspec.json.encode(DONE)
     event = ResponseIncomplete(4, CUT)
     assert Shape(profile).encode_event(event) == ("response.incomplete", msgspec.json.encode(event))
 
 
-def test_a_shaped_response_has_all_that_the_plain_one_has() -> None:
-    plain = told(OPENAI, DONE)
-    assert told(PROXY, DONE) == {**plain, "created": 7}
-    assert "downgrades" not in told(PROXY, DONE)
-    assert told(PROXY, replace(DONE, downgrades=["x"]))["downgrades"] == ["x"]
+def test_a_shaped_response_has_all_members_of_the_plain_one() -> None:
+    plain = shaped(OPENAI, DONE)
+    assert shaped(PROXY, DONE) == {**plain, "created": 7}
+    assert "downgrades" not in shaped(PROXY, DONE)
+    assert shaped(PROXY, replace(DONE, downgrades=["x"]))["downgrades"] == ["x"]
 
 
 def test_unknown_usage_is_absent_or_zeros() -> None:
     zeros = replace(PROXY, usage="zeros")
-    assert "usage" not in told(PROXY, BEGUN)
-    assert told(zeros, BEGUN)["usage"]["total_tokens"] == 0
-    assert told(zeros, DONE, StreamOptions())["usage"]["total_tokens"] == 5
+    assert "usage" not in shaped(PROXY, BEGUN)
+    assert shaped(zeros, BEGUN)["usage"]["total_tokens"] == 0
+    assert shaped(zeros, DONE, StreamOptions())["usage"]["total_tokens"] == 5
 
 
-def test_a_stream_tells_usage_to_whoever_asks() -> None:
-    assert "usage" not in told(PROXY, DONE, StreamOptions())
-    assert "usage" not in told(PROXY, DONE, StreamOptions(include_usage=False))
-    assert told(PROXY, DONE, StreamOptions(include_usage=True))["usage"]["total_tokens"] == 5
-    assert told(OPENAI, DONE, StreamOptions())["usage"]["total_tokens"] == 5
+def test_a_stream_includes_usage_on_request() -> None:
+    assert "usage" not in shaped(PROXY, DONE, StreamOptions())
+    assert "usage" not in shaped(PROXY, DONE, StreamOptions(include_usage=False))
+    assert shaped(PROXY, DONE, StreamOptions(include_usage=True))["usage"]["total_tokens"] == 5
+    assert shaped(OPENAI, DONE, StreamOptions())["usage"]["total_tokens"] == 5
 
 
 def test_only_events_with_a_response_are_shaped() -> None:
@@ -75,7 +75,7 @@ def test_only_events_with_a_response_are_shaped() -> None:
     assert shape.encode_event(keepalive) == ("keepalive", msgspec.json.encode(keepalive))
 
 
-def test_an_answer_that_was_cut_off_is_told_as_completed() -> None:
+def test_an_incomplete_answer_is_sent_as_completed() -> None:
     kind, body = Shape(PROXY).encode_event(ResponseIncomplete(4, CUT))
     event = msgspec.json.decode(body)
     assert kind == event["type"] == "response.completed"
@@ -101,8 +101,8 @@ def test_an_answer_that_was_cut_off_is_told_as_completed() -> None:
 def test_the_finish_reason_follows_from_the_response(response: Response, reason: str | None) -> None:
     assert finish_reason(response) == reason
     debugging = replace(PROXY, finish_reason="body")
-    assert told(debugging, response).get("_proxy") == (reason and {"finish_reason": reason})
-    assert "_proxy" not in told(PROXY, response)
+    assert shaped(debugging, response).get("_proxy") == (reason and {"finish_reason": reason})
+    assert "_proxy" not in shaped(PROXY, response)
     _, event = Shape(debugging).encode_event(ResponseCompleted(1, response))
     assert msgspec.json.decode(event)["response"].get("_proxy") == (reason and {"finish_reason": reason})
 
@@ -117,7 +117,9 @@ def test_the_finish_reason_follows_from_the_response(response: Response, reason:
         (Unavailable(), 503, "server_error"),
     ],
 )
-def test_what_breaks_behind_us_may_be_an_internal_error(error: AntiphonError, status: int, kind: str) -> None:
-    told_status, wire = error_wire(error, MAESTRO)
-    assert (told_status, wire["type"]) == (status, kind)
+def test_an_upstream_failure_may_be_sent_as_an_internal_error(
+    error: AntiphonError, status: int, kind: str
+) -> None:
+    status_sent, wire = error_wire(error, MAESTRO)
+    assert (status_sent, wire["type"]) == (status, kind)
     assert error_wire(error, OPENAI) == (error.status, error.to_wire())

@@ -1,4 +1,4 @@
-"""Server-sent events on bytes, both ways."""
+"""Server-sent events on bytes: rendering and reading."""
 
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ STREAM = 'data: {"a":"\u2028\u0085\x0b"}\n\n: comment\n\nevent: x\ndata: {"b":1}
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @given(data=st.data())
-def test_how_bytes_are_cut_does_not_change_the_payloads(line_end: str, data: st.DataObject) -> None:
+def test_any_split_of_bytes_yields_the_same_payloads(line_end: str, data: st.DataObject) -> None:
     stream = STREAM.replace("\n", line_end).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -62,7 +62,7 @@ def test_a_last_event_without_a_blank_line_is_read_at_the_end() -> None:
     assert read(b"data: a\n\ndata: b") == [b"a", b"b"]
 
 
-def test_an_endless_line_is_refused_with_bounded_memory() -> None:
+def test_an_endless_line_is_rejected_with_bounded_memory() -> None:
     reader = SseReader(limit=1000)
     with pytest.raises(LineTooLong):
         for _ in range(100):

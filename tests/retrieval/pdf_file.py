@@ -2,15 +2,15 @@
 
 
 def pdf_file(*pages: str) -> bytes:
-    """A PDF with these words on its pages."""
+    """A PDF with these texts on its pages."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
-    for number, words in enumerate(pages):
-        drawn = f"BT /F1 12 Tf 72 700 Td ({words}) Tj ET"
+    for number, page_text in enumerate(pages):
+        drawn = f"BT /F1 12 Tf 72 700 Td ({page_text}) Tj ET"
         objects.append(
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] "
             f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>"

@@ -1,4 +1,4 @@
-"""Cutting: every line once, exact spans, and the places where people would cut."""
+"""Chunking: every line once, exact spans, and natural boundaries."""
 
 from itertools import pairwise
 
@@ -76,7 +76,7 @@ def symbols(chunks: list[RagChunk]) -> list[tuple[str, str]]:
 
 
 @given(CASES)
-def test_every_line_that_is_not_blank_stands_in_exactly_one_chunk_in_order(case: tuple[str, str]) -> None:
+def test_every_nonblank_line_is_in_exactly_one_chunk_in_order(case: tuple[str, str]) -> None:
     name, text = case
     chunks = cut(name, text)
     covered = [number for chunk in chunks for number in range(chunk.start_line, chunk.end_line + 1)]
@@ -86,7 +86,7 @@ def test_every_line_that_is_not_blank_stands_in_exactly_one_chunk_in_order(case:
 
 
 @given(CASES)
-def test_a_chunk_is_those_lines_of_the_file_and_within_bounds(case: tuple[str, str]) -> None:
+def test_a_chunk_equals_its_lines_and_is_within_limits(case: tuple[str, str]) -> None:
     name, text = case
     chunks = cut(name, text)
     lines = lines_of(text)
@@ -114,7 +114,7 @@ def test_a_section_of_markdown_is_a_chunk_named_by_its_headings() -> None:
     assert chunks[2].language == "markdown"
 
 
-def test_a_heading_without_words_of_its_own_goes_with_the_next_one() -> None:
+def test_a_heading_without_text_is_merged_with_the_next_one() -> None:
     chunks = cut("a.md", "# Title\n\n## First\n\ntext\n\n## Second\n\ntext\n")
     assert symbols(chunks) == [("Title > First", "section"), ("Title > Second", "section")]
     assert chunks[0].text.startswith("# Title\n\n## First")
@@ -125,7 +125,7 @@ def test_a_longer_fence_is_closed_only_by_its_like() -> None:
     assert [chunk.symbol for chunk in chunks] == ["A", "B"]
 
 
-def test_python_is_cut_into_its_definitions() -> None:
+def test_python_is_split_into_its_definitions() -> None:
     source = 'import os\n\nX = 1\n\n# why\n@cached\ndef one():\n    """\ndef no(): ...\n    """\n\nclass Two:\n    def f(self): ...\n'
     chunks = cut("src/a.py", source)
     assert symbols(chunks) == [("", ""), ("one", "function"), ("Two", "class")]
@@ -133,7 +133,7 @@ def test_python_is_cut_into_its_definitions() -> None:
     assert chunks[1].text.startswith("# why\n@cached\ndef one")
 
 
-def test_a_long_class_is_cut_into_its_methods() -> None:
+def test_a_long_class_is_split_into_its_methods() -> None:
     method = "    def m{0}(self):\n" + "        pass\n" * 30 + "\n"
     source = "class Big:\n    x = 1\n\n" + "".join(method.format(number) for number in range(3))
     chunks = cut("a.py", source)
@@ -145,40 +145,40 @@ def test_a_long_class_is_cut_into_its_methods() -> None:
     ["def (:\n", "x = 1\0\n", "-" * 90_000 + "1", "a." * 40_000 + "a", "(" * 500],
     ids=lambda text: text[:5],
 )
-def test_python_that_cannot_be_parsed_is_cut_as_code(broken: str) -> None:
+def test_unparsable_python_is_split_as_code(broken: str) -> None:
     chunks = cut("a.py", broken + "\n\nx\n")
     assert chunks[0].start_line == 1
     assert chunks[-1].end_line == broken.count("\n") + 3
 
 
-def test_code_is_not_cut_within_a_top_level_block_if_that_can_be_avoided() -> None:
+def test_code_is_not_split_within_a_top_level_block_if_avoidable() -> None:
     block = "function f() {\n" + "  go();\n\n" * 20 + "}\n\n"
     chunks = cut("a.ts", block * 4)
     assert len(chunks) == 4
     assert all(chunk.text.startswith("function") and chunk.text.endswith("}") for chunk in chunks)
 
 
-def test_plain_text_is_cut_between_paragraphs() -> None:
+def test_plain_text_is_split_between_paragraphs() -> None:
     paragraph = "word " * 100 + "\n" + "more\n"
     chunks = cut("a.txt", f"{paragraph}\n" * 20)
     assert all(chunk.text.startswith("word") and chunk.text.endswith("more") for chunk in chunks)
     assert all(TARGET_CHARS / 2 < len(chunk.text) <= TARGET_CHARS for chunk in chunks)
 
 
-def test_lines_without_a_gap_are_cut_at_the_target() -> None:
+def test_lines_without_a_gap_are_split_at_the_target() -> None:
     spans = [(chunk.start_line, chunk.end_line) for chunk in cut("a.csv", "row\n" * 300)]
     assert spans[0] == (1, TARGET_LINES)
     assert spans[-1][1] == 300
 
 
-def test_the_sentence_before_a_long_table_stays_with_it() -> None:
+def test_the_sentence_before_a_long_table_is_in_its_chunk() -> None:
     table = "| a row | of a table | that is wide |\n" * 80
     [chunk] = cut("a.md", f"# T\n\nAll of them:\n\n{table}\nThat was it.\n")
     assert chunk.text.startswith("# T")
     assert chunk.text.endswith("it.")
 
 
-def test_pages_of_a_document_are_named() -> None:
+def test_chunks_of_a_document_name_their_pages() -> None:
     assert symbols(cut("a.pdf", "one\n\f\n\n\f\nthree")) == [("page 1", "page"), ("page 3", "page")]
 
 
@@ -193,7 +193,7 @@ def test_an_id_survives_a_change_above_and_dies_with_its_text() -> None:
     assert before[0].id.startswith("a.md#")
 
 
-def test_the_same_words_twice_have_two_ids() -> None:
+def test_equal_texts_have_different_ids() -> None:
     first, second = cut("a.md", "# A\n\none\n\n# B\n\ntwo\n\n# A\n\none\n")[::2]
     assert second.id == f"{first.id}-2"
 

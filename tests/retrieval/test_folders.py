@@ -1,4 +1,4 @@
-"""Retrieval from folders: which files are read, when, and by whom."""
+"""Retrieval from folders: which files are read, and when."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from tests.retrieval.pdf_file import pdf_file
 
 
 class Watch:
-    """A clock that stands still until it is moved, and notes in which threads it is read."""
+    """A clock that the test moves; it records the threads that read it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -72,7 +72,7 @@ async def test_an_empty_folder_has_no_hits(retriever: FolderRetriever) -> None:
     assert await found(retriever) == []
 
 
-async def test_what_is_hidden_generated_binary_or_huge_is_left_out(
+async def test_hidden_generated_binary_and_huge_files_are_skipped(
     retriever: FolderRetriever, docs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for path in (
@@ -97,7 +97,7 @@ async def test_bytes_that_are_not_utf_8_are_replaced(retriever: FolderRetriever,
     assert chunk.text == "A cat \ufffd\ufffd here."
 
 
-async def test_a_name_that_is_not_utf_8_is_left_out(
+async def test_a_name_that_is_not_utf_8_is_omitted(
     retriever: FolderRetriever, docs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     try:
@@ -109,13 +109,13 @@ async def test_a_name_that_is_not_utf_8_is_left_out(
 
 
 async def test_a_link_is_followed_within_the_folders_only(retriever: FolderRetriever, docs: Path) -> None:
-    inside = write(docs, "inside/a.md").parent
+    subfolder = write(docs, "inside/a.md").parent
     hidden = write(docs, ".secret/a.md")
-    beside = write(docs.parent, "beside/a.md")
-    (docs / "file.md").symlink_to(inside / "a.md")
-    (docs / "folder").symlink_to(inside)
-    (docs / "beside.md").symlink_to(beside)
-    (docs / "beside").symlink_to(beside.parent)
+    outside_file = write(docs.parent, "beside/a.md")
+    (docs / "file.md").symlink_to(subfolder / "a.md")
+    (docs / "folder").symlink_to(subfolder)
+    (docs / "beside.md").symlink_to(outside_file)
+    (docs / "beside").symlink_to(outside_file.parent)
     (docs / "loop").symlink_to(docs)
     (docs / "gone.md").symlink_to(docs / "nowhere.md")
     (docs / "hidden.md").symlink_to(hidden)
@@ -160,7 +160,7 @@ async def test_a_file_is_read_once_however_many_ask_and_again_only_when_it_chang
     assert read[2:] == ["docs/a.md"]
 
 
-async def test_the_event_loop_goes_on_while_files_are_read(
+async def test_the_event_loop_runs_while_files_are_read(
     retriever: FolderRetriever, docs: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = asyncio.Event(), threading.Event()
@@ -173,11 +173,11 @@ async def test_the_event_loop_goes_on_while_files_are_read(
 
     monkeypatch.setattr(folders, "read_text", slow)
     write(docs, "a.md")
-    asking = asyncio.create_task(found(retriever))
-    await begun.wait()  # it would never be set by a loop that reads
-    assert not asking.done()
+    searching = asyncio.create_task(found(retriever))
+    await begun.wait()  # it would never be set if the event loop were blocked
+    assert not searching.done()
     go_on.set()
-    assert await asking == ["docs/a.md"]
+    assert await searching == ["docs/a.md"]
     assert threading.get_ident() not in watch.threads
 
 
@@ -196,18 +196,18 @@ async def test_closing_stops_reading(
     monkeypatch.setattr(folders, "read_text", slow)
     for number in range(10):
         write(docs, f"{number}.md")
-    asking = asyncio.create_task(found(retriever))
+    searching = asyncio.create_task(found(retriever))
     await begun.wait()
     closing = asyncio.create_task(retriever.aclose())
     await asyncio.sleep(0)
     go_on.set()
     await closing
-    await asking
+    await searching
     assert len(read) == 1
     await retriever.aclose()
 
 
-async def test_a_folder_that_goes_away_takes_its_files_with_it(
+async def test_files_of_a_removed_folder_are_not_found(
     retriever: FolderRetriever, docs: Path, watch: Watch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(docs, "a.md")
@@ -219,7 +219,7 @@ async def test_a_folder_that_goes_away_takes_its_files_with_it(
     assert caplog.text.count("cannot be read") == 1
 
 
-async def test_the_words_of_a_pdf_are_found_by_page(
+async def test_the_text_of_a_pdf_is_found_by_page(
     retriever: FolderRetriever, docs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(docs, "a.pdf", pdf_file("Hello dog", "Hello cat"))
@@ -229,7 +229,7 @@ async def test_the_words_of_a_pdf_are_found_by_page(
     assert "docs/broken.pdf is skipped" in caplog.text
 
 
-async def test_without_the_extra_pdf_files_are_left_out_with_one_line(
+async def test_without_the_extra_pdf_files_are_omitted_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(files, "can_read_pdf", lambda: False)

@@ -1,4 +1,4 @@
-"""The index: what is found, in which order, and within which scope."""
+"""The index: results, their order, and scopes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def index() -> Iterator[ChunkIndex]:
 
 
 def put(index: ChunkIndex, **files: str) -> None:
-    """Files by name; `__` stands for a dot, `___` for a slash."""
+    """Files by name; `__` is replaced by a dot, `___` by a slash."""
     named = {name.replace("___", "/").replace("__", "."): text for name, text in files.items()}
     index.replace((path, cut(path, text)) for path, text in (named | FILLER).items())
 
@@ -33,17 +33,17 @@ def paths(chunks: list[RagChunk]) -> list[str]:
     return [chunk.path for chunk in chunks]
 
 
-def test_a_chunk_comes_back_as_it_was_put_in_with_a_score(index: ChunkIndex) -> None:
-    [given_] = cut("docs/a.md", "# Cats\n\nA cat purrs.\n")
-    index.replace([("docs/a.md", [given_])])
+def test_a_chunk_is_returned_unchanged_with_a_score(index: ChunkIndex) -> None:
+    [source_chunk] = cut("docs/a.md", "# Cats\n\nA cat purrs.\n")
+    index.replace([("docs/a.md", [source_chunk])])
     [found] = index.search("purring cat", EVERYTHING, 5)
     assert found.score > 0
-    assert (found.id, found.path, found.text) == (given_.id, given_.path, given_.text)
+    assert (found.id, found.path, found.text) == (source_chunk.id, source_chunk.path, source_chunk.text)
     assert (found.start_line, found.end_line, found.language) == (1, 3, "markdown")
     assert (found.symbol, found.symbol_type) == ("Cats", "section")
 
 
-def test_words_are_found_in_other_forms_and_without_accents(index: ChunkIndex) -> None:
+def test_terms_are_found_in_other_forms_and_without_accents(index: ChunkIndex) -> None:
     put(index, a__txt="The response was cancelled in the café.")
     assert paths(index.search("cancelling responses", EVERYTHING, 1)) == ["a.txt"]
     assert paths(index.search("CAFE", EVERYTHING, 1)) == ["a.txt"]
@@ -73,7 +73,7 @@ def test_a_name_is_found_by_its_parts_and_parts_by_a_name(index: ChunkIndex) -> 
     assert paths(index.search("response", EVERYTHING, 1)) == ["b.py"]
 
 
-def test_the_parts_of_a_name_next_to_each_other_beat_the_same_words_apart(index: ChunkIndex) -> None:
+def test_adjacent_parts_of_a_name_rank_above_separate_words(index: ChunkIndex) -> None:
     put(index, apart__txt="id of a response, the previous", name__txt="set previous_response_id, of a")
     assert paths(index.search("previous_response_id", EVERYTHING, 2)) == ["name.txt", "apart.txt"]
 
@@ -95,14 +95,14 @@ def test_no_question_is_an_error(query: str) -> None:
     index.close()
 
 
-def test_a_question_without_words_finds_nothing(index: ChunkIndex) -> None:
+def test_a_query_without_terms_finds_nothing(index: ChunkIndex) -> None:
     put(index, a__txt="how is it")
     assert index.search("", EVERYTHING, 5) == []
     assert index.search("how is it?", EVERYTHING, 5) == []
     assert index.search("weather", EVERYTHING, 0) == []
 
 
-def test_a_narrow_scope_finds_its_own_behind_many_better_hits(index: ChunkIndex) -> None:
+def test_a_narrow_scope_finds_its_chunks_despite_many_better_hits(index: ChunkIndex) -> None:
     many = {f"many/{number}.md": f"# lease\n\nlease lease {number}" for number in range(300)}
     index.replace((path, cut(path, text)) for path, text in many.items())
     put(index, deep___one__txt="It rains, and somewhere there is a lease. " + "Other words follow. " * 30)
@@ -169,7 +169,7 @@ def test_a_file_that_is_removed_is_not_found(index: ChunkIndex) -> None:
     assert paths(index.search("cat", EVERYTHING, 5)) == ["b.txt"]
 
 
-def test_a_failed_replacement_changes_nothing(index: ChunkIndex) -> None:
+def test_a_failed_replacement_is_rolled_back(index: ChunkIndex) -> None:
     put(index, a__txt="cat")
 
     def failing() -> Iterator[tuple[str, list[RagChunk]]]:

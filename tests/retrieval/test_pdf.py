@@ -6,12 +6,12 @@ from antiphon.retrieval.pdf import can_read_pdf, pdf_text
 from tests.retrieval.pdf_file import pdf_file
 
 
-def test_pages_are_told_apart() -> None:
+def test_pages_are_separated() -> None:
     assert can_read_pdf()
     assert pdf_text(pdf_file("Hello cat", "Hello dog")) == "Hello cat\n\f\nHello dog"
 
 
-def test_what_is_no_pdf_has_no_text() -> None:
+def test_an_invalid_pdf_has_no_text() -> None:
     assert pdf_text(b"") is None
     assert pdf_text(b"%PDF-1.4 and then nothing") is None
 

@@ -1,4 +1,4 @@
-"""Questions that a user of this project has, and the page of its own documentation that answers them."""
+"""Typical questions of users, and the pages of the documentation that answer them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -39,7 +39,7 @@ async def test_a_question_finds_its_page_among_the_first_three(
     assert pages & {chunk.path for chunk in found}
 
 
-async def test_what_is_found_is_what_stands_in_the_file(retriever: FolderRetriever) -> None:
+async def test_results_equal_the_lines_of_the_file(retriever: FolderRetriever) -> None:
     for chunk in await retriever.retrieve("background response", scope=Scope(), limit=8):
         lines = (ROOT / chunk.path).read_text(encoding="utf-8").split("\n")
         assert chunk.text == "\n".join(lines[chunk.start_line - 1 : chunk.end_line])

@@ -1,4 +1,4 @@
-"""The scope filter: what it admits, and what it refuses by name."""
+"""The scope filter: admitted chunks, and rejections with their path."""
 
 from typing import Any
 
@@ -40,10 +40,10 @@ LATE = condition("start_line", range={"gte": 20})
 
 
 @pytest.mark.parametrize(
-    "nothing", [None, {}, {"must": [], "should": []}, {"must": None}, {"conditions": []}]
+    "empty_filter", [None, {}, {"must": [], "should": []}, {"must": None}, {"conditions": []}]
 )
-def test_no_filter_admits_everything(nothing: object) -> None:
-    assert admits(nothing)
+def test_no_filter_admits_everything(empty_filter: object) -> None:
+    assert admits(empty_filter)
 
 
 def test_all_of_must_have_to_hold() -> None:
@@ -51,7 +51,7 @@ def test_all_of_must_have_to_hold() -> None:
     assert not admits({"must": [MARKDOWN, LATE]})
 
 
-def test_none_of_must_not_may_hold() -> None:
+def test_no_must_not_condition_may_hold() -> None:
     assert admits({"must_not": [PYTHON, LATE]})
     assert not admits({"must_not": [PYTHON, EARLY]})
 
@@ -72,7 +72,7 @@ def test_the_parts_of_a_filter_hold_together() -> None:
     assert not admits({"must": [MARKDOWN], "should": [LATE]})
 
 
-def test_a_filter_may_stand_in_the_place_of_a_condition() -> None:
+def test_a_filter_may_be_nested_as_a_condition() -> None:
     assert admits({"must": [{"should": [PYTHON, {"must": [MARKDOWN, EARLY]}]}]})
     assert not admits({"must": [{"should": [PYTHON, {"must": [MARKDOWN, LATE]}]}]})
 
@@ -118,7 +118,7 @@ def test_a_filter_may_stand_in_the_place_of_a_condition() -> None:
         (condition("start_line", match={"value": 10}, range={"gt": 10}), False),
     ],
 )
-def test_a_condition_says_what_it_says(stated: dict[str, Any], holds: bool) -> None:
+def test_conditions_match_as_documented(stated: dict[str, Any], holds: bool) -> None:
     assert admits({"must": [stated]}) is holds
     assert admits({"must_not": [stated]}) is not holds
 
@@ -136,7 +136,7 @@ def test_a_condition_says_what_it_says(stated: dict[str, Any], holds: bool) -> N
         ("doesNotContain", ["python", "down"], False),
     ],
 )
-def test_an_operator_says_what_it_says(operator: str, values: list[str], holds: bool) -> None:
+def test_operators_match_as_documented(operator: str, values: list[str], holds: bool) -> None:
     assert admits({"conditions": [{"key": "language", "operator": operator, "values": values}]}) is holds
 
 
@@ -214,14 +214,14 @@ MALFORMED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "place"), MALFORMED)
-def test_what_is_malformed_is_refused_by_its_full_name(value: object, place: str) -> None:
+def test_malformed_filters_are_rejected_with_their_path(value: object, place: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_scope(value)
     assert refusal.value.param == place
     assert f"`{place}`" in refusal.value.message
 
 
-def test_nested_is_refused_as_not_supported() -> None:
+def test_nested_is_rejected_as_not_supported() -> None:
     nested: dict[str, Any] = {"must": [{"nested": {"key": "a", "filter": {}}}]}
     with pytest.raises(Unsupported) as refusal:
         parse_scope(nested, "modes.ask.rag_scope")
@@ -262,7 +262,7 @@ ANY_JSON = st.recursive(
 
 
 @given(ANY_JSON)
-def test_any_json_is_a_scope_or_a_refusal_with_a_place(value: object) -> None:
+def test_any_json_is_a_scope_or_rejected_with_a_path(value: object) -> None:
     try:
         scope = parse_scope(value)
     except InvalidRequest as refusal:

@@ -1,4 +1,4 @@
-"""Words of a question, and the parts of names."""
+"""Terms of a query, and the parts of names."""
 
 import pytest
 from hypothesis import given
@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from antiphon.retrieval.terms import MAX_TERMS, name_parts, parts_of, query_terms
 
 
-def test_words_that_say_nothing_are_left_out() -> None:
+def test_stop_words_are_omitted() -> None:
     assert query_terms("How do I cancel the response?") == ["cancel", "response"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "how do I", "\0", "__", "\ud800"])
-def test_a_question_without_words_has_no_terms(query: str) -> None:
+def test_a_query_without_words_has_no_terms(query: str) -> None:
     assert query_terms(query) == []
 
 
@@ -35,7 +35,7 @@ def test_a_name_is_parted_where_its_case_changes(name: str, parts: list[str]) ->
     assert parts_of(name) == parts
 
 
-def test_the_parts_of_the_names_in_a_text_are_told_once() -> None:
+def test_the_parts_of_names_in_a_text_are_listed_once() -> None:
     assert name_parts("call parseScope, then parseText or parse_it") == "parse Scope Text"
 
 

@@ -1,4 +1,4 @@
-"""The application in memory, with an agent on a scripted model, and as many tenants as a test needs."""
+"""The application in memory, with an agent on a scripted model, and any number of tenants."""
 
 import asyncio
 import json
@@ -32,46 +32,46 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def saying(*words: str) -> list[Step]:
-    """A turn that is text."""
-    return [*([TextDelta(word)] for word in words), [Finished("stop")]]
+def text_turn(*texts: str) -> list[Step]:
+    """A turn with text."""
+    return [*([TextDelta(delta)] for delta in texts), [Finished("stop")]]
 
 
 def calling(name: str, arguments: str, call_id: str = "call_1") -> list[Step]:
-    """A turn that is one call."""
+    """A turn with one call."""
     return [[CallStarted(0, call_id, name), CallDelta(0, arguments), Finished("tool_calls")]]
 
 
-def said() -> ScriptedBackend:
-    return ScriptedBackend(saying("Hel", "lo"))
+def hello_backend() -> ScriptedBackend:
+    return ScriptedBackend(text_turn("Hel", "lo"))
 
 
 def obeying() -> ScriptedBackend:
-    """A model that calls the tool that it must call, and says hello otherwise."""
+    """A model that makes the forced call, and answers hello otherwise."""
     return ScriptedBackend(
         lambda turn: (
-            calling(turn.choice.name, "{}") if isinstance(turn.choice, TurnTool) else saying("Hel", "lo")
+            calling(turn.choice.name, "{}") if isinstance(turn.choice, TurnTool) else text_turn("Hel", "lo")
         )
     )
 
 
 def adding() -> ScriptedBackend:
-    return ScriptedBackend(calling("add", '{"a":1,"b":2}'), saying("It", " is 3."))
+    return ScriptedBackend(calling("add", '{"a":1,"b":2}'), text_turn("It", " is 3."))
 
 
 class Hanging:
-    """A model that says one word and then nothing; knows when it was stopped."""
+    """A model that sends one text delta and then hangs; records that it was stopped."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.go_on = asyncio.Event()
         self.stopped = asyncio.Event()
-        self.backend = ScriptedBackend(self.play)
+        self.backend = ScriptedBackend(self.steps)
 
-    async def play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("a")]
-            self.asked.set()
+            self.requested.set()
             await self.go_on.wait()
             yield [Finished("stop")]
         finally:
@@ -80,7 +80,7 @@ class Hanging:
 
 @dataclass(frozen=True)
 class AgentServer:
-    """A client of the application, and what stands behind it."""
+    """A client of the application, with its services."""
 
     client: httpx2.AsyncClient
     app: App
@@ -111,7 +111,7 @@ class AgentServer:
 async def open_agent_server(
     backend: ScriptedBackend, agent: AgentSettings = ADDING, *, heartbeat: float = 10.0
 ) -> AsyncGenerator[AgentServer, None]:
-    """An application whose agent asks this model; what it keeps, it keeps in memory."""
+    """An application whose agent uses this model and an in-memory store."""
     settings = Settings(store=StoreSettings(url="memory:"), seal=SealSettings(key="seal"), agent=agent)
     keys = Keys((), pepper=b"pepper", clock=lambda: NOW)
     app = App(never_opened, lambda: "req_1", options(keys=keys, heartbeat=heartbeat))
@@ -136,7 +136,7 @@ async def open_agent_server(
 
 
 def events_of(stream: str) -> list[dict[str, Any]]:
-    """The events of a whole stream, which names each of them twice and ends with its mark."""
+    """The events of a complete stream, after checking each name and the end marker."""
     blocks = stream.strip().split("\n\n")
     assert blocks.pop() == "data: [DONE]"
     events: list[dict[str, Any]] = []

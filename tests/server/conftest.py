@@ -32,7 +32,7 @@ async def never_opened() -> AsyncGenerator[Served, None]:
 
 @pytest.fixture
 def open_client(make_creator: MakeCreator) -> OpenClient:
-    """A client of an application over these backends."""
+    """A client of an application with these backends."""
 
     @asynccontextmanager
     async def open_client(

@@ -1,4 +1,4 @@
-"""The application in memory over a real store, with as many tenants as a test needs."""
+"""The application in memory with a real store, and any number of tenants."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -26,7 +26,7 @@ NOW = 1000.0
 
 @dataclass(frozen=True)
 class ServerUnderTest:
-    """A client of the application, and what stands behind it."""
+    """A client of the application, with its services."""
 
     client: httpx2.AsyncClient
     app: App
@@ -34,7 +34,7 @@ class ServerUnderTest:
     new_key: Callable[..., Awaitable[httpx2.Headers]]
 
     async def created(self, **params: Any) -> JsonObject:
-        """A response that was just made."""
+        """Create a response."""
         answer = await self.client.post("/v1/responses", json={"model": "m", "input": "hi", **params})
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -46,7 +46,7 @@ async def open_server(
     backend: ScriptedBackend | None = None,
     background: BackgroundRuns | None = None,
 ) -> AsyncGenerator[ServerUnderTest, None]:
-    """An application over the store of the test."""
+    """An application with the store of the test."""
     services = services_of(make_creator(backend or ScriptedBackend.saying("Hel", "lo")))
     store = services.store
     if background is not None:
@@ -62,7 +62,7 @@ async def open_server(
     )
 
     async def new_key(tenant: str, *scopes: str) -> httpx2.Headers:
-        """The header of a new key; from the first one on, nobody gets in without."""
+        """The header of a new key; once a key exists, every request needs one."""
         key, _ = await ring.create(tenant=tenant, scopes=scopes or SCOPES)
         await keys.refresh(store.keys)
         return httpx2.Headers({"authorization": f"Bearer {key}"})
@@ -75,19 +75,19 @@ async def open_server(
 
 
 class Log:
-    """Runs in the background, as far as the routes see them: a log of rendered events, and what was cancelled.
+    """A fake of background runs: a log of rendered events, and the cancelled runs.
 
-    An event of asyncio among the pieces is waited for.
+    The stream waits for each asyncio event among the pieces.
     """
 
     def __init__(self, *pieces: bytes | Exception | asyncio.Event) -> None:
         self.pieces = pieces
-        self.asked: list[tuple[str, str, int]] = []
+        self.follows: list[tuple[str, str, int]] = []
         self.cancelled: list[tuple[str, str]] = []
         self.response: Response | None = None
 
     async def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
-        self.asked.append((tenant, response_id, after))
+        self.follows.append((tenant, response_id, after))
         for piece in self.pieces:
             if isinstance(piece, Exception):
                 raise piece

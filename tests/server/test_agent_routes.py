@@ -1,4 +1,4 @@
-"""The routes of the agent: answered at once, and as a stream."""
+"""The agent routes: JSON answers and streams."""
 
 import asyncio
 import json
@@ -23,10 +23,10 @@ from tests.server.agent_server import (
     adding,
     calling,
     events_of,
+    hello_backend,
     obeying,
     open_agent_server,
-    said,
-    saying,
+    text_turn,
     types_of,
 )
 from tests.server.conftest import never_opened, options
@@ -74,7 +74,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
 
 
 def pascal(value: Any) -> Any:
-    """The same JSON as a client in C# spells it."""
+    """The same JSON in the spelling of a C# client."""
     if isinstance(value, dict):
         return {name[0].upper() + name[1:]: pascal(member) for name, member in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType] -- any JSON
     if isinstance(value, list):
@@ -83,7 +83,7 @@ def pascal(value: Any) -> Any:
 
 
 async def test_an_answer_is_the_envelope_in_camel_case() -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.execute(instruction="Hi")
         assert answer.status_code == 200, answer.text
         envelope = answer.json()
@@ -108,8 +108,8 @@ async def test_the_case_of_the_answer_can_be_chosen(query: str, names: tuple[str
         assert {key[0].isupper() for key in call} == {names[0] == "Kind"}
 
 
-async def test_a_case_that_is_none_is_refused() -> None:
-    async with open_agent_server(said()) as server:
+async def test_an_invalid_case_is_rejected() -> None:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.execute("?case=kebab", instruction="Hi")
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "case"
@@ -117,10 +117,10 @@ async def test_a_case_that_is_none_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "param"), MALFORMED, ids=lambda value: str(value)[:60])
 @pytest.mark.parametrize("path", ["/v1/agent/execute", "/v1/agent/runs"])
-async def test_a_malformed_field_is_named_as_it_was_spelled(
+async def test_a_malformed_field_is_reported_in_the_clients_spelling(
     path: str, field: dict[str, Any], param: str
 ) -> None:
-    backend = said()
+    backend = hello_backend()
     async with open_agent_server(backend) as server:
         for body, name in (
             ({"instruction": "Hi", **field}, param),
@@ -144,16 +144,16 @@ def test_every_field_of_a_request_is_malformed_once() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
-async def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
-    async with open_agent_server(said()) as server:
+async def test_an_invalid_body_is_rejected(body: bytes) -> None:
+    async with open_agent_server(hello_backend()) as server:
         headers = {"content-type": "application/json"}
         for path in ("/v1/agent/execute", "/v1/agent/runs"):
             answer = await server.client.post(path, content=body, headers=headers)
             assert answer.status_code == 400, answer.text
 
 
-async def test_results_for_calls_that_nobody_made_are_refused() -> None:
-    async with open_agent_server(said()) as server:
+async def test_results_for_unknown_calls_are_rejected() -> None:
+    async with open_agent_server(hello_backend()) as server:
         first = (await server.execute(instruction="Hi")).json()
         answer = await server.execute(
             responseContinuationId=first["responseContinuationId"],
@@ -170,7 +170,7 @@ async def test_a_model_that_fails_is_an_envelope_of_kind_error() -> None:
         assert (answer.json()["kind"], answer.json()["errorMessage"]) == ("error", "the model is gone")
 
 
-async def test_a_stream_tells_what_is_done_in_order_and_its_end_last() -> None:
+async def test_a_stream_sends_the_steps_in_order_and_the_end_last() -> None:
     async with open_agent_server(adding()) as server:
         answer = await server.execute(instruction="Add", streaming=True)
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -193,14 +193,14 @@ async def test_a_stream_tells_what_is_done_in_order_and_its_end_last() -> None:
 
 
 async def test_a_stream_can_be_in_pascal_case() -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.execute("?case=pascal", instruction="Hi", streaming=True)
         end = events_of(answer.text)[-1]
         assert (end["Type"], end["Response"]["Text"]) == ("agent.completed", "Hello")
 
 
-async def test_a_refusal_comes_before_the_stream() -> None:
-    async with open_agent_server(said()) as server:
+async def test_a_rejection_is_sent_before_the_stream() -> None:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.execute(
             responseContinuationId=(await server.execute(instruction="Hi")).json()["responseContinuationId"],
             toolResultsJson=[{"callId": "call_9", "name": "x", "resultJson": "1"}],
@@ -217,16 +217,16 @@ async def test_silence_carries_comments() -> None:
             asyncio.timeout(30),
             server.client.stream("POST", "/v1/agent/execute", json=sent) as answer,
         ):
-            heard = ""
+            received = ""
             async for piece in answer.aiter_text():
-                heard += piece
-                if heard.count(": still here") == 2:
+                received += piece
+                if received.count(": still here") == 2:
                     model.go_on.set()
-        assert types_of(events_of(heard))[-1] == "agent.completed"
+        assert types_of(events_of(received))[-1] == "agent.completed"
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_a_client_that_leaves_cancels_the_run(streaming: bool) -> None:
+async def test_a_client_disconnect_cancels_the_run(streaming: bool) -> None:
     model = Hanging()
     async with open_agent_server(model.backend) as server:
         body = json.dumps({"instruction": "Hi", "streaming": streaming}).encode()
@@ -260,7 +260,7 @@ class BrokenClient:
 
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_bug_ends_the_answer(streaming: bool) -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         broken = ServedAgent(server.agents.agent.agent, lambda _tenant: BrokenClient())  # pyright: ignore[reportArgumentType] -- broken on purpose
         server.app.mount(server.served.services, AgentServices(agent=broken, runs=server.agents.runs))
         answer = await server.execute(instruction="Hi", streaming=streaming)
@@ -275,25 +275,25 @@ async def test_a_bug_ends_the_answer(streaming: bool) -> None:
         assert "secret detail" not in answer.text
 
 
-async def test_a_server_that_ends_tells_it_in_the_stream() -> None:
+async def test_a_server_shutdown_is_reported_in_the_stream() -> None:
     model = Hanging()
     async with open_agent_server(model.backend) as server:
         sent = {"instruction": "Hi", "streaming": True}
         async with server.client.stream("POST", "/v1/agent/execute", json=sent) as answer:
             pieces = answer.aiter_text()
-            heard = await anext(pieces)
-            await model.asked.wait()
+            received = await anext(pieces)
+            await model.requested.wait()
             server.app.lifetimes.drain(0)
             async for piece in pieces:
-                heard += piece
-        end = events_of(heard)[-1]
+                received += piece
+        end = events_of(received)[-1]
         assert (end["type"], end["code"]) == ("agent.failed", "server_unavailable")
         assert end["response"]["errorCode"] == "server_error"
         assert model.stopped.is_set()
 
 
-async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
-    backend = ScriptedBackend(calling("ask_user", "{}"), saying("Thanks."))
+async def test_client_calls_are_returned_and_their_results_accepted() -> None:
+    backend = ScriptedBackend(calling("ask_user", "{}"), text_turn("Thanks."))
     async with open_agent_server(backend) as server:
         first = (await server.execute(instruction="Ask", toolsJson=CLIENT_TOOL)).json()
         assert first["kind"] == "tool-only"
@@ -305,7 +305,7 @@ async def test_client_tools_are_handed_back_and_their_results_taken() -> None:
         assert answer.json()["text"] == "Thanks."
 
 
-async def test_a_tool_that_somebody_offers_can_be_forced() -> None:
+async def test_an_available_tool_can_be_forced() -> None:
     async with open_agent_server(obeying()) as server:
         choices: list[tuple[dict[str, Any], str]] = [
             ({"toolChoiceName": "add"}, "ok"),
@@ -326,11 +326,11 @@ async def test_the_tools_of_a_continued_conversation_are_checked_later() -> None
 
 
 async def test_a_tool_of_another_tenant_cannot_be_forced() -> None:
-    async with open_agent_server(said()) as server:
-        asked = {"instruction": "Hi", "mode": "ddr_creation", "toolChoiceName": "ddr_list"}
+    async with open_agent_server(hello_backend()) as server:
+        body = {"instruction": "Hi", "mode": "ddr_creation", "toolChoiceName": "ddr_list"}
         for tenant, status in (("default", 200), ("other", 400)):
             headers = await server.new_key(tenant)
-            answer = await server.client.post("/v1/agent/execute", json=asked, headers=headers)
+            answer = await server.client.post("/v1/agent/execute", json=body, headers=headers)
             assert answer.status_code == status, answer.text
 
 
@@ -338,7 +338,7 @@ async def test_modes_are_listed_with_their_tools() -> None:
     settings = msgspec.structs.replace(
         ADDING, modes={"sums": ModeSettings(when_to_use="To add.", display_name="Sums", tools=("add",))}
     )
-    async with open_agent_server(said(), settings) as server:
+    async with open_agent_server(hello_backend(), settings) as server:
         listed = (await server.client.get("/v1/agent/modes")).json()
         modes = {mode["key"]: mode for mode in listed["data"]}
         assert modes["sums"] == {
@@ -368,7 +368,7 @@ SCOPED = [
 
 @pytest.mark.parametrize(("method", "path", "needed"), SCOPED)
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(method: str, path: str, needed: str) -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         sent = {"instruction": "Hi"}
         owner = await server.new_key("owner")
         run_id = (await server.client.post("/v1/agent/runs", json=sent, headers=owner)).json()["id"]
@@ -384,17 +384,17 @@ async def test_a_key_needs_the_scope_of_the_route_and_no_other(method: str, path
         assert allowed.status_code == 200, allowed.text
 
 
-async def test_what_an_agent_says_belongs_to_the_tenant_that_asked() -> None:
-    async with open_agent_server(said()) as server:
-        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
+async def test_agent_responses_belong_to_the_requesting_tenant() -> None:
+    async with open_agent_server(hello_backend()) as server:
+        owner, other = await server.new_key("owner"), await server.new_key("stranger")
         answer = await server.client.post("/v1/agent/execute", json={"instruction": "Hi"}, headers=owner)
         path = f"/v1/responses/{answer.json()['responseContinuationId']}"
         assert (await server.client.get(path, headers=owner)).status_code == 200
-        assert (await server.client.get(path, headers=stranger)).status_code == 404
+        assert (await server.client.get(path, headers=other)).status_code == 404
 
 
 async def test_an_application_without_an_agent_has_no_routes_for_it() -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         app = App(never_opened, lambda: "req_1", options())
         app.mount(server.served.services)
         assert not any("/agent/" in name for name in app.routes.names)

@@ -1,4 +1,4 @@
-"""The routes of the agent: runs in the background."""
+"""The agent routes: background runs."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from tests.server.agent_server import (
     Hanging,
     adding,
     events_of,
+    hello_backend,
     open_agent_server,
-    said,
     types_of,
 )
 
@@ -41,13 +41,13 @@ async def test_a_run_is_submitted_followed_shown_listed_and_deleted() -> None:
 
 
 async def test_a_run_without_a_title_is_called_by_its_instruction() -> None:
-    async with open_agent_server(said()) as server:
+    async with open_agent_server(hello_backend()) as server:
         assert (await server.submit(instruction="Say  hello"))["title"] == "Say hello"
 
 
 @pytest.mark.parametrize(("title", "name"), [(5, "title"), ("x" * 201, "title")])
-async def test_a_title_that_is_none_is_refused(title: Any, name: str) -> None:
-    async with open_agent_server(said()) as server:
+async def test_an_invalid_title_is_rejected(title: Any, name: str) -> None:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.client.post("/v1/agent/runs", json={"instruction": "Hi", "title": title})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
 
@@ -60,12 +60,12 @@ async def test_a_run_that_is_submitted_with_streaming_is_followed_at_once() -> N
         assert types_of(events_of(answer.text))[-1] == "agent.completed"
 
 
-async def test_a_run_goes_on_when_its_follower_leaves_and_ends_when_it_is_cancelled() -> None:
+async def test_a_run_continues_when_its_follower_disconnects_and_ends_when_cancelled() -> None:
     model = Hanging()
     async with open_agent_server(model.backend) as server:
         run = await server.submit(instruction="Hi")
         path = f"/v1/agent/runs/{run['id']}"
-        await model.asked.wait()
+        await model.requested.wait()
         async with server.client.stream("GET", f"{path}?stream=true") as answer:
             await anext(answer.aiter_text())
         assert not model.stopped.is_set()
@@ -79,24 +79,24 @@ async def test_a_run_goes_on_when_its_follower_leaves_and_ends_when_it_is_cancel
 
 
 async def test_runs_are_listed_newest_first_in_pages() -> None:
-    async with open_agent_server(said()) as server:
-        # Ids sort by time; within one millisecond by chance.
-        made = sorted([(await server.submit(instruction=f"Say {number}"))["id"] for number in range(3)])
-        for run_id in made:
+    async with open_agent_server(hello_backend()) as server:
+        # Ids sort by time; within one millisecond their order is random.
+        created = sorted([(await server.submit(instruction=f"Say {number}"))["id"] for number in range(3)])
+        for run_id in created:
             await server.followed(run_id)
         page = (await server.client.get("/v1/agent/runs?limit=2")).json()
-        assert ([run["id"] for run in page["data"]], page["has_more"]) == (made[:0:-1], True)
-        assert (page["first_id"], page["last_id"]) == (made[2], made[1])
+        assert ([run["id"] for run in page["data"]], page["has_more"]) == (created[:0:-1], True)
+        assert (page["first_id"], page["last_id"]) == (created[2], created[1])
         rest = (await server.client.get(f"/v1/agent/runs?limit=2&after={page['last_id']}")).json()
-        assert ([run["id"] for run in rest["data"]], rest["has_more"]) == (made[:1], False)
+        assert ([run["id"] for run in rest["data"]], rest["has_more"]) == (created[:1], False)
 
 
 @pytest.mark.parametrize(
     ("query", "param"),
     [("?limit=0", "limit"), ("?limit=101", "limit"), ("?limit=x", "limit")],
 )
-async def test_a_page_that_is_none_is_refused(query: str, param: str) -> None:
-    async with open_agent_server(said()) as server:
+async def test_an_invalid_page_is_rejected(query: str, param: str) -> None:
+    async with open_agent_server(hello_backend()) as server:
         answer = await server.client.get(f"/v1/agent/runs{query}")
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
@@ -110,8 +110,8 @@ async def test_a_page_that_is_none_is_refused(query: str, param: str) -> None:
         ("?case=x", "case"),
     ],
 )
-async def test_a_place_that_is_none_is_refused(query: str, param: str) -> None:
-    async with open_agent_server(said()) as server:
+async def test_an_invalid_starting_after_is_rejected(query: str, param: str) -> None:
+    async with open_agent_server(hello_backend()) as server:
         run = await server.submit(instruction="Hi")
         await server.followed(run["id"])
         answer = await server.client.get(f"/v1/agent/runs/{run['id']}{query}")
@@ -131,19 +131,21 @@ def test_every_route_of_a_run_is_tried() -> None:
     assert tried == {route.name for route in ROUTES if "/v1/agent/" in route.path and "{id}" in route.path}
 
 
-async def ask(server: AgentServer, case: tuple[str, str], run_id: str, **headers: Any) -> tuple[int, str]:
+async def answer_to(
+    server: AgentServer, case: tuple[str, str], run_id: str, **headers: Any
+) -> tuple[int, str]:
     answer = await server.client.request(case[0], case[1].replace("{id}", run_id), **headers)
     return answer.status_code, answer.text.replace(run_id, "ID")
 
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_foreign_run_is_answered_like_an_unknown_one(case: tuple[str, str]) -> None:
-    async with open_agent_server(said()) as server:
-        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
+    async with open_agent_server(hello_backend()) as server:
+        owner, other = await server.new_key("owner"), await server.new_key("stranger")
         answer = await server.client.post("/v1/agent/runs", json={"instruction": "Hi"}, headers=owner)
         run_id = answer.json()["id"]
-        foreign = await ask(server, case, run_id, headers=stranger)
+        foreign = await answer_to(server, case, run_id, headers=other)
         assert foreign[0] == 404
-        assert foreign == await ask(server, case, "run_none", headers=stranger)
-        assert (await server.client.get("/v1/agent/runs", headers=stranger)).json()["data"] == []
-        assert (await ask(server, case, run_id, headers=owner))[0] == 200
+        assert foreign == await answer_to(server, case, "run_none", headers=other)
+        assert (await server.client.get("/v1/agent/runs", headers=other)).json()["data"] == []
+        assert (await answer_to(server, case, run_id, headers=owner))[0] == 200

@@ -27,7 +27,7 @@ def scripted() -> ScriptedBackend:
 
 
 def events_of(stream: str) -> list[dict[str, Any]]:
-    """Parse a stream as a strict reader does, and check its framing on the way."""
+    """Parse a stream strictly, and check its framing."""
     *blocks, done, rest = stream.split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
     events: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ async def test_a_stream_of_events(open_client: OpenClient) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/stream-error", "PROTOCOL/divergence-error-nested")
-async def test_a_fault_in_mid_stream_is_told_in_the_stream(open_client: OpenClient) -> None:
+async def test_an_error_in_mid_stream_is_sent_in_the_stream(open_client: OpenClient) -> None:
     backend = ScriptedBackend([[TextDelta("a")], BackendRefused("overloaded", status=429)])
     async with open_client(backend) as client:
         answer = await client.post("/v1/responses", json={**BODY, "stream": True})
@@ -162,7 +162,7 @@ def assert_error(answer: Any, status: int, code: str) -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/errors-object", "PROTOCOL/errors-route")
-async def test_what_is_not_there_is_an_error_object(
+async def test_an_unknown_path_is_an_error_object(
     open_client: OpenClient, method: str, path: str, status: int, code: str
 ) -> None:
     async with open_client(scripted()) as client:
@@ -183,7 +183,7 @@ async def test_what_is_not_there_is_an_error_object(
     ],
 )
 @pytest.mark.requirement("PROTOCOL/errors-method")
-async def test_a_wrong_method_is_told_the_right_ones(
+async def test_a_wrong_method_lists_the_allowed_ones(
     open_client: OpenClient, path: str, allowed: str
 ) -> None:
     async with open_client(scripted()) as client:
@@ -226,7 +226,7 @@ async def test_a_json_media_type_with_parameters_is_json(open_client: OpenClient
 
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic right", "right", "Bearer"])
 @pytest.mark.requirement("PROTOCOL/errors-key")
-async def test_without_a_known_key_nothing_is_served(
+async def test_without_a_known_key_requests_are_rejected(
     open_client: OpenClient, authorization: str | None
 ) -> None:
     headers = {"authorization": authorization} if authorization else {}
@@ -264,7 +264,7 @@ async def test_a_loopback_server_answers_to_loopback_names(
         assert (answer.status_code == 200) is welcome
 
 
-async def test_a_heartbeat_reaches_the_client_before_the_first_word(open_client: OpenClient) -> None:
+async def test_a_heartbeat_reaches_the_client_before_the_first_delta(open_client: OpenClient) -> None:
     backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("a"), Finished("stop")]])
     async with open_client(backend) as client:
         events = events_of((await client.post("/v1/responses", json={**BODY, "stream": True})).text)
@@ -283,12 +283,12 @@ ORIGINS = [
     (b"http://localhost:80", True),
     (b"https://localhost:80", False),
 ]
-"""What a browser says of a page, and whether pages of that origin may ask the host `localhost`."""
+"""Headers that a browser sends for a page, and whether pages of that origin may call the host `localhost`."""
 
 
 @pytest.mark.parametrize(("origin", "welcome"), ORIGINS)
 @pytest.mark.parametrize("names", [["localhost"], None], ids=["loopback", "anywhere"])
-async def test_web_pages_of_other_sites_have_nothing_done(
+async def test_requests_of_web_pages_of_other_sites_are_rejected(
     open_client: OpenClient, origin: bytes, welcome: bool, names: list[str] | None
 ) -> None:
     backend = scripted()
@@ -302,7 +302,7 @@ async def test_web_pages_of_other_sites_have_nothing_done(
         assert len(backend.turns) == int(welcome)
 
 
-async def test_who_has_a_key_may_ask_from_a_page_of_any_site(open_client: OpenClient) -> None:
+async def test_requests_with_a_key_are_accepted_from_any_site(open_client: OpenClient) -> None:
     async with open_client(scripted(), app_options=options(keys=Keys(["right"]))) as client:
         headers = {"origin": "https://app.example", "authorization": "Bearer right"}
         assert (await client.post("/v1/responses", json=BODY, headers=headers)).status_code == 200
@@ -321,12 +321,12 @@ async def test_web_pages_of_other_sites_open_no_socket(
 async def handshake(
     app: App, path: str, authorization: str = "", headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Message:
-    """The first thing that a WebSocket's handshake is answered with."""
+    """The first message that answers a WebSocket handshake."""
     sent: list[Message] = []
-    asked = iter(["websocket.connect", "websocket.disconnect"])
+    messages = iter(["websocket.connect", "websocket.disconnect"])
 
     async def receive() -> Message:
-        return {"type": next(asked), "code": 1000}
+        return {"type": next(messages), "code": 1000}
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -352,7 +352,7 @@ async def handshake(
     ],
 )
 @pytest.mark.requirement("PROTOCOL/websocket-refusal")
-async def test_a_socket_is_let_in_or_refused_with_a_status(
+async def test_a_socket_is_accepted_or_rejected_with_a_status(
     make_creator: MakeCreator, path: str, authorization: str, websocket: bool, status: int | None
 ) -> None:
     app = App(never_opened, lambda: "req_1", options(keys=Keys(["right"]), websocket=websocket))

@@ -1,4 +1,4 @@
-"""Who may ask: keys of the settings, stored keys, and nobody else."""
+"""Authentication: keys of the settings and stored keys."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ EVERYTHING = Caller("default", frozenset(SCOPES))
 
 
 class Hand:
-    """A clock that is moved by hand."""
+    """A clock that is set by hand."""
 
     now = 1000.0
 
@@ -94,7 +94,7 @@ async def test_both_kinds_of_keys_are_valid_side_by_side(
     assert keys.check(bearer(text)).tenant == "acme"
 
 
-async def test_whatever_is_wrong_with_a_key_the_refusal_is_the_same(
+async def test_all_invalid_keys_get_the_same_error(
     keys: Keys, keyring: Keyring, store: KeyStore, clock: Hand
 ) -> None:
     good, key = await keyring.create()
@@ -151,7 +151,7 @@ async def test_another_pepper_makes_other_keys(keyring: Keyring, store: KeyStore
         keys.check(bearer(text))
 
 
-async def test_when_the_last_key_is_revoked_nobody_gets_in(
+async def test_after_the_last_key_is_revoked_all_requests_are_rejected(
     keys: Keys, keyring: Keyring, store: KeyStore
 ) -> None:
     _, key = await keyring.create()
@@ -162,7 +162,7 @@ async def test_when_the_last_key_is_revoked_nobody_gets_in(
         keys.check(b"")
 
 
-def test_a_missing_scope_is_named() -> None:
+def test_a_missing_scope_is_reported() -> None:
     caller = Caller("acme", frozenset({"responses:read"}))
     caller.require("responses:read")
     with pytest.raises(Forbidden, match="'responses:delete'") as refused:
@@ -203,7 +203,7 @@ async def test_a_change_without_a_signal_is_seen_too(
             keys.check(bearer(text))
 
 
-async def test_an_unreadable_database_leaves_the_last_keys_in_force_and_is_logged_once(
+async def test_an_unreadable_database_keeps_the_last_keys_valid_and_is_logged_once(
     keys: Keys,
     keyring: Keyring,
     store: KeyStore,

@@ -1,4 +1,4 @@
-"""Reading a body within bounds."""
+"""Reading a body within limits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ async def test_a_body_in_pieces_is_put_together() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/errors-large")
-async def test_a_body_beyond_the_limit_is_refused(messages: list[Message]) -> None:
+async def test_a_body_beyond_the_limit_is_rejected(messages: list[Message]) -> None:
     with pytest.raises(BodyTooLarge):
         await exchange(messages).body(10)
 
@@ -63,6 +63,6 @@ async def test_a_body_that_does_not_come_times_out(messages: list[Message]) -> N
         await request.body(10)
 
 
-async def test_a_client_that_leaves_in_mid_body_is_gone() -> None:
+async def test_a_client_disconnect_in_mid_body() -> None:
     with pytest.raises(ClientGone):
         await exchange([piece(b"a"), {"type": "http.disconnect"}]).body(10)

@@ -57,23 +57,23 @@ async def test_the_answer_is_one_json_object() -> None:
     assert body["usage"]["total_tokens"] == 8
 
 
-async def test_the_tenant_of_the_key_decides_what_there_is_to_compact() -> None:
+async def test_only_responses_of_the_keys_tenant_can_be_compacted() -> None:
     async with memory_client(app(summarising())) as client:
         for known, status in (("resp_1", 200), ("resp_2", 404)):
             sent = {"model": "m", "previous_response_id": known}
             assert (await client.post("/v1/responses/compact", json=sent)).status_code == status
 
 
-async def test_a_body_beyond_the_bound_is_refused() -> None:
+async def test_a_body_beyond_the_bound_is_rejected() -> None:
     async with memory_client(app(summarising(), max_body=10)) as client:
         assert (await client.post("/v1/responses/compact", json=REQUEST)).status_code == 413
 
 
-async def test_a_client_that_leaves_ends_the_work_of_the_model() -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+async def test_a_client_disconnect_cancels_the_model() -> None:
+    requested, ended = asyncio.Event(), asyncio.Event()
 
     async def wait(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
-        asked.set()
+        requested.set()
         try:
             await asyncio.Event().wait()
             yield HEARTBEAT
@@ -81,12 +81,12 @@ async def test_a_client_that_leaves_ends_the_work_of_the_model() -> None:
             ended.set()
 
     async def receive() -> dict[str, object]:
-        if asked.is_set():
+        if requested.is_set():
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": msgspec.json.encode(REQUEST), "more_body": False}
 
     async def send(_message: object) -> None:
-        raise AssertionError("nobody is there to answer")
+        raise AssertionError("unexpected call after the disconnect")
 
     scope: Scope = {
         "type": "http",
@@ -115,7 +115,7 @@ async def test_the_official_sdk_reads_the_answer_and_sends_it_back() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/compaction-agents-session")
-async def test_a_session_of_the_agents_sdk_is_compacted_and_goes_on() -> None:
+async def test_a_session_of_the_agents_sdk_is_compacted_and_continues() -> None:
     stored = SQLiteSession("s")
     async with memory_client(app(summarising())) as http:
         client = openai.AsyncOpenAI(base_url="http://antiphon/v1", api_key="-", http_client=http)

@@ -17,7 +17,7 @@ class Counting(ScriptedBackend):
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens")
-async def test_an_estimate_says_that_it_is_one(make_creator: MakeCreator) -> None:
+async def test_an_estimate_is_reported_as_such(make_creator: MakeCreator) -> None:
     async with open_server(make_creator) as server:
         answer = await server.client.post(PATH, json={"model": "m", "input": "x" * 40})
     assert answer.json() == {"object": "response.input_tokens", "input_tokens": 14}
@@ -32,7 +32,7 @@ async def test_the_tokenizer_of_the_model_counts_if_there_is_one(make_creator: M
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-model")
-async def test_no_model_is_needed_but_a_named_one_must_exist(make_creator: MakeCreator) -> None:
+async def test_the_model_is_optional_but_must_exist(make_creator: MakeCreator) -> None:
     async with open_server(make_creator) as server:
         assert (await server.client.post(PATH, json={"input": "x"})).status_code == 200
         unknown = await server.client.post(PATH, json={"model": "other", "input": "x"})
@@ -40,7 +40,7 @@ async def test_no_model_is_needed_but_a_named_one_must_exist(make_creator: MakeC
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-input-tokens-refused")
-async def test_a_bad_body_is_refused_as_a_creation_would_be(make_creator: MakeCreator) -> None:
+async def test_a_bad_body_is_rejected_as_a_creation_would_be(make_creator: MakeCreator) -> None:
     async with open_server(make_creator) as server:
         assert (await server.client.post(PATH)).json()["error"]["code"] == "invalid_json"
         assert (await server.client.post(PATH, json={})).json()["error"]["param"] == "input"

@@ -1,4 +1,4 @@
-"""The application's life: opened once, closed once, and clear about why it cannot start."""
+"""The application's lifespan: opened once, closed once, and start failures with their reason."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,12 +16,12 @@ __all__ = ["make_creator"]
 
 
 async def live(app: App) -> list[str]:
-    """Run a whole life; the messages that the application sent."""
-    asked = iter(["lifespan.startup", "lifespan.shutdown"])
+    """Run a complete lifespan; the messages that the application sent."""
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
     sent: list[Message] = []
 
     async def receive() -> Message:
-        return {"type": next(asked)}
+        return {"type": next(messages)}
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -44,7 +44,7 @@ async def test_the_service_is_open_from_start_to_shutdown(make_creator: MakeCrea
     assert story == ["open", "started", "closed"]
 
 
-async def test_a_start_that_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_start_gives_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     @asynccontextmanager
     async def open_services() -> AsyncGenerator[Served, None]:
         raise SettingsError("no such model")

@@ -1,4 +1,4 @@
-"""Work ends when its client leaves, or when the server has drained long enough."""
+"""Turns end when their client disconnects, or when the drain timeout of the server expires."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -22,13 +22,13 @@ __all__ = ["make_creator"]
 
 
 class Upstream:
-    """A backend that says one word and then hangs; knows when it was stopped."""
+    """A backend that sends one text delta and then hangs; records that it was stopped."""
 
     def __init__(self) -> None:
         self.stopped = asyncio.Event()
-        self.backend = ScriptedBackend(self.play)
+        self.backend = ScriptedBackend(self.steps)
 
-    async def play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("a")]
             await asyncio.Event().wait()
@@ -46,7 +46,7 @@ async def gone() -> Message:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_leaves_stops_the_upstream(make_creator: MakeCreator, stream: bool) -> None:
+async def test_a_client_disconnect_stops_the_upstream(make_creator: MakeCreator, stream: bool) -> None:
     upstream = Upstream()
     app = App(never_opened, lambda: "req_1", options())
     app.mount(services_of(make_creator(upstream.backend)))
@@ -113,7 +113,7 @@ async def test_a_lease_raises_why_it_ended() -> None:
         lifetimes.lease(never)
 
 
-async def test_a_cancellation_from_elsewhere_stays_one() -> None:
+async def test_an_external_cancellation_is_propagated() -> None:
     async def work() -> None:
         with Lifetimes().lease(never):
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Bodies of any media type: streamed in without a buffer, sent out in one piece or as they are made."""
+"""Bodies of any media type: received without a buffer, sent in one piece or streamed."""
 
 import asyncio
 import hashlib
@@ -60,7 +60,7 @@ async def numbers(*, broken: bool) -> AsyncIterator[bytes]:
 
 
 class MediaApp(App):
-    """Serves the test routes alone."""
+    """Serves only the test routes."""
 
     def mount(self, services: Services, agents: AgentServices | None = None) -> None:
         self.routes = RouteTable([MediaRoutes()])
@@ -104,7 +104,7 @@ async def test_64_megabytes_are_streamed_through_in_bounded_memory() -> None:
     assert peak < 8 * MEGABYTE
 
 
-async def test_a_body_is_handed_on_piece_by_piece() -> None:
+async def test_a_body_is_passed_on_piece_by_piece() -> None:
     request = exchange([piece(b"a"), piece(b""), piece(b"b"), piece(b"c", more=False)])
     assert [part async for part in request.stream_body(10, 5)] == [b"a", b"b", b"c"]
 
@@ -145,7 +145,7 @@ async def test_the_deadline_is_that_of_the_complete_body() -> None:
 
 
 @pytest.mark.parametrize("length", [None, 4])
-async def test_a_body_is_sent_as_it_is_made(length: int | None) -> None:
+async def test_a_body_is_streamed_as_it_is_produced(length: int | None) -> None:
     async with serving() as client:
         answer = await client.get("/pieces" if length is None else f"/pieces?length={length}")
     assert (answer.status_code, answer.content) == (200, b"0123")
@@ -155,7 +155,7 @@ async def test_a_body_is_sent_as_it_is_made(length: int | None) -> None:
 
 
 @pytest.mark.parametrize("query", ["broken=true", "broken=true&length=4"])
-async def test_a_body_that_breaks_off_is_not_taken_for_complete(query: str) -> None:
+async def test_a_truncated_body_is_not_taken_for_complete(query: str) -> None:
     async with serving() as client:
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.get(f"/pieces?{query}")

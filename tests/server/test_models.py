@@ -1,4 +1,4 @@
-"""The models over HTTP: as OpenAI lists them, as Codex reads them, and what they can do."""
+"""The models over HTTP: OpenAI's list, Codex's catalogue, and the capabilities."""
 
 import pytest
 
@@ -13,7 +13,7 @@ class Model(ScriptedBackend):
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-codex-catalogue")
-async def test_a_client_that_tells_its_version_gets_the_catalogue(open_client: OpenClient) -> None:
+async def test_a_client_that_sends_its_version_gets_the_catalogue(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         answer = await client.get("/v1/models?client_version=0.166.0")
         again = await client.get("/v1/models?client_version=0.166.0")
@@ -24,7 +24,7 @@ async def test_a_client_that_tells_its_version_gets_the_catalogue(open_client: O
     assert [model["id"] for model in plain.json()["data"]] == ["m"]
 
 
-async def test_a_catalogue_that_the_client_has_is_not_told_again(open_client: OpenClient) -> None:
+async def test_an_unchanged_catalogue_is_not_sent_again(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         path = "/v1/models?client_version=0.166.0"
         etag = (await client.get(path)).headers["etag"]
@@ -37,7 +37,7 @@ async def test_a_catalogue_that_the_client_has_is_not_told_again(open_client: Op
     assert answers[0].headers["etag"] == etag
 
 
-async def test_a_client_that_is_not_known_is_refused(open_client: OpenClient) -> None:
+async def test_an_unknown_client_is_rejected(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         for version in ("", "tomorrow", "0.1.0"):
             answer = await client.get(f"/v1/models?client_version={version}")
@@ -52,7 +52,7 @@ async def test_a_client_that_is_not_known_is_refused(open_client: OpenClient) ->
     assert twice.status_code == 400
 
 
-async def test_the_catalogue_begins_with_the_model_that_is_asked_for(open_client: OpenClient) -> None:
+async def test_the_catalogue_begins_with_the_requested_model(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         found = await client.get("/v1/models?client_version=0.166.0&model=m")
         missing = await client.get("/v1/models?client_version=0.166.0&model=none")
@@ -61,26 +61,26 @@ async def test_the_catalogue_begins_with_the_model_that_is_asked_for(open_client
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-capabilities")
-async def test_what_a_model_can_do(open_client: OpenClient) -> None:
+async def test_the_capabilities_of_a_model(open_client: OpenClient) -> None:
     async with open_client(Model([])) as client:
         answer = await client.get("/v1/models/m/capabilities")
         missing = await client.get("/v1/models/none/capabilities")
         wrong = await client.post("/v1/models/m/capabilities")
-    told = answer.json()
-    assert (told["object"], told["model"], told["context_window"]) == ("model.capabilities", "m", 8192)
-    assert told["features"]["images"] == {"level": "native"}
-    assert told["service"]["state"] == {"level": "native"}
-    assert told["routes"][0]["features"] == told["features"]
+    body = answer.json()
+    assert (body["object"], body["model"], body["context_window"]) == ("model.capabilities", "m", 8192)
+    assert body["features"]["images"] == {"level": "native"}
+    assert body["service"]["state"] == {"level": "native"}
+    assert body["routes"][0]["features"] == body["features"]
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
     assert wrong.status_code == 405
 
 
-async def test_a_profile_without_state_says_so(open_client: OpenClient) -> None:
+async def test_a_stateless_profile_is_reported(open_client: OpenClient) -> None:
     async with open_client(
         Model([]), app_options=options(profiles=Profiles(PROFILES, PROFILES["maestro"]))
     ) as client:
         stateless = (await client.get("/v1/models/m/capabilities")).json()
     async with open_client(Model([]), app_options=options(keeps=False, websocket=False)) as client:
-        nothing = (await client.get("/v1/models/m/capabilities")).json()
+        without_store = (await client.get("/v1/models/m/capabilities")).json()
     assert stateless["service"]["state"]["level"] == "unsupported"
-    assert [nothing["service"][name]["level"] for name in ("state", "websocket")] == ["unsupported"] * 2
+    assert [without_store["service"][name]["level"] for name in ("state", "websocket")] == ["unsupported"] * 2

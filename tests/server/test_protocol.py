@@ -18,7 +18,7 @@ START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Transport:
-    """Remembers what was written."""
+    """Records the written bytes."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -46,7 +46,7 @@ class Transport:
 
 
 class Connection:
-    """A connection to an application that answers in this way."""
+    """A connection to an application with this answer."""
 
     def __init__(self, answer: Answer) -> None:
         async def app(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +90,9 @@ def sized(body: bytes) -> Answer:
 
 
 @pytest.mark.parametrize("body", [b"", b"whole", b"x" * MAX_JOINED_BYTES])
-async def test_head_and_body_leave_in_one_write(connect: Callable[[Answer], Connection], body: bytes) -> None:
+async def test_head_and_body_are_sent_in_one_write(
+    connect: Callable[[Answer], Connection], body: bytes
+) -> None:
     connection = connect(sized(body))
     for _ in range(2):  # the connection is kept alive
         await connection.request(request())
@@ -109,7 +111,9 @@ async def test_a_large_body_is_not_copied(connect: Callable[[Answer], Connection
     assert rest is body
 
 
-async def test_a_stream_begins_with_its_first_events(connect: Callable[[Answer], Connection]) -> None:
+async def test_the_head_of_a_stream_is_sent_with_its_first_events(
+    connect: Callable[[Answer], Connection],
+) -> None:
     async def answer(_receive: Receive, send: Send) -> None:
         await send(START)
         for body in (b"one", b"two"):
@@ -161,7 +165,7 @@ async def test_continue_is_sent_at_once(connect: Callable[[Answer], Connection])
     assert len(connection.transport.writes) == 2
 
 
-async def test_an_answer_that_breaks_after_its_head_is_begun_and_cut_off(
+async def test_an_answer_that_fails_after_its_head_is_truncated(
     connect: Callable[[Answer], Connection],
 ) -> None:
     async def answer(_receive: Receive, send: Send) -> None:

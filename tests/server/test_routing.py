@@ -1,4 +1,4 @@
-"""The table of routes: what each route declares, and how a request finds one."""
+"""The route table: declarations of routes, and route matching."""
 
 from types import SimpleNamespace
 from typing import ClassVar
@@ -13,8 +13,8 @@ from antiphon.server.routes.table import ROUTES
 from antiphon.server.routing import Route, RouteGroup, RouteTable
 
 
-class Things:
-    """Handlers that remember what they were called with."""
+class RecordingHandlers:
+    """Handlers that record their calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
@@ -48,7 +48,7 @@ class Things:
 async def test_a_handler_is_called_with_the_parameters_of_the_path(
     path: str, called: tuple[str, ...]
 ) -> None:
-    group = Things()
+    group = RecordingHandlers()
     match = RouteTable([group]).match(path)
     exchange: Exchange = SimpleNamespace()  # pyright: ignore[reportAssignmentType] -- the handlers do not use it
     await match.endpoint("GET", path).handler(exchange, *match.parameters)
@@ -56,8 +56,8 @@ async def test_a_handler_is_called_with_the_parameters_of_the_path(
     assert match.keyless == (path == "/open")
 
 
-def test_what_is_not_served_is_refused() -> None:
-    table = RouteTable([Things()])
+def test_unknown_paths_and_methods_are_rejected() -> None:
+    table = RouteTable([RecordingHandlers()])
     with pytest.raises(NotFound, match="nothing at GET /v1/other"):
         table.match("/v1/other").endpoint("GET", "/v1/other")
     with pytest.raises(MethodNotAllowed, match="use GET, POST"):
@@ -80,7 +80,7 @@ def test_what_is_not_served_is_refused() -> None:
 def test_a_path_has_the_error_shapes_that_its_route_declares(
     path: str, errors: object, versioned: object
 ) -> None:
-    match = RouteTable([Things()]).match(path)
+    match = RouteTable([RecordingHandlers()]).match(path)
     assert (match.errors, match.versioned_errors) == (errors, versioned)
 
 
@@ -113,5 +113,5 @@ def test_the_compatible_endpoints_have_the_error_shape_of_their_api() -> None:
 
 
 def test_every_group_of_routes_is_one() -> None:
-    groups: list[RouteGroup] = [Things()]
-    assert RouteTable(groups).names == tuple(route.name for route in Things.ROUTES)
+    groups: list[RouteGroup] = [RecordingHandlers()]
+    assert RouteTable(groups).names == tuple(route.name for route in RecordingHandlers.ROUTES)

@@ -1,4 +1,4 @@
-"""Responses after they were created: retrieve, follow, delete, cancel, and what went in."""
+"""Stored responses: retrieve, follow, delete, cancel, and list input items."""
 
 import asyncio
 from collections.abc import Callable
@@ -97,7 +97,7 @@ async def test_cancel_answers_with_the_response(make_creator: MakeCreator) -> No
     ],
 )
 @pytest.mark.requirement("PROTOCOL/background-resume", "PROTOCOL/divergence-include-later")
-async def test_a_log_is_followed_from_where_it_was_left(
+async def test_a_log_is_followed_from_the_last_received_event(
     make_creator: MakeCreator, query: str, after: int
 ) -> None:
     log = Log(b"event: a\ndata: {}\n\n", b"event: b\ndata: {}\n\n")
@@ -105,17 +105,19 @@ async def test_a_log_is_followed_from_where_it_was_left(
         answer = await server.client.get(f"/v1/responses/resp_q?{query}")
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text == "event: a\ndata: {}\n\nevent: b\ndata: {}\n\ndata: [DONE]\n\n"
-    assert log.asked == [(DEFAULT_TENANT, "resp_q", after)]
+    assert log.follows == [(DEFAULT_TENANT, "resp_q", after)]
 
 
-async def test_a_log_without_news_is_an_empty_stream(make_creator: MakeCreator) -> None:
+async def test_a_log_without_further_events_is_an_empty_stream(make_creator: MakeCreator) -> None:
     async with open_server(make_creator, background=Log()) as server:
         answer = await server.client.get("/v1/responses/resp_q?stream=true&starting_after=9")
     assert (answer.status_code, answer.text) == (200, "data: [DONE]\n\n")
 
 
 @pytest.mark.requirement("PROTOCOL/background-resume-refused")
-async def test_what_cannot_be_followed_is_refused_with_a_status(make_creator: MakeCreator) -> None:
+async def test_a_response_that_cannot_be_followed_is_rejected_with_a_status(
+    make_creator: MakeCreator,
+) -> None:
     log = Log(InvalidRequest("there is no log", param="stream"))
     async with open_server(make_creator, background=log) as server:
         answer = await server.client.get("/v1/responses/resp_q?stream=true")
@@ -123,7 +125,7 @@ async def test_what_cannot_be_followed_is_refused_with_a_status(make_creator: Ma
 
 
 async def follow(server: ServerUnderTest, on_first: Callable[[], None]) -> list[Message]:
-    """What the server is told to send to a follower; `on_first` is called with the first piece."""
+    """The messages that the server sends to a follower; `on_first` is called with the first piece."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -146,7 +148,7 @@ async def follow(server: ServerUnderTest, on_first: Callable[[], None]) -> list[
     return sent
 
 
-async def test_a_stream_that_breaks_off_ends_without_the_mark_of_its_end(make_creator: MakeCreator) -> None:
+async def test_a_truncated_stream_ends_without_the_done_marker(make_creator: MakeCreator) -> None:
     async with open_server(make_creator, background=Log(b"data: 1\n\n", StoreUnavailable())) as server:
         start, *bodies = await follow(server, lambda: None)
     assert start["status"] == 200
@@ -178,7 +180,7 @@ async def test_a_server_that_ends_lets_its_followers_go(make_creator: MakeCreato
         ("include_obfuscation=2", "include_obfuscation"),
     ],
 )
-async def test_a_query_that_cannot_be_understood_is_refused_by_name(
+async def test_an_invalid_query_parameter_is_reported(
     make_creator: MakeCreator, query: str, param: str
 ) -> None:
     async with open_server(make_creator, background=Log()) as server:
@@ -188,7 +190,7 @@ async def test_a_query_that_cannot_be_understood_is_refused_by_name(
     assert answer.json()["error"]["code"] == "invalid_value"
 
 
-async def test_too_many_parameters_are_refused(make_creator: MakeCreator) -> None:
+async def test_too_many_parameters_are_rejected(make_creator: MakeCreator) -> None:
     async with open_server(make_creator) as server:
         answer = await server.client.get("/v1/responses/resp_x?" + "&".join(["a=b"] * 101))
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_query")
@@ -215,8 +217,8 @@ async def test_input_items_are_the_history_and_the_input_newest_first(make_creat
 
 
 @pytest.mark.requirement("PROTOCOL/items-listed-whole")
-async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
-    """What was sent in short form is shown in the form that the official client reads."""
+async def test_listed_items_are_complete(make_creator: MakeCreator) -> None:
+    """Items that were sent in short form are listed in the form that the official client reads."""
     sent = [
         {"role": "user", "content": "q"},
         {"role": "assistant", "content": "a"},
@@ -262,7 +264,7 @@ async def test_listed_items_are_whole(make_creator: MakeCreator) -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/state-input-items-refused")
-async def test_a_page_that_does_not_exist_is_refused_by_name(
+async def test_a_page_that_does_not_exist_is_rejected_by_name(
     make_creator: MakeCreator, query: str, param: str
 ) -> None:
     async with open_server(make_creator) as server:

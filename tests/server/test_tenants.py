@@ -1,4 +1,6 @@
-"""What belongs to another tenant does not exist: on every route, to the letter. And a key does what it may."""
+"""Another tenant's objects do not exist, on every route, with identical answers. Keys are limited to their
+scopes.
+"""
 
 import re
 from typing import Any
@@ -44,7 +46,7 @@ CASES: list[Case] = [
     ("GET", ITEMS + "/{item}", None),
     ("DELETE", ITEMS + "/{item}", None),
 ]
-"""Every way to name something that is stored."""
+"""Every route that names a stored object."""
 
 UNKNOWN: Ids = {
     "response": "resp_none",
@@ -59,7 +61,7 @@ def spelled(case: Case) -> str:
 
 
 def fill(template: Any, ids: Ids) -> Any:
-    """The template with ids in place of its names."""
+    """Fill the ids into the template."""
     if isinstance(template, str):
         return template.format(**ids)
     if isinstance(template, dict):
@@ -69,7 +71,9 @@ def fill(template: Any, ids: Ids) -> Any:
     return template
 
 
-async def ask(server: ServerUnderTest, case: Case, ids: Ids, headers: httpx2.Headers) -> tuple[int, str]:
+async def answer_to(
+    server: ServerUnderTest, case: Case, ids: Ids, headers: httpx2.Headers
+) -> tuple[int, str]:
     """Status and body of the answer, with the ids of the request masked."""
     method, path, body = case
     answer = await server.client.request(method, fill(path, ids), json=fill(body, ids), headers=headers)
@@ -79,41 +83,43 @@ async def ask(server: ServerUnderTest, case: Case, ids: Ids, headers: httpx2.Hea
     return answer.status_code, text
 
 
-async def store_things(server: ServerUnderTest, headers: httpx2.Headers) -> Ids:
-    """One of everything that can be stored."""
+async def store_objects(server: ServerUnderTest, headers: httpx2.Headers) -> Ids:
+    """Store one object of every kind."""
     sent = {"model": "m", "input": "hi"}
     response = await server.client.post("/v1/responses", json=sent, headers=headers)
     running = await server.client.post("/v1/responses", json={**sent, "background": True}, headers=headers)
     items = [{"role": "user", "content": "x"}]
-    made = (await server.client.post("/v1/conversations", json={"items": items}, headers=headers)).json()
-    listed = await server.client.get(f"/v1/conversations/{made['id']}/items", headers=headers)
+    conversation = (
+        await server.client.post("/v1/conversations", json={"items": items}, headers=headers)
+    ).json()
+    listed = await server.client.get(f"/v1/conversations/{conversation['id']}/items", headers=headers)
     return {
         "response": response.json()["id"],
         "running": running.json()["id"],
-        "conversation": made["id"],
+        "conversation": conversation["id"],
         "item": listed.json()["data"][0]["id"],
     }
 
 
 async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) -> bool:
-    """Whether everything is as its owner left it."""
+    """Whether all objects are unchanged."""
     response = await server.client.get(f"/v1/responses/{ids['response']}", headers=headers)
     running = await server.client.get(f"/v1/responses/{ids['running']}", headers=headers)
     listed = await server.client.get(f"/v1/conversations/{ids['conversation']}/items", headers=headers)
-    kept = [item["id"] for item in listed.json()["data"]]
-    return (response.status_code, running.status_code, kept) == (200, 200, [ids["item"]])
+    item_ids = [item["id"] for item in listed.json()["data"]]
+    return (response.status_code, running.status_code, item_ids) == (200, 200, [ids["item"]])
 
 
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_the_foreign_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
     async with open_server(make_creator) as server:
-        owner, stranger = await server.new_key("owner"), await server.new_key("stranger")
-        theirs = await store_things(server, owner)
-        foreign = await ask(server, case, theirs, stranger)
+        owner, other = await server.new_key("owner"), await server.new_key("stranger")
+        theirs = await store_objects(server, owner)
+        foreign = await answer_to(server, case, theirs, other)
         assert foreign[0] == 404
-        assert foreign == await ask(server, case, UNKNOWN, stranger)
+        assert foreign == await answer_to(server, case, UNKNOWN, other)
         assert await are_there(server, theirs, owner)
-        assert (await ask(server, case, theirs, owner))[0] == 200
+        assert (await answer_to(server, case, theirs, owner))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -122,12 +128,12 @@ async def test_the_foreign_is_answered_like_the_unknown(make_creator: MakeCreato
 async def test_the_deleted_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
     async with open_server(make_creator) as server:
         owner = await server.new_key("owner")
-        theirs = await store_things(server, owner)
+        theirs = await store_objects(server, owner)
         await server.client.delete(f"/v1/responses/{theirs['response']}", headers=owner)
         await server.client.delete(f"/v1/conversations/{theirs['conversation']}", headers=owner)
-        deleted = await ask(server, case, theirs, owner)
+        deleted = await answer_to(server, case, theirs, owner)
         assert deleted[0] == 404
-        assert deleted == await ask(server, case, UNKNOWN, owner)
+        assert deleted == await answer_to(server, case, UNKNOWN, owner)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "{response}" in case[1]], ids=spelled)
@@ -137,9 +143,9 @@ async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreato
         response = new_response(create_from(model="m", input="x"), id="resp_old", created_at=1)
         stored = StoredResponse(response=replace(response, status="completed"), expires_at=2)
         await server.services.store.responses.save("owner", stored)
-        expired = await ask(server, case, {**UNKNOWN, "response": "resp_old"}, owner)
+        expired = await answer_to(server, case, {**UNKNOWN, "response": "resp_old"}, owner)
         assert expired[0] == 404
-        assert expired == await ask(server, case, UNKNOWN, owner)
+        assert expired == await answer_to(server, case, UNKNOWN, owner)
 
 
 def test_every_route_with_an_id_is_tried() -> None:
@@ -158,12 +164,12 @@ SCOPE_OF = {"GET": READ, "DELETE": DELETE, "POST": WRITE}
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(make_creator: MakeCreator, case: Case) -> None:
     needed = READ if case[1] == COUNT else SCOPE_OF[case[0]]
     async with open_server(make_creator) as server:
-        theirs = await store_things(server, await server.new_key("owner"))
+        theirs = await store_objects(server, await server.new_key("owner"))
         others = await server.new_key("owner", *(scope for scope in SCOPES if scope != needed))
-        status, text = await ask(server, case, theirs, others)
+        status, text = await answer_to(server, case, theirs, others)
         assert status == 403
         assert needed in text
-        assert (await ask(server, case, theirs, await server.new_key("owner", needed)))[0] == 200
+        assert (await answer_to(server, case, theirs, await server.new_key("owner", needed)))[0] == 200
 
 
 async def test_models_and_health_need_no_scope(make_creator: MakeCreator) -> None:

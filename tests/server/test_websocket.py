@@ -1,4 +1,4 @@
-"""Turns on a WebSocket: frames in, events out, and what is refused."""
+"""Turns on a WebSocket: frames, events and rejections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -14,12 +14,12 @@ from tests.server.websocket_client import World, id_of
 from tests.turn.order import check_order
 
 
-def saying(*words: str) -> World:
-    return World(ScriptedBackend.saying(*words))
+def world_with(*deltas: str) -> World:
+    return World(ScriptedBackend.saying(*deltas))
 
 
-def said(turn: TurnRequest) -> list[Any]:
-    """The texts of a turn's items, as far as they are messages."""
+def texts_of(turn: TurnRequest) -> list[Any]:
+    """The texts of a turn's messages."""
     texts: list[Any] = []
     for item in turn.items:
         content: Any = getattr(item, "content", None)
@@ -29,7 +29,7 @@ def said(turn: TurnRequest) -> list[Any]:
 
 @pytest.mark.requirement("PROTOCOL/websocket-turn")
 async def test_a_create_is_answered_by_the_events_of_a_stream() -> None:
-    async with saying("Hel", "lo").connect() as socket:
+    async with world_with("Hel", "lo").connect() as socket:
         socket.create()
         events = await socket.answer()
     check_order(events)
@@ -42,15 +42,15 @@ async def test_a_create_is_answered_by_the_events_of_a_stream() -> None:
 
 @pytest.mark.parametrize("extra", [{"stream": True}, {"background": False}, {"generate": True}, {"x": 1}])
 @pytest.mark.requirement("PROTOCOL/websocket-stream-flag", "PROTOCOL/divergence-socket-stream")
-async def test_what_other_transports_need_is_tolerated(extra: dict[str, object]) -> None:
-    async with saying("a").connect() as socket:
+async def test_params_of_other_transports_are_tolerated(extra: dict[str, object]) -> None:
+    async with world_with("a").connect() as socket:
         socket.create(**extra)
         check_order(await socket.answer())
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-sequential")
 async def test_turns_go_one_after_another() -> None:
-    async with saying("a").connect() as socket:
+    async with world_with("a").connect() as socket:
         socket.create()
         socket.create()
         first, second = await socket.answer(), await socket.answer()
@@ -59,8 +59,8 @@ async def test_turns_go_one_after_another() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-generate-false")
-async def test_without_generate_no_model_is_asked_and_the_state_can_be_continued() -> None:
-    world = saying("a")
+async def test_without_generate_no_model_is_called_and_the_state_can_be_continued() -> None:
+    world = world_with("a")
     async with world.connect() as socket:
         socket.create(input="base", generate=False)
         events = await socket.answer()
@@ -71,28 +71,28 @@ async def test_without_generate_no_model_is_asked_and_the_state_can_be_continued
         ]
         assert events[-1]["response"]["output"] == []
         assert world.backend.turns == []
-        await socket.ask(input="next", previous_response_id=id_of(events[-1]))
-    assert said(world.backend.turns[0]) == ["base", "next"]
+        await socket.respond(input="next", previous_response_id=id_of(events[-1]))
+    assert texts_of(world.backend.turns[0]) == ["base", "next"]
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-store-false", "PROTOCOL/websocket-unknown-previous")
-async def test_what_is_not_stored_can_be_continued_on_this_socket_and_on_no_other() -> None:
-    world = saying("a")
+async def test_an_unstored_response_can_be_continued_only_on_its_socket() -> None:
+    world = world_with("a")
     async with world.connect() as socket, world.connect() as other:
-        first = id_of(await socket.ask(input="one"))
-        second = id_of(await socket.ask(input="two", previous_response_id=first, stream_id="lane"))
-        await socket.ask(input="three", previous_response_id=second)
-        assert said(world.backend.turns[-1]) == ["one", "a", "two", "a", "three"]
-        refused = await other.ask(previous_response_id=first)
+        first = id_of(await socket.respond(input="one"))
+        second = id_of(await socket.respond(input="two", previous_response_id=first, stream_id="stream"))
+        await socket.respond(input="three", previous_response_id=second)
+        assert texts_of(world.backend.turns[-1]) == ["one", "a", "two", "a", "three"]
+        refused = await other.respond(previous_response_id=first)
         assert (refused["status"], refused["error"]["code"]) == (404, "previous_response_not_found")
         assert refused["error"]["param"] == "previous_response_id"
     assert world.store.saved == []
 
 
-async def test_what_is_stored_is_in_the_store() -> None:
-    world = saying("a")
+async def test_a_stored_response_is_in_the_store() -> None:
+    world = world_with("a")
     async with world.connect() as socket:
-        response_id = id_of(await socket.ask(store=True))
+        response_id = id_of(await socket.respond(store=True))
     assert [stored.response.id for stored in world.store.saved] == [response_id]
 
 
@@ -121,14 +121,14 @@ async def test_what_is_stored_is_in_the_store() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/websocket-errors", "PROTOCOL/divergence-steer")
-async def test_a_bad_frame_is_an_error_frame_and_the_socket_goes_on(
+async def test_an_invalid_frame_is_answered_by_an_error_frame_and_the_socket_stays_open(
     message: str | bytes, code: str, param: str | None
 ) -> None:
-    async with saying("a").connect() as socket:
+    async with world_with("a").connect() as socket:
         if isinstance(message, bytes):
-            socket.say_bytes(message)
+            socket.send_bytes(message)
         else:
-            socket.say(message)
+            socket.send_frame(message)
         error = await socket.error()
         assert error["status"] in (400, 404)
         assert (error["error"]["code"], error["error"]["param"]) == (code, param)
@@ -139,7 +139,7 @@ async def test_a_bad_frame_is_an_error_frame_and_the_socket_goes_on(
 
 
 async def test_an_error_waits_for_the_turn_before_it() -> None:
-    async with saying("a").connect() as socket:
+    async with world_with("a").connect() as socket:
         socket.create()
         socket.create(temperature=9)
         check_order(await socket.answer())
@@ -158,7 +158,7 @@ async def test_a_backend_that_refuses_is_an_error_frame_with_its_status() -> Non
 
 
 @pytest.mark.requirement("PROTOCOL/divergence-socket-error")
-async def test_a_failure_after_the_first_event_is_told_by_events() -> None:
+async def test_a_failure_after_the_first_event_is_sent_as_events() -> None:
     world = World(ScriptedBackend([[TextDelta("a")], BackendBroken("cut")]))
     async with world.connect() as socket:
         socket.create(stream_id="a")
@@ -169,7 +169,9 @@ async def test_a_failure_after_the_first_event_is_told_by_events() -> None:
     assert all(event["stream_id"] == "a" for event in events)
 
 
-async def test_a_bug_is_an_error_frame_and_the_stream_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_is_an_error_frame_and_the_stream_continues(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def early(_turn: TurnRequest) -> list[Step]:
         raise ZeroDivisionError
 
@@ -178,22 +180,22 @@ async def test_a_bug_is_an_error_frame_and_the_stream_goes_on(caplog: pytest.Log
         raise ZeroDivisionError
 
     async with World(ScriptedBackend(early, late, [[Finished("stop")]])).connect() as socket:
-        refused = await socket.ask()
+        refused = await socket.respond()
         assert (refused["status"], refused["error"]["code"]) == (500, "internal_error")
         socket.create()
         events = await socket.answer()
         check_order(events)
         assert "Internal error" in events[-1]["response"]["error"]["message"]
-        assert id_of(await socket.ask())
+        assert id_of(await socket.respond())
     assert [record.message for record in caplog.records if record.exc_info] == ["request req_1 failed"] * 2
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-evict")
 async def test_a_failed_continuation_forgets_its_parent() -> None:
-    async with saying("a").connect() as socket:
-        parent = id_of(await socket.ask())
-        assert (await socket.ask(previous_response_id=parent, temperature=9))["status"] == 400
-        again = await socket.ask(previous_response_id=parent)
+    async with world_with("a").connect() as socket:
+        parent = id_of(await socket.respond())
+        assert (await socket.respond(previous_response_id=parent, temperature=9))["status"] == 400
+        again = await socket.respond(previous_response_id=parent)
         assert again["error"]["code"] == "previous_response_not_found"
 
 
@@ -202,22 +204,24 @@ async def test_a_continuation_that_fails_after_its_first_event_forgets_its_paren
     good: list[Step] = [[TextDelta("a")], [Finished("stop")]]
     bad: list[Step] = [[TextDelta("a")], BackendBroken("cut")]
     async with World(ScriptedBackend(good, bad, good)).connect() as socket:
-        parent = id_of(await socket.ask())
-        assert (await socket.ask(previous_response_id=parent))["type"] == "response.failed"
-        again = await socket.ask(previous_response_id=parent)
+        parent = id_of(await socket.respond())
+        assert (await socket.respond(previous_response_id=parent))["type"] == "response.failed"
+        again = await socket.respond(previous_response_id=parent)
         assert again["error"]["code"] == "previous_response_not_found"
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-fork")
-async def test_a_failed_fork_leaves_the_parent_to_the_lane_that_made_it() -> None:
-    async with saying("a").connect() as socket:
-        parent = id_of(await socket.ask(stream_id="a"))
-        assert (await socket.ask(previous_response_id=parent, temperature=9, stream_id="b"))["status"] == 400
-        assert id_of(await socket.ask(previous_response_id=parent, stream_id="a"))
+async def test_a_failed_fork_leaves_the_parent_to_the_stream_that_created_it() -> None:
+    async with world_with("a").connect() as socket:
+        parent = id_of(await socket.respond(stream_id="a"))
+        assert (await socket.respond(previous_response_id=parent, temperature=9, stream_id="b"))[
+            "status"
+        ] == 400
+        assert id_of(await socket.respond(previous_response_id=parent, stream_id="a"))
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-leaving")
-async def test_a_client_that_leaves_stops_the_upstream() -> None:
+async def test_a_client_disconnect_stops_the_upstream() -> None:
     stopped = asyncio.Event()
 
     async def hang(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
@@ -238,7 +242,7 @@ async def test_a_client_that_leaves_stops_the_upstream() -> None:
 
 
 async def test_a_key_that_has_ended_opens_no_further_turn() -> None:
-    async with saying("a").connect() as socket:
+    async with world_with("a").connect() as socket:
         socket.create()
         check_order(await socket.answer())
         socket.key_ended = True
@@ -247,10 +251,10 @@ async def test_a_key_that_has_ended_opens_no_further_turn() -> None:
     assert (refused["status"], refused["error"]["code"]) == (401, "invalid_api_key")
 
 
-async def test_who_only_prepares_needs_no_input() -> None:
-    world = saying("a")
+async def test_preparing_a_response_needs_no_input() -> None:
+    world = world_with("a")
     async with world.connect() as socket:
-        socket.say({"type": "response.create", "model": "m", "generate": False, "store": False})
+        socket.send_frame({"type": "response.create", "model": "m", "generate": False, "store": False})
         prepared = await socket.answer()
         socket.create(previous_response_id=id_of(prepared[-1]))
         check_order(await socket.answer())

@@ -1,4 +1,4 @@
-"""Who is let in, and how a connection ends: too old, or the server drains."""
+"""Admission of connections, and their end by age or by the server's drain."""
 
 import asyncio
 
@@ -27,18 +27,18 @@ async def until_begun(gate: Gate, socket: Socket) -> asyncio.Event:
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-age")
-async def test_a_connection_that_is_too_old_says_so_and_closes() -> None:
+async def test_a_connection_beyond_its_maximum_age_is_closed_with_an_error() -> None:
     async with World(ScriptedBackend.saying("a"), AT_ONCE).connect() as socket:
         error = await socket.error()
         assert error["error"]["code"] == "websocket_connection_limit_reached"
         assert (await socket.receive())["code"] == 1000
 
 
-async def test_a_turn_under_way_is_finished_before_an_old_connection_closes() -> None:
+async def test_a_running_turn_is_finished_before_an_old_connection_closes() -> None:
     gate = Gate()
     async with World(gate.backend, WebSocketLimits(seconds=0.05)).connect() as socket:
         key = await until_begun(gate, socket)
-        while (late := await socket.ask(stream_id="late", generate=False))["type"] != "error":
+        while (late := await socket.respond(stream_id="late", generate=False))["type"] != "error":
             pass
         assert late["error"]["code"] == "websocket_connection_limit_reached"
         key.set()
@@ -56,7 +56,7 @@ async def test_an_idle_connection_is_closed_when_the_server_drains() -> None:
     assert (closing["type"], closing["code"]) == ("websocket.close", 1001)
 
 
-async def test_a_turn_under_way_gets_the_time_of_the_drain() -> None:
+async def test_a_running_turn_gets_the_drain_timeout() -> None:
     gate = Gate()
     here = World(gate.backend)
     async with here.connect() as socket:
@@ -84,7 +84,7 @@ async def test_a_turn_that_outlives_the_drain_is_ended() -> None:
         assert (await socket.receive())["code"] == 1001
 
 
-async def test_a_client_that_reads_slowly_misses_no_event_when_its_turn_is_cut_off() -> None:
+async def test_a_slow_client_misses_no_event_when_its_turn_is_ended() -> None:
     here = World(Gate().backend)
     async with here.connect() as socket:
         socket.readable.clear()
@@ -96,11 +96,11 @@ async def test_a_client_that_reads_slowly_misses_no_event_when_its_turn_is_cut_o
         check_order(await socket.answer())
 
 
-async def test_a_client_may_leave_while_its_last_turn_is_finished() -> None:
+async def test_a_client_may_disconnect_during_its_last_turn() -> None:
     gate = Gate()
     async with World(gate.backend, WebSocketLimits(seconds=0.05)).connect() as socket:
         await until_begun(gate, socket)
-        while (await socket.ask(stream_id="late", generate=False))["type"] != "error":
+        while (await socket.respond(stream_id="late", generate=False))["type"] != "error":
             pass
     assert socket.task.done()
 
@@ -112,7 +112,7 @@ async def refusal(socket: Socket) -> tuple[int, str | None]:
     return start["status"], msgspec.json.decode(body["body"])["error"]["code"]
 
 
-async def test_nobody_is_let_in_while_the_server_drains() -> None:
+async def test_connections_are_rejected_while_the_server_drains() -> None:
     here = world()
     here.lifetimes.drain(60)
     assert await refusal(Socket(here.endpoint)) == (503, "server_unavailable")

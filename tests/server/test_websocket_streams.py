@@ -1,4 +1,6 @@
-"""Lanes: one after another within, side by side among them, and how many there may be."""
+"""Streams of a socket: turns of one stream are sequential, streams are concurrent, and their number is
+limited.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -14,13 +16,13 @@ from tests.turn.order import check_order
 
 
 class Gate:
-    """A backend that says one word per turn and waits for a key before it ends."""
+    """A backend that sends one text delta per turn and waits for a key before it ends."""
 
     def __init__(self) -> None:
         self.begun: asyncio.Queue[asyncio.Event] = asyncio.Queue()
-        self.backend = ScriptedBackend(self.play)
+        self.backend = ScriptedBackend(self.steps)
 
-    async def play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
         key = asyncio.Event()
         yield [TextDelta("a")]
         self.begun.put_nowait(key)
@@ -28,12 +30,12 @@ class Gate:
         yield [Finished("stop")]
 
     async def open(self) -> None:
-        """Let the turn end that began first."""
+        """Let the oldest turn end."""
         (await self.begun.get()).set()
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-lanes")
-async def test_lanes_go_side_by_side_and_name_themselves() -> None:
+async def test_streams_are_concurrent_and_frames_carry_their_stream_id() -> None:
     gate = Gate()
     async with World(gate.backend).connect() as socket:
         socket.create(stream_id="slow")
@@ -42,14 +44,14 @@ async def test_lanes_go_side_by_side_and_name_themselves() -> None:
         socket.create()
         await gate.open()
         await gate.open()
-        heard: dict[str | None, list[JsonObject]] = {"slow": [], "quick": [], None: []}
-        while not (ended(heard["quick"]) and ended(heard[None])):
+        received: dict[str | None, list[JsonObject]] = {"slow": [], "quick": [], None: []}
+        while not (ended(received["quick"]) and ended(received[None])):
             frame = await socket.frame()
-            heard[frame.get("stream_id")].append(frame)
-        assert not ended(heard["slow"])
+            received[frame.get("stream_id")].append(frame)
+        assert not ended(received["slow"])
         slow.set()
-        heard["slow"] += await socket.answer("slow")
-    for events in heard.values():
+        received["slow"] += await socket.answer("slow")
+    for events in received.values():
         check_order(events)
 
 
@@ -57,13 +59,13 @@ def ended(events: list[JsonObject]) -> bool:
     return bool(events) and events[-1]["type"] == "response.completed"
 
 
-async def test_a_lane_begins_a_turn_when_the_one_before_has_ended() -> None:
+async def test_a_stream_starts_a_turn_when_the_previous_one_has_ended() -> None:
     gate = Gate()
     async with World(gate.backend).connect() as socket:
         socket.create(stream_id="a")
         socket.create(stream_id="a")
         key = await gate.begun.get()
-        socket.say({"type": "nonsense"})  # its answer shows that both frames above were read
+        socket.send_frame({"type": "nonsense"})  # its answer shows that both frames above were read
         while (await socket.frame())["type"] != "error":
             pass
         assert gate.begun.empty()
@@ -72,13 +74,13 @@ async def test_a_lane_begins_a_turn_when_the_one_before_has_ended() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-active-limit")
-async def test_further_responses_wait_for_those_under_way() -> None:
+async def test_further_responses_wait_for_running_ones() -> None:
     gate = Gate()
     async with World(gate.backend, WebSocketLimits(responses=2)).connect() as socket:
         for stream in "abc":
             socket.create(stream_id=stream)
         keys = [await gate.begun.get(), await gate.begun.get()]
-        socket.say({"type": "nonsense"})
+        socket.send_frame({"type": "nonsense"})
         while (await socket.frame())["type"] != "error":
             pass
         assert gate.begun.empty()
@@ -88,25 +90,25 @@ async def test_further_responses_wait_for_those_under_way() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-lane-limit")
-async def test_there_is_a_limit_to_lanes_and_the_default_lane_does_not_count() -> None:
+async def test_the_number_of_streams_is_limited_without_counting_the_default_stream() -> None:
     world = World(ScriptedBackend.saying("a"), WebSocketLimits(streams=2))
     async with world.connect() as socket:
         for stream in ("a", "b", None):
-            check_order(await ask_on(socket, stream))
+            check_order(await respond_on(socket, stream))
         socket.create(stream_id="c")
         error = await socket.error()
         assert (error["stream_id"], error["error"]["code"]) == ("c", "websocket_stream_limit_reached")
-        check_order(await ask_on(socket, "a"))
+        check_order(await respond_on(socket, "a"))
 
 
-async def ask_on(socket: Socket, stream_id: str | None) -> list[JsonObject]:
+async def respond_on(socket: Socket, stream_id: str | None) -> list[JsonObject]:
     socket.create(stream_id=stream_id)
     return await socket.answer(stream_id)
 
 
 @pytest.mark.parametrize("stream_id", ["", "a" * 257, "a b", "ä", "a\n", 7, ["a"]])
 @pytest.mark.requirement("PROTOCOL/websocket-lane-names")
-async def test_a_lane_has_a_plain_name(stream_id: object) -> None:
+async def test_a_stream_id_has_a_restricted_format(stream_id: object) -> None:
     async with World(ScriptedBackend.saying("a")).connect() as socket:
         socket.create(stream_id=stream_id)
         error = await socket.error()
@@ -118,11 +120,11 @@ async def test_a_lane_has_a_plain_name(stream_id: object) -> None:
 @pytest.mark.requirement("PROTOCOL/websocket-lane-names")
 async def test_a_name_may_have_letters_digits_and_three_signs(stream_id: str) -> None:
     async with World(ScriptedBackend.saying("a")).connect() as socket:
-        check_order(await ask_on(socket, stream_id))
+        check_order(await respond_on(socket, stream_id))
 
 
 @pytest.mark.parametrize("limits", [WebSocketLimits(waiting=1), WebSocketLimits(waiting_bytes=100)])
-async def test_there_is_a_limit_to_what_waits(limits: WebSocketLimits) -> None:
+async def test_the_number_of_waiting_turns_is_limited(limits: WebSocketLimits) -> None:
     gate = Gate()
     async with World(gate.backend, limits).connect() as socket:
         socket.create()

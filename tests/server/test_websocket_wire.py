@@ -1,4 +1,4 @@
-"""Sockets on a real uvicorn in this process: handshake, compression, sizes, and the end of the server."""
+"""Sockets on a real uvicorn in this process: handshake, compression, sizes, and server shutdown."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.endpoint import SocketClient
 from antiphon.turn.chunks import TextDelta
 from tests.server.test_websocket_streams import Gate
-from tests.server.websocket_client import PATIENCE, TERMINAL, World
+from tests.server.websocket_client import TERMINAL, TEST_TIMEOUT_SECONDS, World
 from tests.turn.order import check_order
 from tests.uvicorn_here import Server, serve_here
 
@@ -73,11 +73,11 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
         yield Wire(here.server, here.port)
 
 
-async def hear(client: ClientConnection) -> list[dict[str, Any]]:
+async def events_of_turn(client: ClientConnection) -> list[dict[str, Any]]:
     """The events of one turn."""
     events: list[dict[str, Any]] = []
     while not events or events[-1]["type"] not in TERMINAL:
-        events.append(json.loads(await asyncio.wait_for(client.recv(), PATIENCE)))
+        events.append(json.loads(await asyncio.wait_for(client.recv(), TEST_TIMEOUT_SECONDS)))
     return events
 
 
@@ -88,19 +88,19 @@ async def test_frames_travel_compressed() -> None:
         assert client.response is not None
         assert client.response.headers["x-request-id"] == "req_1"
         await client.send(json.dumps(CREATE))
-        check_order(await hear(client))
+        check_order(await events_of_turn(client))
 
 
 async def test_a_message_beyond_the_limit_closes_the_socket() -> None:
     async with serving(World(ScriptedBackend.saying("a"))) as wire, connect(wire.url) as client:
         await client.send(json.dumps({**CREATE, "input": "x" * 2 * MAX_MESSAGE}))
         with pytest.raises(ConnectionClosed) as closed:
-            await asyncio.wait_for(client.recv(), PATIENCE)
+            await asyncio.wait_for(client.recv(), TEST_TIMEOUT_SECONDS)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
 
 
-async def test_a_refused_handshake_is_answered_with_the_error_object() -> None:
+async def test_a_rejected_handshake_is_answered_with_the_error_object() -> None:
     world = World(ScriptedBackend.saying("a"))
     async with serving(world) as wire:
         world.lifetimes.drain(60)
@@ -121,34 +121,34 @@ async def test_a_refused_handshake_is_answered_with_the_error_object() -> None:
         b"GET /v1/responses HTTP/1.1\r\nsec-websocket-version: 12\r\n",
     ],
 )
-async def test_a_handshake_that_is_none_is_answered_and_let_go(head: bytes) -> None:
+async def test_an_invalid_handshake_is_answered_and_closed(head: bytes) -> None:
     async with serving(World(ScriptedBackend.saying("a"))) as wire:
         reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
         writer.write(head + b"host: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        answer = await asyncio.wait_for(reader.read(), TEST_TIMEOUT_SECONDS)
         writer.close()
         assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 426 ", b"HTTP/1.1 431 "))
         assert wire.sockets == []
 
 
-async def test_a_server_that_stops_lets_a_turn_end_and_then_says_goodbye() -> None:
+async def test_a_server_that_stops_lets_a_turn_end_and_sends_a_close_frame() -> None:
     gate = Gate()
     world = World(gate.backend)
     async with serving(world) as wire, connect(wire.url) as client:
         await client.send(json.dumps(CREATE))
         key = await gate.begun.get()
         world.lifetimes.drain(60)
-        wire.sockets[0].shutdown()  # what uvicorn does when it is told to stop
+        wire.sockets[0].shutdown()  # what uvicorn does on shutdown
         key.set()
-        events = await hear(client)
+        events = await events_of_turn(client)
         assert events[-1]["type"] == "response.completed"
         with pytest.raises(ConnectionClosed) as closed:
-            await asyncio.wait_for(client.recv(), PATIENCE)
+            await asyncio.wait_for(client.recv(), TEST_TIMEOUT_SECONDS)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
 
 
-async def test_a_client_that_neither_reads_nor_answers_pings_is_let_go(
+async def test_a_client_that_neither_reads_nor_answers_pings_is_disconnected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(ScriptedBackend([[TextDelta("x" * 2**19)]] * 64))
@@ -166,9 +166,9 @@ async def test_a_client_that_neither_reads_nor_answers_pings_is_let_go(
 
         monkeypatch.setattr(server_side, "pause_writing", pause)
         await client.send(json.dumps(CREATE))
-        await asyncio.wait_for(full.wait(), PATIENCE)
+        await asyncio.wait_for(full.wait(), TEST_TIMEOUT_SECONDS)
         server_side.keepalive_timeout()
-        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+        await asyncio.wait_for(asyncio.gather(*tasks), TEST_TIMEOUT_SECONDS)
         assert wire.sockets == []
 
 

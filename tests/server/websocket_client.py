@@ -27,12 +27,12 @@ from antiphon.turn.sealing import Sealer
 
 JsonObject = dict[str, Any]
 TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
-PATIENCE = 20.0
-"""Seconds after which a test gives up waiting; nothing waits that long when all is well."""
+TEST_TIMEOUT_SECONDS = 20.0
+"""Timeout of tests in seconds; it is reached only on failure."""
 
 
 class FewResponses:
-    """As much of a store as a socket needs: what is saved has no history here."""
+    """The part of a store that a socket needs; saved responses have no history here."""
 
     def __init__(self) -> None:
         self.saved: list[StoredResponse] = []
@@ -69,7 +69,7 @@ class World:
 
     @asynccontextmanager
     async def connect(self, profile: Profile = OPENAI) -> "AsyncGenerator[Socket, None]":
-        """An accepted socket; at the end the client leaves."""
+        """An accepted socket; it is closed at the end."""
         socket = Socket(self.endpoint, profile)
         try:
             assert await socket.receive() == {
@@ -82,13 +82,13 @@ class World:
 
 
 class Socket:
-    """One connection, seen by its client."""
+    """One connection, from the client's side."""
 
     def __init__(self, endpoint: WebSocketEndpoint, profile: Profile = OPENAI) -> None:
         self._to_server: asyncio.Queue[Message] = asyncio.Queue()
         self._from_server: asyncio.Queue[Message] = asyncio.Queue()
         self.blocked: asyncio.Queue[Message] = asyncio.Queue()
-        """What the server would send while `readable` is not set."""
+        """Messages that the server sends while `readable` is not set."""
         self.readable = asyncio.Event()
         self.readable.set()
         scope: Scope = {
@@ -119,11 +119,10 @@ class Socket:
         self._from_server.put_nowait(message)
 
     async def receive(self) -> Message:
-        """The next thing that the server does."""
-        return await asyncio.wait_for(self._from_server.get(), PATIENCE)
+        """The next message of the server."""
+        return await asyncio.wait_for(self._from_server.get(), TEST_TIMEOUT_SECONDS)
 
     async def frame(self) -> JsonObject:
-        """The next frame."""
         return msgspec.json.decode((await self.receive())["text"])
 
     async def answer(self, stream_id: str | None = None) -> list[JsonObject]:
@@ -143,18 +142,18 @@ class Socket:
         return frame
 
     def create(self, **params: object) -> None:
-        """Ask for a response."""
-        self.say({"type": "response.create", "model": "m", "input": "hi", "store": False, **params})
+        """Send `response.create`."""
+        self.send_frame({"type": "response.create", "model": "m", "input": "hi", "store": False, **params})
 
-    def say(self, frame: object) -> None:
+    def send_frame(self, frame: object) -> None:
         text = frame if isinstance(frame, str) else msgspec.json.encode(frame).decode()
         self._to_server.put_nowait({"type": "websocket.receive", "text": text})
 
-    def say_bytes(self, data: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         self._to_server.put_nowait({"type": "websocket.receive", "bytes": data})
 
-    async def ask(self, **params: object) -> JsonObject:
-        """Ask, and return the terminal event or the error."""
+    async def respond(self, **params: object) -> JsonObject:
+        """Send `response.create` and return the terminal event or the error."""
         self.create(**params)
         stream_id = params.get("stream_id")
         return (await self.answer(cast("str | None", stream_id)))[-1]
@@ -162,7 +161,7 @@ class Socket:
     async def leave(self) -> None:
         """Close the connection and wait until the server has noticed."""
         self._to_server.put_nowait({"type": "websocket.disconnect", "code": 1005})
-        await asyncio.wait_for(self.task, PATIENCE)
+        await asyncio.wait_for(self.task, TEST_TIMEOUT_SECONDS)
 
 
 def id_of(terminal: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""A service on a scripted backend, with a clock and ids that can be foretold."""
+"""A service on a scripted backend, with a fixed clock and predictable ids."""
 
 from collections.abc import AsyncGenerator, Callable
 from itertools import count
@@ -27,14 +27,14 @@ MakeCreator = Callable[..., Creator]
 @pytest.fixture
 async def store() -> AsyncGenerator[Stores, None]:
     """A store in memory."""
-    kept = sql_stores(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
-    yield kept
-    await kept.aclose()
+    stores = sql_stores(await SqliteDatabase.open(None), LocalSignals(), lambda: 1000.0)
+    yield stores
+    await stores.aclose()
 
 
 @pytest.fixture
 def make_creator(store: Stores) -> MakeCreator:
-    """Creator over one backend for the model `m`, or over given routes; other fields and options as given."""
+    """A creator with one backend for the model `m`, or with these routes; other fields and options as given."""
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:
         numbers = count(1)
@@ -54,7 +54,7 @@ def make_creator(store: Stores) -> MakeCreator:
 
 
 def services_of(creator: Creator, background: Background | None = None) -> Services:
-    """The services around a creator, with background work in this process."""
+    """The services around a creator, with background runs in this process."""
     if background is None:
         background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
     parts = creator.parts

@@ -1,4 +1,4 @@
-"""The catalogue: from what a model takes to what Codex does with it."""
+"""The Codex catalogue: from the features of a model to its catalogue entry."""
 
 import pytest
 
@@ -20,19 +20,19 @@ NOT = Support("unsupported", "not this one")
 
 
 class Model(ScriptedBackend):
-    """Has a window, and lacks some features."""
+    """A model with a window, without some features."""
 
     def __init__(self, window: int | None = None, *lacks: Feature, models: tuple[str, ...] = ()) -> None:
         super().__init__([], name=f"backend-{window}", models=models)
         self.window = window
         self.lacks = lacks
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def features(self, model: str) -> Features:
         return {**super().features(model), **dict.fromkeys(self.lacks, NOT)}
 
     async def context_window(self, model: str) -> int | None:
-        self.asked.append(model)
+        self.requested.append(model)
         return self.window
 
     async def models(self) -> list[ModelInfo]:
@@ -45,7 +45,7 @@ async def listed(*routes: Route, first: str = "", names: Names | None = None) ->
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-codex-catalogue")
-async def test_a_model_is_described_by_what_it_takes() -> None:
+async def test_a_model_is_described_by_its_features() -> None:
     (one,) = await listed(Route("m", Model(131_072)))
     assert (one.slug, one.priority, one.description) == ("m", 0, "Served by backend-131072")
     assert (one.context_window, one.auto_compact_token_limit) == (131_072, 117_964)
@@ -56,14 +56,14 @@ async def test_a_model_is_described_by_what_it_takes() -> None:
     assert "apply_patch" in one.base_instructions
 
 
-async def test_what_a_model_does_not_take_is_not_offered() -> None:
+async def test_unsupported_features_are_not_offered() -> None:
     (one,) = await listed(Route("m", Model(None, "images", "reasoning_effort", "parallel_tool_calls")))
     assert one.supported_reasoning_levels == ()
     assert one.input_modalities == ("text",)
     assert not one.supports_parallel_tool_calls
 
 
-async def test_a_window_that_nobody_knows_is_not_invented() -> None:
+async def test_an_unknown_window_is_omitted() -> None:
     (one,) = await listed(Route("m", Model(None)))
     assert (one.context_window, one.max_context_window, one.auto_compact_token_limit) == (None, None, None)
 
@@ -73,10 +73,10 @@ async def test_a_small_window_has_no_room_for_further_agents() -> None:
     assert (small.multi_agent_version, large.multi_agent_version) == ("disabled", None)
 
 
-async def test_the_settings_know_better_than_the_server() -> None:
+async def test_the_settings_override_the_server() -> None:
     backend = Model(131_072)
     (one,) = await listed(Route("m", backend, context_window=8192))
-    assert (one.context_window, backend.asked) == (8192, [])
+    assert (one.context_window, backend.requested) == (8192, [])
 
 
 async def test_of_several_routes_the_weakest_counts() -> None:
@@ -84,17 +84,17 @@ async def test_of_several_routes_the_weakest_counts() -> None:
     assert (one.context_window, one.input_modalities) == (8192, ("text",))
 
 
-async def test_a_model_that_stands_in_does_not_count() -> None:
+async def test_a_fallback_model_does_not_count() -> None:
     names = Names(fallbacks={"m": ("spare",)})
     first, _ = await listed(Route("m", Model(131_072)), Route("spare", Model(4096)), names=names)
     assert first.context_window == 131_072
 
 
-async def test_an_alias_and_a_pattern_are_asked_for_by_the_upstreams_name() -> None:
+async def test_the_window_of_an_alias_and_a_pattern_is_requested_by_the_upstreams_name() -> None:
     backend = Model(8192, models=("a/x",))
     models = await listed(Route("a/*", backend), names=Names(aliases={"best": "a/x"}))
     assert [(one.slug, one.context_window) for one in models] == [("best", 8192), ("a/x", 8192)]
-    assert set(backend.asked) == {"a/x"}
+    assert set(backend.requested) == {"a/x"}
 
 
 async def test_the_first_model_is_the_default_and_need_not_be_listed() -> None:
@@ -110,16 +110,14 @@ async def test_the_first_model_is_the_default_and_need_not_be_listed() -> None:
     ("window", "limit"),
     [(None, None), (4096, 3072), (8192, 6144), (32_768, 24_576), (131_072, 117_964), (1_000_000, 900_000)],
 )
-def test_room_for_an_answer_is_left_when_a_conversation_is_compacted(
-    window: int | None, limit: int | None
-) -> None:
+def test_compaction_leaves_tokens_for_an_answer(window: int | None, limit: int | None) -> None:
     assert compact_limit(window) == limit
 
 
 @pytest.mark.parametrize(
     ("window", "limit"), [(None, 10_000), (1_000_000, 10_000), (32_768, 4096), (1000, 500)]
 )
-def test_the_output_of_a_tool_fits_beside_the_rest(window: int | None, limit: int) -> None:
+def test_the_output_limit_of_a_tool_fits_the_window(window: int | None, limit: int) -> None:
     assert tool_output_limit(window) == limit
 
 

@@ -1,4 +1,4 @@
-"""Keys: made once, known by their digest, revoked."""
+"""Keys: created once, found by their digest, revoked."""
 
 import hashlib
 import hmac
@@ -27,7 +27,7 @@ def keyring(store: KeyStore) -> Keyring:
     return Keyring(store, store.signals, pepper=PEPPER, clock=lambda: 1000.5, entropy=secrets.token_bytes)
 
 
-async def test_a_key_says_its_id_and_holds_32_random_bytes(keyring: Keyring) -> None:
+async def test_a_key_contains_its_id_and_32_random_bytes(keyring: Keyring) -> None:
     text, key = await keyring.create()
     found = re.fullmatch(r"ap_([0-9a-f]+)_([0-9a-f]{64})", text)
     assert found is not None
@@ -36,15 +36,15 @@ async def test_a_key_says_its_id_and_holds_32_random_bytes(keyring: Keyring) -> 
     assert other.split("_")[2] != found[2]
 
 
-async def test_the_store_knows_the_hmac_and_never_the_secret(keyring: Keyring, store: KeyStore) -> None:
+async def test_the_store_has_the_hmac_and_never_the_secret(keyring: Keyring, store: KeyStore) -> None:
     text, key = await keyring.create("laptop")
     secret = text.split("_")[2]
     assert key.digest == hmac.new(PEPPER, secret.encode(), hashlib.sha256).hexdigest()
     assert list(await keyring.list()) == [key]
-    assert secret.encode() not in msgspec.json.encode(list(store.kept.values()))
+    assert secret.encode() not in msgspec.json.encode(list(store.stored.values()))
 
 
-async def test_a_key_is_valid_for_ever_and_for_everything_unless_said_otherwise(keyring: Keyring) -> None:
+async def test_a_key_has_no_expiry_and_all_scopes_by_default(keyring: Keyring) -> None:
     _, key = await keyring.create()
     assert (key.tenant, key.name, key.scopes, key.created_at) == ("default", "", SCOPES, 1000)
     assert (key.expires_at, key.revoked_at) == (None, None)
@@ -56,7 +56,7 @@ async def test_a_key_is_valid_for_ever_and_for_everything_unless_said_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("what", "param"),
+    ("params", "param"),
     [
         ({"tenant": ""}, "tenant"),
         ({"tenant": "a b"}, "tenant"),
@@ -71,13 +71,13 @@ async def test_a_key_is_valid_for_ever_and_for_everything_unless_said_otherwise(
         ({"lifetime": -5}, "lifetime"),
     ],
 )
-async def test_what_cannot_be_is_refused(
-    keyring: Keyring, store: KeyStore, what: dict[str, Any], param: str
+async def test_invalid_keys_are_rejected(
+    keyring: Keyring, store: KeyStore, params: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await keyring.create(**what)
+        await keyring.create(**params)
     assert refused.value.param == param
-    assert store.kept == {}
+    assert store.stored == {}
 
 
 @pytest.mark.parametrize("tenant", ["a", "A-b_c.9", "x" * 64])
@@ -86,7 +86,7 @@ async def test_a_tenant_may_be_called(keyring: Keyring, tenant: str) -> None:
     assert key.tenant == tenant
 
 
-async def test_a_revoked_key_stays_in_the_list(keyring: Keyring) -> None:
+async def test_a_revoked_key_remains_listed(keyring: Keyring) -> None:
     _, key = await keyring.create()
     await keyring.revoke(key.id)
     assert [found.revoked_at for found in await keyring.list()] == [1000]

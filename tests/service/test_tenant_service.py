@@ -1,4 +1,4 @@
-"""The service for one tenant, called from within."""
+"""The service for one tenant, called in process."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -25,24 +25,24 @@ Open = Callable[..., TenantService]
 
 
 class Halting:
-    """Says one word and then nothing."""
+    """A backend that sends one text delta and then nothing."""
 
     def __init__(self) -> None:
-        self.speaks, self.stopped = asyncio.Event(), asyncio.Event()
-        self.backend = ScriptedBackend(self._play)
+        self.first_delta_sent, self.stopped = asyncio.Event(), asyncio.Event()
+        self.backend = ScriptedBackend(self._steps)
 
-    async def _play(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def _steps(self, _turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("first")]
-            self.speaks.set()
+            self.first_delta_sent.set()
             await asyncio.Event().wait()
         finally:
             self.stopped.set()
 
 
 @pytest.fixture
-def inside(make_creator: MakeCreator) -> Open:
-    """The service of a tenant over these backends."""
+def open_service(make_creator: MakeCreator) -> Open:
+    """The service of a tenant with these backends."""
 
     def make(*backends: ScriptedBackend, tenant: str = "ours") -> TenantService:
         creator = make_creator(*backends)
@@ -52,8 +52,8 @@ def inside(make_creator: MakeCreator) -> Open:
     return make
 
 
-async def test_it_does_what_the_routes_do(inside: Open) -> None:
-    service = inside(ScriptedBackend.saying("Hel", "lo"))
+async def test_it_offers_the_operations_of_the_routes(open_service: Open) -> None:
+    service = open_service(ScriptedBackend.saying("Hel", "lo"))
     first = await service.create(model="m", input="hi")
     events = [
         to_wire(event) async for event in service.stream(model="m", input="x", previous_response_id=first.id)
@@ -66,8 +66,11 @@ async def test_it_does_what_the_routes_do(inside: Open) -> None:
         await service.retrieve(first.id)
 
 
-async def test_a_tenant_does_not_see_what_is_another_one_s(inside: Open) -> None:
-    ours, theirs = inside(ScriptedBackend.saying("x")), inside(ScriptedBackend.saying("x"), tenant="theirs")
+async def test_a_tenant_does_not_see_objects_of_another(open_service: Open) -> None:
+    ours, theirs = (
+        open_service(ScriptedBackend.saying("x")),
+        open_service(ScriptedBackend.saying("x"), tenant="theirs"),
+    )
     response = await ours.create(model="m", input="hi")
     for attempt in (
         theirs.retrieve(response.id),
@@ -85,21 +88,21 @@ async def test_a_tenant_does_not_see_what_is_another_one_s(inside: Open) -> None
     assert (await ours.cancel(queued.id)).id == queued.id
 
 
-async def test_a_call_that_is_cancelled_ends_the_turn_and_is_kept(inside: Open, store: Stores) -> None:
+async def test_a_cancelled_call_ends_the_turn_and_is_stored(open_service: Open, store: Stores) -> None:
     halting = Halting()
-    asking = asyncio.create_task(inside(halting.backend).create(model="m", input="hi"))
-    await halting.speaks.wait()
-    asking.cancel()
+    creating = asyncio.create_task(open_service(halting.backend).create(model="m", input="hi"))
+    await halting.first_delta_sent.wait()
+    creating.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await creating
     assert halting.stopped.is_set()
-    kept = await store.responses.list_responses("ours", limit=9)
-    assert [stored.response.status for stored in kept] == ["cancelled"]
+    saved = await store.responses.list_responses("ours", limit=9)
+    assert [stored.response.status for stored in saved] == ["cancelled"]
 
 
-async def test_a_stream_that_is_left_ends_the_turn_and_is_kept(inside: Open) -> None:
+async def test_a_closed_stream_ends_the_turn_and_is_stored(open_service: Open) -> None:
     halting = Halting()
-    service, response_id = inside(halting.backend), ""
+    service, response_id = open_service(halting.backend), ""
     async with aclosing(service.stream(model="m", input="hi")) as events:
         async for event in events:
             if isinstance(event, ResponseCreated):
@@ -107,12 +110,12 @@ async def test_a_stream_that_is_left_ends_the_turn_and_is_kept(inside: Open) -> 
             if isinstance(event, OutputTextDelta):
                 break
     assert halting.stopped.is_set()
-    kept = await service.retrieve(response_id)
-    assert (kept.status, to_builtins(kept.output)[0]["content"][0]["text"]) == ("cancelled", "first")
+    saved = await service.retrieve(response_id)
+    assert (saved.status, to_builtins(saved.output)[0]["content"][0]["text"]) == ("cancelled", "first")
 
 
-async def test_what_is_wrong_with_a_request_is_raised(inside: Open) -> None:
-    service = inside(ScriptedBackend.saying("x"))
+async def test_invalid_requests_are_raised(open_service: Open) -> None:
+    service = open_service(ScriptedBackend.saying("x"))
     for params in ({"model": "m"}, {"model": "m", "input": "hi", "self": 1, "temperature": 9}):
         with pytest.raises(InvalidRequest):
             await service.create(**params)

@@ -1,4 +1,4 @@
-"""A client of agent runs, and what must be true of a run whatever was killed on the way."""
+"""A client of agent runs, and the invariants of a run after any kill."""
 
 import json
 import urllib.request
@@ -6,7 +6,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from tests.state.listener import PATIENCE
+from tests.state.listener import TEST_TIMEOUT_SECONDS
 
 TASK = {"instruction": "Write two lines.", "title": "Two lines"}
 END = {"agent.completed", "agent.failed", "agent.cancelled"}
@@ -14,7 +14,7 @@ JsonObject = dict[str, Any]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What a server needs to offer the tools, which write into this folder."""
+    """The environment of a server with the tools, which write into this folder."""
     return {
         "NOTES": str(folder / "notes"),
         "ANTIPHON_AGENT__MODEL": "agent",
@@ -23,53 +23,55 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def ask(base_url: str, path: str, body: object = None) -> JsonObject:
+def call_api(base_url: str, path: str, body: object = None) -> JsonObject:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{base_url}{path}", data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(request, timeout=TEST_TIMEOUT_SECONDS) as answer:
         return json.load(answer)
 
 
 class AgentClient:
-    """Submits a run and follows it. What it was told counts."""
+    """Submits a run and follows it. The events that it received must be preserved."""
 
     def __init__(self) -> None:
         self.submitted: str | None = None
-        self.heard: list[JsonObject] = []
+        self.received: list[JsonObject] = []
 
     def go(self, base_url: str) -> bool:
-        """Submit and follow; False if the server died on the way."""
+        """Submit and follow; False if the server died meanwhile."""
         try:
-            run_id = self.submitted = ask(base_url, "/agent/runs", TASK)["id"]
-            follow(base_url, run_id, self.heard)
+            run_id = self.submitted = call_api(base_url, "/agent/runs", TASK)["id"]
+            follow(base_url, run_id, self.received)
         except (OSError, HTTPException):
             return False
-        return bool(self.heard) and self.heard[-1]["type"] in END
+        return bool(self.received) and self.received[-1]["type"] in END
 
 
-def follow(base_url: str, run_id: str, heard: list[JsonObject]) -> None:
-    """Hear a run to its end, or for as long as the server lives."""
+def follow(base_url: str, run_id: str, received: list[JsonObject]) -> None:
+    """Receive the events of a run to its end, or until the server dies."""
     url = f"{base_url}/agent/runs/{run_id}?stream=true&case=snake"
-    with urllib.request.urlopen(url, timeout=PATIENCE) as stream:
+    with urllib.request.urlopen(url, timeout=TEST_TIMEOUT_SECONDS) as stream:
         for line in stream:
             if line.startswith(b"data: {"):
-                heard.append(json.loads(line[6:]))
+                received.append(json.loads(line[6:]))
 
 
-def check_run(base_url: str, run_id: str, notes: Path, heard: list[JsonObject]) -> dict[str, str]:
-    """The run ends once, its log has no gaps, nothing was written twice. What became of each call."""
+def check_run(base_url: str, run_id: str, notes: Path, received: list[JsonObject]) -> dict[str, str]:
+    """Check that the run ends once, its log has no gaps and no line was written twice; return the outcome of
+    each call.
+    """
     events: list[JsonObject] = []
     follow(base_url, run_id, events)
-    assert events[: len(heard)] == heard, "what was heard before is what is heard again"
+    assert events[: len(received)] == received, "the events are the same as before"
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert [event["type"] in END for event in events] == [False] * (len(events) - 1) + [True]
     assert events[-1]["type"] == "agent.completed"
-    shown = ask(base_url, f"/agent/runs/{run_id}?case=snake")
+    shown = call_api(base_url, f"/agent/runs/{run_id}?case=snake")
     assert (shown["status"], shown["title"]) == ("completed", "Two lines")
     assert shown["response"] == events[-1]["response"]
     outcomes = {call["call_id"]: call["outcome"] for turn in shown["tree"]["turns"] for call in turn["calls"]}
     assert list(outcomes) == ["call_1", "call_2", "call_3"]
-    assert outcomes["call_2"] == "ok", "what only looks is looked at again"
+    assert outcomes["call_2"] == "ok", "a tool without side effects may run again"
     _check_notes(notes, outcomes)
     return outcomes
 

@@ -1,6 +1,6 @@
-"""Tools of an agent whose server is killed: one that leaves a trace for ever, one that only looks.
+"""Tools of an agent whose server is killed: one with side effects, one without.
 
-The file is named by NOTES. DIES_IN_TOOL kills the process inside `write_line`: `before` or `after` the line.
+NOTES names the file. DIES_IN_TOOL kills the process in `write_line`: `before` or `after` the line.
 """
 
 import os

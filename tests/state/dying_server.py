@@ -14,7 +14,7 @@ from antiphon.store.sqlite import SqliteDatabase
 
 
 def die_at(number: int, when: str) -> None:
-    """From now on, count writes."""
+    """Count writes from now on, and die at the n-th."""
     write: Any = SqliteDatabase.write
     writes = 0
 

@@ -1,4 +1,4 @@
-"""A server whose database has no room left while a file named SWITCH exists.
+"""A server whose database is full while a file named SWITCH exists.
 
 python -m tests.state.filling_server SWITCH PORT STORE UPSTREAM
 """
@@ -12,15 +12,15 @@ from antiphon.store.database import Script
 from antiphon.store.sqlite import SqliteDatabase
 
 ROOM = 2**31 - 2
-"""The most pages that SQLite takes."""
+"""The largest page limit of SQLite."""
 
 
 def fill_while(switch: Path) -> None:
-    """From now on, the switch is looked at before every write."""
+    """From now on, check the switch before every write."""
     write: Any = SqliteDatabase.write
 
     def pages() -> int:
-        """A limit below what is there means: not one page more."""
+        """A limit below the current size forbids any further page."""
         return 1 if switch.exists() else ROOM
 
     async def limited(self: Any, script: Script[Any], *, durable: bool = True) -> Any:

@@ -1,5 +1,6 @@
-"""kill -9 in an agent's run, at every write to the database and inside a tool: it goes on, and no tool with
-side effects is run twice."""
+"""kill -9 during an agent's run, at every write to the database and within a tool: the run resumes, and no
+tool with side effects runs twice.
+"""
 
 import os
 import signal
@@ -14,14 +15,15 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.serving import Served, free_port, run_server, wait_until_ready
-from tests.state.agent_client import TASK, AgentClient, ask, check_run, environment, follow
+from tests.state.agent_client import TASK, AgentClient, call_api, check_run, environment, follow
 from tests.upstream import Upstream, run_upstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("agent_crash")]
 
 KILLS = [*range(2, 14), 20, 28, 36, 44, 52]
-"""The writes to die after. The first one is the server's own, at its start. Every write of the first turn and
-its tools, and some of the others: those are alike. The test ends when the server survives."""
+"""The writes to die after. The first one is the server's own, at its start. Every write of the first turn
+and its tools, and a sample of the others, which are alike. The test ends when the server survives.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_a_kill_after_any_write_loses_nothing_and_repeats_no_tool(upstream: Upst
             assert served.process.wait(10) == -signal.SIGKILL, served.log.read_text()
         with serving(folder, upstream) as served:
             if client.submitted is not None:
-                checked = check_run(served.base_url, client.submitted, folder / "notes", client.heard)
+                checked = check_run(served.base_url, client.submitted, folder / "notes", client.received)
                 outcomes |= set(checked.values())
     else:
         raise AssertionError("the server never survived")
@@ -77,7 +79,7 @@ def test_a_kill_after_any_write_loses_nothing_and_repeats_no_tool(upstream: Upst
 
 
 @pytest.mark.parametrize(("when", "lines"), [("before", ["two"]), ("after", ["one", "two"])])
-def test_a_kill_inside_a_tool_is_told_and_the_tool_is_not_run_again(
+def test_a_kill_within_a_tool_is_reported_and_the_tool_is_not_run_again(
     upstream: Upstream, tmp_path: Path, when: str, lines: list[str]
 ) -> None:
     client = AgentClient()
@@ -85,9 +87,9 @@ def test_a_kill_inside_a_tool_is_told_and_the_tool_is_not_run_again(
         assert not client.go(served.base_url)
         assert client.submitted is not None
     with serving(tmp_path, upstream) as served:
-        outcomes = check_run(served.base_url, client.submitted, tmp_path / "notes", client.heard)
+        outcomes = check_run(served.base_url, client.submitted, tmp_path / "notes", client.received)
         assert outcomes == {"call_1": "interrupted", "call_2": "ok", "call_3": "ok"}
-        answer = ask(served.base_url, f"/agent/runs/{client.submitted}?case=snake")["response"]
+        answer = call_api(served.base_url, f"/agent/runs/{client.submitted}?case=snake")["response"]
     assert (tmp_path / "notes").read_text().split() == lines
     assert any("unknown whether" in warning for warning in answer["warnings"])
 
@@ -104,8 +106,8 @@ SHARED = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by al
 def test_when_one_replica_dies_the_other_takes_its_run_over(
     upstream: Upstream, database: str, tmp_path: Path
 ) -> None:
-    """The one that dies does so inside a tool; a client follows on the other one meanwhile."""
-    heard: list[dict[str, object]] = []
+    """The first replica dies within a tool; a client follows on the other one meanwhile."""
+    received: list[dict[str, object]] = []
     homes = {name: tmp_path / name for name in ("a", "b")}
     notes = {"NOTES": str(tmp_path / "notes")}
     for home in homes.values():
@@ -114,12 +116,12 @@ def test_when_one_replica_dies_the_other_takes_its_run_over(
         serving(homes["a"], upstream, database, **SHARED, **notes, DIES_IN_TOOL="after") as first,
         serving(homes["b"], upstream, database, **SHARED, **notes) as second,
     ):
-        run_id = ask(first.base_url, "/agent/runs", TASK)["id"]
-        listener = threading.Thread(target=follow, args=(second.base_url, run_id, heard))
+        run_id = call_api(first.base_url, "/agent/runs", TASK)["id"]
+        listener = threading.Thread(target=follow, args=(second.base_url, run_id, received))
         listener.start()
         assert first.process.wait(30) == -signal.SIGKILL
         listener.join(60)
-        assert not listener.is_alive(), "the stream goes on, on the other one"
-        outcomes = check_run(second.base_url, run_id, tmp_path / "notes", heard)
+        assert not listener.is_alive(), "the stream continues on the other server"
+        outcomes = check_run(second.base_url, run_id, tmp_path / "notes", received)
     assert outcomes == {"call_1": "interrupted", "call_2": "ok", "call_3": "ok"}
     assert (tmp_path / "notes").read_text().split() == ["one", "two"]

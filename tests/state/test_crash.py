@@ -1,7 +1,7 @@
-"""kill -9 at every write to the database: nothing that was acknowledged is lost, nothing is said twice.
+"""kill -9 at every write to the database: no acknowledged response is lost, and no event is sent twice.
 
-A client asks for a response, continues it, and has one made in the background. The server is killed at its
-n-th write, for every n until the client gets through; then a new server starts on the same file.
+A client creates a response, continues it, and creates one in the background. The server is killed at its
+n-th write, for every n until the client finishes; then a new server starts on the same file.
 """
 
 import json
@@ -23,8 +23,9 @@ from tests.upstream import Upstream, run_upstream
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("crash")]
 
 KILLS = [*range(1, 9), *range(9, 60, 3)]
-"""The writes to die at. Every write of a response's beginning and end, and some of the many between: those
-are all alike. The test ends when the server survives, because the client causes no more writes."""
+"""The writes to die at. Every write of a response's beginning and end, and a sample of the many between,
+which are alike. The test ends when the server survives, because the client causes no more writes.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +35,15 @@ def upstream() -> Generator[Upstream, None, None]:
 
 
 class Client:
-    """What it was told counts; what it was not told may have happened or not."""
+    """Acknowledged results must be preserved; unacknowledged ones may have happened or not."""
 
     def __init__(self) -> None:
         self.acknowledged: list[Any] = []
         self.submitted: Any = None
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
 
     def go(self, base_url: str) -> bool:
-        """Everything in order; False if the server died on the way."""
+        """All steps in order; False if the server died meanwhile."""
         client = OpenAI(base_url=base_url, api_key="-", max_retries=0, timeout=30)
         try:
             first = client.responses.create(model="transcript", input="one")
@@ -51,7 +52,7 @@ class Client:
             self.acknowledged.append(second)
             self.submitted = client.responses.create(model="slow", input="three", background=True)
             for event in client.responses.retrieve(self.submitted.id, stream=True):
-                self.heard.append(event.to_dict())
+                self.received.append(event.to_dict())
         except APIError:
             return False
         finally:
@@ -94,7 +95,7 @@ def die(client: Client, folder: Path, number: int, when: str, upstream: Upstream
 
 
 def check(client: Client, folder: Path, upstream: Upstream) -> None:
-    """A new server on the same file knows everything that the client was told."""
+    """A new server on the same file has everything that the client received."""
     with run_server(folder, "--store", f"sqlite:{folder}/antiphon.db", "--upstream", upstream.url) as served:
         sdk = OpenAI(base_url=served.base_url, api_key="-", max_retries=0, timeout=30)
         for response in client.acknowledged:
@@ -102,8 +103,8 @@ def check(client: Client, folder: Path, upstream: Upstream) -> None:
         if client.acknowledged:
             last = client.acknowledged[-1]
             going_on = sdk.responses.create(model="transcript", input="more", previous_response_id=last.id)
-            told = json.loads(going_on.output_text)
-            assert told == [*json.loads(last.output_text), last.output_text, "more"]
+            history = json.loads(going_on.output_text)
+            assert history == [*json.loads(last.output_text), last.output_text, "more"]
         if client.submitted is not None:
             check_background(sdk, client)
         sdk.close()
@@ -112,9 +113,9 @@ def check(client: Client, folder: Path, upstream: Upstream) -> None:
 def check_background(sdk: OpenAI, client: Client) -> None:
     started = time.monotonic()
     events = [event.to_dict() for event in sdk.responses.retrieve(client.submitted.id, stream=True)]
-    assert time.monotonic() - started < 20, "it went on within seconds"
+    assert time.monotonic() - started < 20, "it resumed within seconds"
     check_order(events)
-    assert events[: len(client.heard)] == client.heard, "what was heard before is what is heard again"
+    assert events[: len(client.received)] == client.received, "the events are the same as before"
     final = sdk.responses.retrieve(client.submitted.id)
     assert final.status == "completed"
     assert final.to_dict() == events[-1]["response"]

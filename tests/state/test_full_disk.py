@@ -1,4 +1,6 @@
-"""The disk of an SQLite store fills up: what is there stays readable, and room is all that it takes to go on."""
+"""The disk of an SQLite store fills up: stored responses stay readable, and writes succeed again once there
+is space.
+"""
 
 import os
 import subprocess
@@ -11,14 +13,14 @@ import pytest
 from openai import APIStatusError, NotFoundError
 
 from tests.serving import Served, free_port, wait_until_ready
-from tests.state.listener import PATIENCE, listen_to_background, listen_to_new, sdk, wait_for_log
+from tests.state.listener import TEST_TIMEOUT_SECONDS, listen_to_background, listen_to_new, sdk, wait_for_log
 from tests.turn.order import check_order
 from tests.upstream import Upstream, run_upstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
 
 MUCH = "x" * 200_000
-"""More than the free rest of the last pages takes."""
+"""More than fits into the free rest of the last pages."""
 RETRIES = 10
 
 
@@ -30,7 +32,7 @@ def upstream() -> Generator[Upstream, None, None]:
 
 @dataclass(frozen=True)
 class Disk:
-    """The room of a server's store."""
+    """The disk space of a server's store."""
 
     switch: Path
 
@@ -59,14 +61,14 @@ def served(disk: Disk, upstream: Upstream, tmp_path: Path) -> Generator[Served, 
         yield Served(process, port, log)
     finally:
         process.kill()
-        process.wait(PATIENCE)
+        process.wait(TEST_TIMEOUT_SECONDS)
 
 
-def test_an_answer_that_finds_no_room_is_refused_and_nothing_else_is(served: Served, disk: Disk) -> None:
+def test_only_requests_that_need_disk_space_are_rejected(served: Served, disk: Disk) -> None:
     with sdk(served) as client:
         before = client.responses.create(model="echo", input="before")
         disk.fill()
-        for _ in range(2):  # the first one finds out, the next one is told at once
+        for _ in range(2):  # the first one detects it, the next one is rejected at once
             with pytest.raises(APIStatusError) as refused:
                 client.responses.create(model="echo", input=MUCH)
             assert (refused.value.status_code, refused.value.code) == (507, "store_full")
@@ -80,25 +82,25 @@ def test_an_answer_that_finds_no_room_is_refused_and_nothing_else_is(served: Ser
 
 def test_a_stream_that_finds_no_room_fails(served: Served, disk: Disk) -> None:
     disk.fill()
-    heard = listen_to_new(served, "echo", MUCH).to_the_end()
-    check_order(heard)
-    assert [event["type"] for event in heard[-2:]] == ["error", "response.failed"]
-    assert heard[-2]["error"]["code"] == "store_full"
+    received = listen_to_new(served, "echo", MUCH).to_the_end()
+    check_order(received)
+    assert [event["type"] for event in received[-2:]] == ["error", "response.failed"]
+    assert received[-2]["error"]["code"] == "store_full"
     with sdk(served) as client, pytest.raises(NotFoundError):
-        client.responses.retrieve(heard[-1]["response"]["id"])
+        client.responses.retrieve(received[-1]["response"]["id"])
 
 
 def test_a_background_response_waits_for_room(served: Served, disk: Disk, upstream: Upstream) -> None:
     with sdk(served) as client:
         response = client.responses.create(model="gated", input=MUCH, background=True)
         listener = listen_to_background(served, response.id)
-        listener.wait_for_a_word()
+        listener.wait_for_delta()
         disk.fill()
         upstream.gate.set()
         wait_for_log(served, "waits for the database")
         assert client.responses.retrieve(response.id).status == "in_progress"
         disk.make_room()
-        heard = listener.to_the_end()
-        check_order(heard)
-        assert heard[-1]["response"] == client.responses.retrieve(response.id).to_dict()
-        assert heard[-1]["type"] == "response.completed"
+        received = listener.to_the_end()
+        check_order(received)
+        assert received[-1]["response"] == client.responses.retrieve(response.id).to_dict()
+        assert received[-1]["type"] == "response.completed"

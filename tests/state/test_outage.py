@@ -1,4 +1,6 @@
-"""PostgreSQL goes away under a server and comes back: nothing is told that is not stored, nothing is restarted."""
+"""PostgreSQL outages under a running server: no response is reported that is not stored, and no restart is
+needed.
+"""
 
 import time
 from collections.abc import Generator
@@ -17,7 +19,7 @@ from tests.upstream import Upstream, run_upstream
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
 
 REFUSED_WITHIN = 5.0
-"""Seconds until a request is refused. It is far less; a loaded machine may take its time."""
+"""Seconds until a request is rejected. It is usually far less, except on a loaded machine."""
 RETRIES = 10
 
 
@@ -45,7 +47,7 @@ def serve(
 
 @contextmanager
 def away(postgres: PostgresServer) -> Generator[None, None, None]:
-    """While this lasts, there is no database."""
+    """A context without the database."""
     postgres.stop()
     try:
         yield
@@ -53,17 +55,17 @@ def away(postgres: PostgresServer) -> Generator[None, None, None]:
         postgres.start()
 
 
-def test_without_its_database_a_server_refuses_what_is_to_be_stored_and_serves_the_rest(
+def test_without_its_database_a_server_rejects_stored_requests_and_serves_others(
     postgres: PostgresServer, database: str, upstream: Upstream, tmp_path: Path
 ) -> None:
     with serve(tmp_path, database, upstream) as served, sdk(served) as client:
         before = client.responses.create(model="echo", input="before")
         with away(postgres):
             for background in (False, True, False):
-                asked = time.monotonic()
+                started_at = time.monotonic()
                 with pytest.raises(InternalServerError) as refused:
                     client.responses.create(model="echo", input="x", background=background)
-                assert time.monotonic() - asked < REFUSED_WITHIN
+                assert time.monotonic() - started_at < REFUSED_WITHIN
                 assert refused.value.status_code == 503
                 assert refused.value.code == "store_unavailable"
                 assert int(refused.value.response.headers["retry-after"]) >= 1
@@ -81,15 +83,18 @@ def test_a_stream_outlives_an_outage_and_ends_when_its_response_is_stored(
 ) -> None:
     with serve(tmp_path, database, upstream) as served:
         listener = listen_to_new(served, "gated")
-        listener.wait_for_a_word()
+        listener.wait_for_delta()
         with away(postgres):
             upstream.gate.set()
             wait_for_log(served, "waits for the database")
-        heard = listener.to_the_end()
-        check_order(heard)
-        assert heard[-1]["type"] == "response.completed"
+        received = listener.to_the_end()
+        check_order(received)
+        assert received[-1]["type"] == "response.completed"
         with sdk(served) as client:
-            assert client.responses.retrieve(heard[-1]["response"]["id"]).to_dict() == heard[-1]["response"]
+            assert (
+                client.responses.retrieve(received[-1]["response"]["id"]).to_dict()
+                == received[-1]["response"]
+            )
 
 
 def test_a_stream_whose_response_cannot_be_stored_fails(
@@ -97,13 +102,13 @@ def test_a_stream_whose_response_cannot_be_stored_fails(
 ) -> None:
     with serve(tmp_path, database, upstream, patience=1) as served:
         listener = listen_to_new(served, "gated")
-        listener.wait_for_a_word()
+        listener.wait_for_delta()
         with away(postgres):
             upstream.gate.set()
-            heard = listener.to_the_end()
-        check_order(heard)
-        final = heard[-1]["response"]
-        assert (heard[-1]["type"], final["error"]["code"]) == ("response.failed", "server_error")
+            received = listener.to_the_end()
+        check_order(received)
+        final = received[-1]["response"]
+        assert (received[-1]["type"], final["error"]["code"]) == ("response.failed", "server_error")
         with sdk(served, retries=RETRIES) as client, pytest.raises(NotFoundError):
             client.responses.retrieve(final["id"])
 
@@ -114,14 +119,14 @@ def test_a_background_response_and_its_followers_outlive_an_outage(
     with serve(tmp_path, database, upstream) as served, sdk(served, retries=RETRIES) as client:
         response = client.responses.create(model="gated", input="x", background=True)
         listener = listen_to_background(served, response.id)
-        listener.wait_for_a_word()
+        listener.wait_for_delta()
         with away(postgres):
             upstream.gate.set()
             wait_for_log(served, "waits for the database")
-        heard = listener.to_the_end()
-        check_order(heard)
-        assert heard[-1]["type"] == "response.completed"
-        assert heard[-1]["response"]["output"][0]["content"][0]["text"] == "Well, x"
-        assert client.responses.retrieve(response.id).to_dict() == heard[-1]["response"]
-        another = client.responses.create(model="slow", input="x", background=True)
-        assert follow(served, another.id)[-1]["type"] == "response.completed"
+        received = listener.to_the_end()
+        check_order(received)
+        assert received[-1]["type"] == "response.completed"
+        assert received[-1]["response"]["output"][0]["content"][0]["text"] == "Well, x"
+        assert client.responses.retrieve(response.id).to_dict() == received[-1]["response"]
+        second_run = client.responses.create(model="slow", input="x", background=True)
+        assert follow(served, second_run.id)[-1]["type"] == "response.completed"

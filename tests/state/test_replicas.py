@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL: begin on one, follow and cancel on the other, and lose either."""
+"""Two servers on one PostgreSQL: create on one, follow and cancel on the other, and lose either."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ from tests.upstream import Upstream, run_upstream
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replicas")]
 
 SETTINGS = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by all replicas"}
-WORDS = "".join(f"w{number} " for number in range(12))
+SLOW_TEXT = "".join(f"w{number} " for number in range(12))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def follow(served: Served, response_id: str, **params: Any) -> list[dict[str, An
         return [event.to_dict() for event in client.responses.retrieve(response_id, stream=True, **params)]
 
 
-def test_what_one_has_answered_the_other_continues(replicas: tuple[Served, Served]) -> None:
+def test_a_response_of_one_server_is_continued_on_the_other(replicas: tuple[Served, Served]) -> None:
     with sdk(replicas[0]) as first, sdk(replicas[1]) as second:
         answer = first.responses.create(model="transcript", input="one")
         assert second.responses.retrieve(answer.id) == answer
@@ -92,10 +92,10 @@ def test_cancelling_on_one_reaches_the_upstream_of_the_other(
         for event in second.responses.retrieve(response.id, stream=True):
             if event.type == "response.output_text.delta":
                 break
-        asked = time.monotonic()
+        started_at = time.monotonic()
         assert second.responses.cancel(response.id).status == "cancelled"
         assert upstream.cut_off.wait(5)
-        assert time.monotonic() - asked < 2
+        assert time.monotonic() - started_at < 2
         assert second.responses.cancel(response.id) == first.responses.cancel(response.id)
     check_order(follow(replicas[0], response.id))
 
@@ -105,13 +105,13 @@ def test_when_one_dies_the_other_takes_over(
     replicas: tuple[Served, Served], upstream: Upstream, end: signal.Signals
 ) -> None:
     first, second = replicas
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
     begun = threading.Event()
 
     def listen() -> None:
         with sdk(second) as client:
             for event in client.responses.retrieve(response.id, stream=True):
-                heard.append(event.to_dict())
+                received.append(event.to_dict())
                 if event.type == "response.output_text.delta":
                     begun.set()
 
@@ -122,9 +122,9 @@ def test_when_one_dies_the_other_takes_over(
     assert begun.wait(20)
     first.process.send_signal(end)
     listener.join(60)
-    assert not listener.is_alive(), "the stream goes on, on the other one"
-    check_order(heard)
-    final = heard[-1]["response"]
+    assert not listener.is_alive(), "the stream continues on the other server"
+    check_order(received)
+    final = received[-1]["response"]
     assert final["status"] == "completed"
-    assert final["output"][-1]["content"][0]["text"] == WORDS
-    assert follow(second, response.id) == heard
+    assert final["output"][-1]["content"][0]["text"] == SLOW_TEXT
+    assert follow(second, response.id) == received

@@ -1,7 +1,7 @@
-"""Any sequence of create, continue, branch, delete, cancel and conversations, against a plain model of it.
+"""Any sequence of create, continue, branch, delete, cancel and conversations, against a simple model of it.
 
-The model behind the server answers with everything it was told, so every answer proves its whole history.
-The same machine runs on every store, through the official SDK, in memory and over real HTTP.
+The scripted model answers with everything that it received, so every answer proves its complete history. The
+same machine runs on every store, through the official SDK, in memory and over real HTTP.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ MODEL = "transcript"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("state")]
 
 
-def retell(turn: TurnRequest) -> list[Step]:
+def transcript(turn: TurnRequest) -> list[Step]:
     """The same as the upstream's model `transcript`, in process."""
-    told = [text_of(item) for item in turn.items if isinstance(item, Message)]
-    return [[TextDelta(json.dumps(told))], [Finished("stop")]]
+    received = [text_of(item) for item in turn.items if isinstance(item, Message)]
+    return [[TextDelta(json.dumps(received))], [Finished("stop")]]
 
 
 def text_of(message: Message) -> str:
@@ -56,7 +56,7 @@ def text_of(message: Message) -> str:
 
 
 class StateMachine(RuleBasedStateMachine):
-    """`histories` maps responses to everything said up to their end, `talks` conversations to their items."""
+    """`histories` maps responses to all texts up to their end, `talks` maps conversations to their items."""
 
     store = "memory:"
     over_http = False
@@ -75,7 +75,7 @@ class StateMachine(RuleBasedStateMachine):
 
     def memory_client(self) -> AsyncOpenAI:
         store = self.store.replace("FOLDER", self.stack.enter_context(TemporaryDirectory()))
-        backend = ScriptedBackend(retell)
+        backend = ScriptedBackend(transcript)
         self.antiphon = Antiphon(Settings(store=StoreSettings(url=store)), routes=[Route(MODEL, backend)])
         self.run(self.antiphon.__aenter__())
         self.stack.callback(lambda: self.run(self.antiphon.__aexit__(None, None, None)))
@@ -98,7 +98,7 @@ class StateMachine(RuleBasedStateMachine):
 
     def expect(self, response: Response, before: list[str], text: str) -> None:
         history = [*before, text]
-        assert json.loads(response.output_text) == history, "the model was told exactly this history"
+        assert json.loads(response.output_text) == history, "the model received exactly this history"
         self.histories[response.id] = [*history, response.output_text]
 
     @initialize(target=alive, text=st.text("abc", min_size=1, max_size=3))

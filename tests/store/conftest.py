@@ -1,4 +1,4 @@
-"""The contract of stores runs on every database."""
+"""The store contract, run on every database."""
 
 import asyncio
 import sqlite3
@@ -24,7 +24,7 @@ CountRows = Callable[[str], Awaitable[int]]
 
 
 class Clock:
-    """The time as a test wants it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -35,7 +35,7 @@ class Clock:
 
 @dataclass
 class Opened:
-    """A database under test, and how to see what is really in it."""
+    """A database under test, with direct access to its tables."""
 
     database: Database
     count_rows: CountRows
@@ -48,16 +48,16 @@ def clock() -> Clock:
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
-    """The connections of every SQLite database that is opened; the writer's is the first one."""
-    made: list[sqlite3.Connection] = []
+    """The connections of every opened SQLite database; the writer's is the first one."""
+    opened_connections: list[sqlite3.Connection] = []
     connect = sqlite_file.connect
 
     def remembered(path: Path | None) -> sqlite3.Connection:
-        made.append(connect(path))
-        return made[-1]
+        opened_connections.append(connect(path))
+        return opened_connections[-1]
 
     monkeypatch.setattr(sqlite_file, "connect", remembered)
-    return made
+    return opened_connections
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def opened_sqlite(
 
 @pytest.fixture(scope="session")
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """One database for the whole contract: making one takes longer than most of the tests."""
+    """One database for the complete contract: creating one takes longer than most of the tests."""
     with postgres.database() as url:
         yield url
 

@@ -1,4 +1,4 @@
-"""What the tests of the PostgreSQL driver share: a few scripts, and a wire that can go dead."""
+"""Shared by the tests of the PostgreSQL driver: a few scripts, and a connection that can go dead."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -33,7 +33,7 @@ STATEMENTS = {
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncGenerator[PostgresDatabase, None]:
-    """A database that knows the statements above, besides its own."""
+    """A database with the statements above in addition to its own."""
 
     def load(dialect: Dialect) -> dict[str, str]:
         return {**load_statements(dialect), **STATEMENTS}
@@ -48,24 +48,24 @@ async def opened(url: str) -> AsyncGenerator[PostgresDatabase, None]:
 
 
 def one(name: str, *args: Any) -> Script[Sequence[Row]]:
-    """A script of one statement."""
+    """A script with one statement."""
     return (yield Statement(name, args))
 
 
 async def count_of(database: PostgresDatabase) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     return (await database.read(one("count")))[0][0]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Poll until a condition holds."""
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 class Wire:
-    """A TCP connection to a port that can be cut without either side being told."""
+    """A TCP connection to a port that can be cut without a notice to either side."""
 
     def __init__(self) -> None:
         self.alive = asyncio.Event()
@@ -74,7 +74,7 @@ class Wire:
 
     @asynccontextmanager
     async def to(self, port: int) -> AsyncGenerator["Wire", None]:
-        """Lay it."""
+        """Open the connection."""
         pumps: set[asyncio.Task[None]] = set()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Agent runs: whoever claimed one last may write, and nobody else; the log has no gaps and outlives the end."""
+"""Agent runs: only the latest claim may write; the log has no gaps and outlives the run's end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ REQUEST = '{"instruction":"ü\\u0000"}'.encode()
 
 
 def run(name: str = "1", *, created_at: int = 1, expires_at: int | None = None) -> AgentRun:
-    """The run `run_NAME` before anybody works on it."""
+    """The run `run_NAME` before it is claimed."""
     return AgentRun(
         id=f"run_{name}",
         status="queued",
@@ -55,7 +55,7 @@ async def test_a_submitted_run_waits_with_everything_it_needs(agent_runs: AgentR
     assert claim == RunClaim(token=1, attempt=0, run=waiting, request=REQUEST, events=[])
 
 
-async def test_submitting_again_changes_nothing(agent_runs: AgentRunStore, count_rows: CountRows) -> None:
+async def test_submitting_is_idempotent(agent_runs: AgentRunStore, count_rows: CountRows) -> None:
     await submit(agent_runs)
     await claimed(agent_runs)
     await submit(agent_runs)
@@ -76,7 +76,7 @@ async def test_the_log_grows_and_the_run_is_in_progress(agent_runs: AgentRunStor
     assert (await claimed(agent_runs)).events == events(0, 1, 2)
 
 
-async def test_the_end_comes_with_its_last_events(agent_runs: AgentRunStore, clock: Clock) -> None:
+async def test_the_end_is_stored_with_its_last_events(agent_runs: AgentRunStore, clock: Clock) -> None:
     await submit(agent_runs)
     token = (await claimed(agent_runs)).token
     clock.now = 1234.5
@@ -128,7 +128,7 @@ async def test_appending_the_same_events_again_is_harmless(agent_runs: AgentRunS
     assert await numbers(agent_runs) == [0, 1]
 
 
-async def test_a_gap_in_the_log_is_refused(agent_runs: AgentRunStore) -> None:
+async def test_a_gap_in_the_log_is_rejected(agent_runs: AgentRunStore) -> None:
     await submit(agent_runs)
     token = (await claimed(agent_runs)).token
     with pytest.raises(AntiphonError, match="ends before event 0") as refused:
@@ -183,7 +183,7 @@ async def test_an_expired_run_is_gone_and_swept(
     assert (await count_rows("agent_runs"), await count_rows("agent_events")) == (1, 0)
 
 
-async def test_the_log_of_an_ended_run_stays_as_long_as_the_run(
+async def test_the_log_of_an_ended_run_lives_as_long_as_the_run(
     opened: Opened, agent_runs: AgentRunStore, store: Stores, clock: Clock
 ) -> None:
     await submit(agent_runs)
@@ -216,7 +216,7 @@ CALLS: dict[str, Callable[[AgentRunStore, str], Awaitable[object]]] = {
 }
 
 
-async def told(runs: AgentRunStore, call: str, name: str) -> str:
+async def outcome(runs: AgentRunStore, call: str, name: str) -> str:
     try:
         return repr(await CALLS[call](runs, name)).replace(name, "…")
     except (AntiphonError, Fenced) as error:
@@ -227,11 +227,11 @@ async def told(runs: AgentRunStore, call: str, name: str) -> str:
 async def test_foreign_is_the_same_as_unknown(agent_runs: AgentRunStore, call: str) -> None:
     await submit(agent_runs)
     await claimed(agent_runs)
-    assert await told(agent_runs, call, "run_1") == await told(agent_runs, call, "run_x")
+    assert await outcome(agent_runs, call, "run_1") == await outcome(agent_runs, call, "run_x")
     assert await agent_runs.events("t", "run_1") == ([], False)
 
 
-async def test_without_a_store_a_run_is_refused_and_none_is_found() -> None:
+async def test_without_a_store_runs_are_rejected_and_not_found() -> None:
     none = no_stores().agent_runs
     with pytest.raises(Unsupported, match="--store sqlite:") as refused:
         await none.submit("t", run(), REQUEST, "o")
@@ -250,7 +250,7 @@ async def test_attempts_are_counted_from_the_last_progress(store: Stores, agent_
     await submit(agent_runs)
 
     async def takes_over(owner: str) -> RunClaim:
-        """The process that held the job is gone."""
+        """The process that held the job has died."""
         job = await store.jobs.claim_one(owner, AGENT_RUN_JOB, "t", "run_1", 0.0)
         assert job is not None
         claim = await agent_runs.claim("t", "run_1", job)
@@ -265,7 +265,9 @@ async def test_attempts_are_counted_from_the_last_progress(store: Stores, agent_
     assert (await takes_over("o3")).attempt == 2
 
 
-async def test_cancelling_a_run_is_no_attempt_at_it(store: Stores, agent_runs: AgentRunStore) -> None:
+async def test_cancelling_a_run_does_not_count_as_an_attempt(
+    store: Stores, agent_runs: AgentRunStore
+) -> None:
     await submit(agent_runs, owner="o1")
     [job] = await store.jobs.held("o1")
     await agent_runs.claim("t", "run_1", job)

@@ -1,4 +1,4 @@
-"""Chains: every response has its own exact past, stored once, and erased when nobody needs it."""
+"""Chains: every response has its own exact history, stored once, and erased when it is no longer needed."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from antiphon.store.base import StoredResponse
 from antiphon.store.chains import Position
 from antiphon.store.ports import Stores
 from tests.store.conftest import CountRows, Opened
-from tests.store.values import answers, history, response, says, texts, turn
+from tests.store.values import answers, history, message, response, texts, turn
 
 TABLES = ("chains", "responses", "items", "events", "conversations")
 
@@ -40,7 +40,7 @@ async def test_two_continuations_of_one_response_are_two_branches(
     assert await count_rows("items") == 8, "the common past is stored once"
 
 
-async def test_branches_of_branches_keep_their_own_past(store: Stores) -> None:
+async def test_branches_of_branches_have_their_own_history(store: Stores) -> None:
     await store.responses.save("t", turn("1"))
     await store.responses.save("t", turn("2", "1"))
     await store.responses.save("t", turn("3", "2"))
@@ -63,7 +63,7 @@ async def test_responses_without_items_can_be_continued(store: Stores) -> None:
     assert await history(store, "3") == ["3?", "3!"]
 
 
-async def test_deleting_leaves_descendants_whole(store: Stores, count_rows: CountRows) -> None:
+async def test_deleting_does_not_change_descendants(store: Stores, count_rows: CountRows) -> None:
     await store.responses.save("t", turn("1"))
     await store.responses.save("t", turn("2", "1"))
     await store.responses.save("t", turn("3", "1"))
@@ -72,7 +72,7 @@ async def test_deleting_leaves_descendants_whole(store: Stores, count_rows: Coun
     assert await history(store, "3") == ["1?", "1!", "3?", "3!"]
     with pytest.raises(NotFound):
         await store.responses.item("t", "msg_1?")
-    assert (await store.responses.item("t", "msg_2?")).item == says("2?")
+    assert (await store.responses.item("t", "msg_2?")).item == message("2?")
     assert await count_rows("items") == 6
 
 
@@ -87,8 +87,8 @@ async def test_the_end_of_a_chain_is_erased_at_once(store: Stores, count_rows: C
         await store.responses.save("t", turn("3", "2"))
 
 
-async def test_whoever_was_about_to_go_on_from_an_erased_end_notices(store: Stores, opened: Opened) -> None:
-    """On PostgreSQL a response can be deleted while another one that follows it is being saved."""
+async def test_continuing_a_concurrently_erased_response_fails(store: Stores, opened: Opened) -> None:
+    """On PostgreSQL a response can be deleted while a response that continues it is being saved."""
     await store.responses.save("t", turn("1"))
     await store.responses.save("t", turn("2", "1"))
     end = Position("resp_1", 4)
@@ -106,7 +106,7 @@ async def test_deleting_the_last_branch_erases_the_past_of_a_deleted_parent(
     await store.responses.save("t", turn("4", "3"))
     await store.responses.delete("t", "resp_1")
     await store.responses.delete("t", "resp_2")
-    assert await count_rows("items") == 6, "2 has nobody behind it, 1 still has 3"
+    assert await count_rows("items") == 6, "no response continues 2, but 3 continues 1"
     await store.responses.delete("t", "resp_3")
     assert await history(store, "4") == ["1?", "1!", "3?", "3!", "4?", "4!"]
     await store.responses.delete("t", "resp_4")
@@ -114,7 +114,7 @@ async def test_deleting_the_last_branch_erases_the_past_of_a_deleted_parent(
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_any_mixture_of_saves_and_deletes_keeps_every_past(
+async def test_any_mixture_of_saves_and_deletes_preserves_every_history(
     store: Stores, count_rows: CountRows, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -131,7 +131,7 @@ async def test_any_mixture_of_saves_and_deletes_keeps_every_past(
         stored = StoredResponse(
             response=response(f"resp_{number}", output),
             parent=None if parent is None else f"resp_{parent}",
-            input=tuple(says(f"{number}?{each}") for each in range(size)),
+            input=tuple(message(f"{number}?{each}") for each in range(size)),
         )
         await store.responses.save("t", stored)
         own = texts([*stored.input, *([answers(output)] if output else [])])
@@ -139,7 +139,7 @@ async def test_any_mixture_of_saves_and_deletes_keeps_every_past(
     for name, past in pasts.items():
         assert await history(store, name) == past
     needed = {item for past in pasts.values() for item in past}
-    assert await count_rows("items") == len(needed), "nothing is kept that no response needs"
+    assert await count_rows("items") == len(needed), "no unreferenced rows remain"
     for name in pasts:
         await store.responses.delete("t", f"resp_{name}")
     assert set((await everything(count_rows)).values()) == {0}

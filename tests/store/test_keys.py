@@ -1,4 +1,4 @@
-"""Keys: kept as they are, and revoked for good."""
+"""Keys: stored unchanged, and revoked permanently."""
 
 import pytest
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ async def test_keys_are_listed_oldest_first(store: Stores) -> None:
     assert await store.keys.list_keys() == [older, KEY]
 
 
-async def test_a_revoked_key_stays_revoked_since_the_first_time(store: Stores) -> None:
+async def test_a_revoked_key_keeps_its_first_revocation_time(store: Stores) -> None:
     await store.keys.add_key(KEY)
     await store.keys.revoke_key("key_1", 7)
     await store.keys.revoke_key("key_1", 8)

@@ -1,4 +1,4 @@
-"""Migrations: applied once, never guessed at."""
+"""Migrations: each is applied once."""
 
 from pathlib import Path
 
@@ -23,18 +23,18 @@ NEXT = Migration(
 )
 
 
-def test_what_is_not_applied_is_pending() -> None:
+def test_unapplied_migrations_are_pending() -> None:
     assert pending(KNOWN, []) == KNOWN
     assert pending(KNOWN, [(1, "a")]) == KNOWN[1:]
     assert pending(KNOWN, [(1, "a"), (2, "b")]) == []
 
 
-def test_a_newer_database_is_refused() -> None:
+def test_a_newer_database_is_rejected() -> None:
     with pytest.raises(SettingsError, match="version 3, but this Antiphon knows versions up to 2"):
         pending(KNOWN, [(1, "a"), (2, "b"), (3, "c")])
 
 
-def test_an_altered_file_is_refused() -> None:
+def test_an_altered_file_is_rejected() -> None:
     with pytest.raises(SettingsError, match=r"another text of 0002_second\.sql"):
         pending(KNOWN, [(1, "a"), (2, "x")])
 
@@ -71,7 +71,7 @@ async def test_a_database_is_brought_up_to_date_when_it_is_opened(
     await database.aclose()
 
 
-async def test_a_database_of_the_first_version_keeps_what_it_holds(
+async def test_migrating_from_the_first_version_preserves_the_data(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -98,7 +98,7 @@ async def test_a_database_of_the_first_version_keeps_what_it_holds(
     await database.aclose()
 
 
-async def test_a_step_that_fails_leaves_nothing_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_step_is_rolled_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Migration(
         len(FILES) + 2, "broken", "CREATE TABLE half (id text);\nCREATE TABLE chains (id text);\n", "c"
     )
@@ -111,7 +111,7 @@ async def test_a_step_that_fails_leaves_nothing_behind(path: Path, monkeypatch: 
     await database.aclose()
 
 
-async def test_a_file_of_a_newer_antiphon_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_a_newer_antiphon_is_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         know(patch, *FILES, NEXT)
         await (await SqliteDatabase.open(path)).aclose()
@@ -119,7 +119,7 @@ async def test_a_file_of_a_newer_antiphon_is_refused(path: Path, monkeypatch: py
         await SqliteDatabase.open(path)
 
 
-async def test_a_file_with_an_altered_history_is_refused(path: Path) -> None:
+async def test_a_file_with_an_altered_history_is_rejected(path: Path) -> None:
     await (await SqliteDatabase.open(path)).aclose()
     connection = sqlite_file.connect(path)
     connection.execute("UPDATE schema_migrations SET checksum = 'x'")

@@ -1,4 +1,4 @@
-"""Pages of items: in both orders, from both ends, and true about what is left."""
+"""Pages of items: in both orders, from both ends, with a correct `has_more`."""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ import pytest
 from antiphon.errors import InvalidRequest
 from antiphon.store.base import Conversation, Page, StoredResponse
 from antiphon.store.ports import Stores
-from tests.store.values import WHOLE, answers, events, queued, response, says, texts, turn
+from tests.store.values import ALL_ITEMS, answers, events, message, queued, response, texts, turn
 
 PAST = ["1?", "1!", "2?", "2!", "3?", "3!", "4?"]
-"""What goes into response 4; it runs through three chains."""
+"""The input of response 4; it spans three chains."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def page(
     return texts(found.items), found.has_more
 
 
-async def test_the_whole_list_is_the_history_and_the_own_input(branched: Stores) -> None:
+async def test_the_complete_list_is_the_history_and_the_responses_input(branched: Stores) -> None:
     assert await page(branched, limit=100, order="asc") == (PAST, False)
     assert await page(branched, limit=100) == (PAST[::-1], False)
     assert await page(branched, limit=7, order="asc") == (PAST, False), "exactly all of them"
@@ -82,21 +82,21 @@ async def test_between_two_items_the_page_begins_at_after(branched: Stores) -> N
 
 
 @pytest.mark.parametrize("name", ["msg_nobody", "msg_x?", "msg_y!", "msg_4!"])
-async def test_a_cursor_that_is_not_in_the_list_is_refused(branched: Stores, name: str) -> None:
+async def test_a_cursor_that_is_not_in_the_list_is_rejected(branched: Stores, name: str) -> None:
     for param, call in (("after", page(branched, after=name)), ("before", page(branched, before=name))):
         with pytest.raises(InvalidRequest, match=re.escape(name)) as refused:
             await call
         assert (refused.value.param, refused.value.code) == (param, "invalid_value")
 
 
-async def test_paging_ends_even_where_an_id_comes_twice(store: Stores) -> None:
-    given = (says("a"), says("b"), says("a"), says("c"))
-    await store.responses.save("t", StoredResponse(response=response("resp_4"), input=given))
+async def test_paging_ends_even_with_a_duplicate_id(store: Stores) -> None:
+    messages = (message("a"), message("b"), message("a"), message("c"))
+    await store.responses.save("t", StoredResponse(response=response("resp_4"), input=messages))
     assert await page(store, limit=1, order="asc", after="msg_a") == (["c"], False)
     assert await page(store, limit=1, after="msg_a") == ([], False)
 
 
-async def test_the_input_of_an_unfinished_response_is_listed_behind_its_history(store: Stores) -> None:
+async def test_the_input_of_an_unfinished_response_is_listed_after_its_history(store: Stores) -> None:
     await store.responses.save("t", turn("1"))
     waiting = queued("4", "1")
     await store.background.submit("t", waiting, b"{}", events(0), "nobody")
@@ -109,14 +109,14 @@ async def test_the_input_of_an_unfinished_response_is_listed_behind_its_history(
 
 
 async def test_the_items_of_a_conversation_are_paged_alike(store: Stores) -> None:
-    items = [says("a"), answers("b"), says("c")]
+    items = [message("a"), answers("b"), message("c")]
     await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), items)
 
     async def listed(wanted: Page) -> tuple[Sequence[str], bool]:
         found = await store.conversations.conversation_items("t", "conv_1", wanted)
         return texts(found.items), found.has_more
 
-    assert await listed(WHOLE) == (["a", "b", "c"], False)
+    assert await listed(ALL_ITEMS) == (["a", "b", "c"], False)
     assert await listed(Page(limit=2)) == (["c", "b"], True)
     assert await listed(Page(limit=2, after="msg_b")) == (["a"], False)
     assert await listed(Page(limit=1, order="asc", before="msg_c")) == (["b"], True)

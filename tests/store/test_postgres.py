@@ -1,4 +1,4 @@
-"""How scripts run on PostgreSQL, and what its errors become."""
+"""How scripts run on PostgreSQL, and how its errors are mapped."""
 
 import asyncio
 import importlib
@@ -38,7 +38,7 @@ async def test_a_script_gets_the_rows_of_its_statements(database: PostgresDataba
 
 
 @slow
-async def test_an_exception_of_a_script_undoes_what_it_wrote(
+async def test_an_exception_rolls_a_script_back(
     database: PostgresDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     def script() -> Script[None]:
@@ -53,7 +53,7 @@ async def test_an_exception_of_a_script_undoes_what_it_wrote(
 
 
 @slow
-async def test_a_cancelled_write_leaves_nothing_behind(database: PostgresDatabase) -> None:
+async def test_a_cancelled_write_is_rolled_back(database: PostgresDatabase) -> None:
     started = asyncio.Event()
 
     def script() -> Script[None]:
@@ -97,7 +97,7 @@ async def test_only_durable_writes_wait_for_the_disk(
 
 
 @slow
-async def test_an_id_with_a_nul_character_is_kept_and_found(database: PostgresDatabase) -> None:
+async def test_an_id_with_a_nul_character_is_stored_and_found(database: PostgresDatabase) -> None:
     await database.write(one("add", "a\0b", 1.0))
     assert len(await database.read(one("named", "a\0b"))) == 1
     assert len(await database.read(one("named", "ab"))) == 0
@@ -120,7 +120,7 @@ async def test_more_scripts_than_connections_wait_for_their_turn(database: Postg
 
 
 @slow
-async def test_of_two_in_a_deadlock_one_is_refused(database: PostgresDatabase) -> None:
+async def test_one_of_two_deadlocked_writes_is_rejected(database: PostgresDatabase) -> None:
     barrier = asyncio.Event()
 
     def script(first: str, second: str) -> Script[None]:
@@ -141,14 +141,14 @@ async def test_of_two_in_a_deadlock_one_is_refused(database: PostgresDatabase) -
 
 
 @slow
-async def test_contention_says_nothing_about_the_database(database: PostgresDatabase) -> None:
+async def test_contention_does_not_mark_the_database_as_down(database: PostgresDatabase) -> None:
     with pytest.raises(StoreUnavailable, match="the same data"):
         await database.write(one("contend"))
     await database.check()
 
 
 @slow
-async def test_a_full_disk_is_said_at_once_until_a_write_succeeds(database: PostgresDatabase) -> None:
+async def test_a_full_disk_is_reported_at_once_until_a_write_succeeds(database: PostgresDatabase) -> None:
     with pytest.raises(StoreFull):
         await database.write(one("fill_the_disk"))
     with pytest.raises(StoreFull):
@@ -165,7 +165,7 @@ async def test_a_mistake_of_ours_is_not_called_an_outage(database: PostgresDatab
 
 
 @slow
-async def test_the_operator_learns_the_size_and_can_vacuum(database: PostgresDatabase) -> None:
+async def test_the_size_is_reported_and_vacuum_works(database: PostgresDatabase) -> None:
     await database.vacuum()
     assert await database.size() > 1_000_000
 
@@ -199,7 +199,7 @@ def test_settings_in_the_url_are_respected_and_not_passed_on() -> None:
     assert Address.parse(plain).url == plain
 
 
-def test_without_its_driver_the_store_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_driver_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     monkeypatch.delitem(sys.modules, postgres_client.__name__)
     with pytest.raises(SettingsError, match=r"install antiphon\[postgres\]"):

@@ -17,7 +17,7 @@ slow = pytest.mark.slow
 
 
 def tables_of(dialect: Dialect) -> list[str]:
-    """What the migrations create, without comments, spelled for PostgreSQL."""
+    """The tables of the migrations, without comments, in PostgreSQL's spelling."""
     text = "".join(migration.sql for migration in load_migrations(dialect))
     text = re.sub(r"--.*", "", text).replace("WITHOUT ROWID", "")
     text = re.sub(r"\binteger\b", "bigint", re.sub(r"\breal\b", "double precision", text))
@@ -30,7 +30,7 @@ def test_both_databases_have_the_same_tables_and_indexes() -> None:
 
 
 @slow
-async def test_every_statement_is_understood(postgres: PostgresServer) -> None:
+async def test_every_statement_is_valid(postgres: PostgresServer) -> None:
     with postgres.database() as url:
         await (await PostgresDatabase.open(url)).aclose()
         connection = await Address.parse(url).connect()
@@ -61,7 +61,7 @@ async def test_without_migrating_an_empty_database_is_only_looked_at(postgres: P
 
 
 @slow
-async def test_a_newer_database_is_refused(postgres: PostgresServer) -> None:
+async def test_a_newer_database_is_rejected(postgres: PostgresServer) -> None:
     with postgres.database() as url:
         await (await PostgresDatabase.open(url)).aclose()
         postgres.execute("INSERT INTO schema_migrations VALUES (9999, 'later', 'x', 0)", url)
@@ -70,7 +70,7 @@ async def test_a_newer_database_is_refused(postgres: PostgresServer) -> None:
 
 
 @slow
-async def test_a_migration_that_fails_changes_nothing(
+async def test_a_failed_migration_is_rolled_back(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *_ = load_migrations("postgres")

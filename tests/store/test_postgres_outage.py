@@ -1,4 +1,4 @@
-"""PostgreSQL goes away and comes back: calls are refused at once, and nobody has to be restarted."""
+"""PostgreSQL outages: calls fail at once, and no process needs a restart when it is back."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,7 +15,7 @@ from tests.store.postgres_support import Wire, count_of, one, opened, until
 pytestmark = pytest.mark.slow
 
 LIMIT = 10.0
-"""Seconds, far more than it takes, but far less than any statement may take."""
+"""Seconds: far more than the test takes, far less than a statement timeout."""
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ async def database(postgres: PostgresServer) -> AsyncIterator[PostgresDatabase]:
 
 
 async def back(database: PostgresDatabase) -> None:
-    """Wait for the signal that everybody gets when the database is back."""
+    """Wait for the signal that the database is back."""
     with database.signals.subscribe("anything") as waiter:
         assert await waiter.wait(20)
 
 
-async def test_an_idle_outage_is_noticed_and_ends_by_itself(
+async def test_an_outage_while_idle_is_noticed_and_recovered_from(
     postgres: PostgresServer, database: PostgresDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     await database.write(one("add", "before", 1.0))
@@ -51,7 +51,7 @@ async def test_an_idle_outage_is_noticed_and_ends_by_itself(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-async def test_calls_that_are_under_way_are_refused_when_the_database_stops(
+async def test_running_calls_fail_when_the_database_stops(
     postgres: PostgresServer, database: PostgresDatabase
 ) -> None:
     busy = [asyncio.create_task(database.write(one("sleep", 60.0))) for _ in range(15)]
@@ -93,7 +93,7 @@ async def over_a_wire(
         yield database, wire
 
 
-async def test_a_database_that_goes_silent_counts_as_gone(postgres: PostgresServer) -> None:
+async def test_a_silent_database_counts_as_down(postgres: PostgresServer) -> None:
     with postgres.database() as url:
         async with over_a_wire(postgres, url) as (database, wire):
             await database.write(one("add", "before", 1.0))
@@ -128,7 +128,7 @@ async def test_one_broken_connection_is_not_an_outage(
     await database.write(one("add", "before", 1.0))
     name = database.url.rpartition("/")[2]
     killed = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND query = 'COMMIT'"
-    postgres.execute(killed)  # not in a thread: the driver must not have heard of it yet
+    postgres.execute(killed)  # not in a thread: the driver must not have noticed it yet
     assert await count_of(database) == 1
     assert not caplog.records
     await database.check()

@@ -1,4 +1,6 @@
-"""Two processes work on the same responses at the same time: every history stays exact, nothing is left over."""
+"""Two processes work on the same responses concurrently: every history stays exact, and no rows are left
+over.
+"""
 
 import asyncio
 import random
@@ -12,7 +14,7 @@ from antiphon.store.ports import Stores
 from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.sql_stores import sql_stores
 from tests.postgres import PostgresServer
-from tests.store.values import says, texts, turn
+from tests.store.values import message, texts, turn
 
 pytestmark = pytest.mark.slow
 
@@ -24,13 +26,13 @@ async def stores(postgres: PostgresServer) -> AsyncIterator[list[Stores]]:
     with postgres.database() as url:
         databases = [await PostgresDatabase.open(url) for _ in range(2)]
         yield [sql_stores(database, database.signals, lambda: 1000.0) for database in databases]
-        left = {table: postgres.execute(f"SELECT count(*) FROM {table}", url) for table in TABLES}
+        remaining = {table: postgres.execute(f"SELECT count(*) FROM {table}", url) for table in TABLES}
         await asyncio.gather(*(database.aclose() for database in databases))
-        assert set(left.values()) == {"0"}, left
+        assert set(remaining.values()) == {"0"}, remaining
 
 
 class Family:
-    """Responses that continue each other, and what each of them must remember."""
+    """Responses that continue each other, with the expected history of each."""
 
     def __init__(self, stores: list[Stores]) -> None:
         self.stores = stores
@@ -39,11 +41,11 @@ class Family:
         self.refused = 0
 
     def hot(self) -> list[str]:
-        """Those that everybody works on: the newest few."""
+        """The newest few responses, on which both processes work."""
         return [*self.histories][-3:]
 
     async def grow(self, name: str) -> None:
-        """Continue one of the responses that are there, or begin anew."""
+        """Continue an existing response, or start a new chain."""
         parent = self.random.choice([*self.hot(), None])
         store = self.random.choice(self.stores)
         history = [*self.histories.get(parent or "", ()), f"{name}?", f"{name}!"]
@@ -57,7 +59,7 @@ class Family:
             self.histories[name] = history
 
     async def shrink(self) -> None:
-        """Delete one of the responses that are there."""
+        """Delete an existing response."""
         if self.histories:
             name = self.random.choice(self.hot())
             history = self.histories.pop(name)
@@ -101,7 +103,7 @@ async def test_of_many_continuations_of_one_response_each_is_a_branch(stores: li
 
 async def test_only_one_of_many_enters_a_conversation(stores: list[Stores]) -> None:
     await stores[0].conversations.add_conversation(
-        "t", Conversation(id="conv_1", created_at=1), [says("hello")]
+        "t", Conversation(id="conv_1", created_at=1), [message("hello")]
     )
     outcomes = await asyncio.gather(
         *(stores[n % 2].conversations.enter("t", "conv_1", f"resp_{n}", 60.0) for n in range(20)),
@@ -116,7 +118,7 @@ async def test_only_one_of_many_enters_a_conversation(stores: list[Stores]) -> N
 async def test_items_that_many_add_to_a_conversation_are_all_there(stores: list[Stores]) -> None:
     await stores[0].conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
     await asyncio.gather(
-        *(stores[n % 2].conversations.add_items("t", "conv_1", [says(str(n))]) for n in range(20))
+        *(stores[n % 2].conversations.add_items("t", "conv_1", [message(str(n))]) for n in range(20))
     )
     items = (await stores[0].conversations.enter("t", "conv_1", "resp_1", 60.0)).items
     assert sorted(texts(items)) == sorted(str(n) for n in range(20))

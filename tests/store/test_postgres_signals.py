@@ -13,27 +13,27 @@ from tests.postgres import PostgresServer
 slow = pytest.mark.slow
 
 
-class Ear:
-    """Hears every notification, as the server sends it."""
+class Listener:
+    """Records every notification that the server sends."""
 
     def __init__(self) -> None:
-        self.heard: list[list[str]] = []
-        self.silence_broken = asyncio.Event()
+        self.received: list[list[str]] = []
+        self.notified = asyncio.Event()
 
     async def listen(self, url: str) -> None:
         self._connection = await Address.parse(url).connect()
-        await self._connection.add_listener(CHANNEL, self._hear)
+        await self._connection.add_listener(CHANNEL, self._receive)
 
-    def _hear(self, _connection: Connection, _sender: int, _channel: str, payload: str) -> None:
-        self.heard.append(msgspec.json.decode(payload, type=list[str]))
-        self.silence_broken.set()
+    def _receive(self, _connection: Connection, _sender: int, _channel: str, payload: str) -> None:
+        self.received.append(msgspec.json.decode(payload, type=list[str]))
+        self.notified.set()
 
     async def everything(self, topics: set[str]) -> None:
-        """Wait until all of these were heard."""
+        """Wait until all of these topics were received."""
         async with asyncio.timeout(20):
-            while {topic for said in self.heard for topic in said} != topics:
-                await self.silence_broken.wait()
-                self.silence_broken.clear()
+            while {topic for topics_received in self.received for topic in topics_received} != topics:
+                await self.notified.wait()
+                self.notified.clear()
 
     def close(self) -> None:
         self._connection.terminate()
@@ -55,14 +55,14 @@ async def test_a_signal_wakes_waiters_of_another_process(postgres: PostgresServe
 async def test_a_signal_wakes_waiters_of_this_process_at_once_and_only_once(postgres: PostgresServer) -> None:
     with postgres.database() as url:
         database = await PostgresDatabase.open(url)
-        ear = Ear()
-        await ear.listen(url)
+        listener = Listener()
+        await listener.listen(url)
         with database.signals.subscribe("runs") as waiter:
             database.signals.publish("runs")
             assert await waiter.wait(0)
-            await ear.everything({"runs"})
+            await listener.everything({"runs"})
             assert not await waiter.wait(0.1)
-        ear.close()
+        listener.close()
         await database.aclose()
 
 
@@ -71,14 +71,14 @@ async def test_a_burst_of_signals_is_joined_into_few_notifications(postgres: Pos
     topics = {f"events:{n}" for n in range(50)}
     with postgres.database() as url:
         database = await PostgresDatabase.open(url)
-        ear = Ear()
-        await ear.listen(url)
+        listener = Listener()
+        await listener.listen(url)
         for topic in topics:
             database.signals.publish(topic)
             await asyncio.sleep(0)
-        await ear.everything(topics)
-        assert len(ear.heard) <= 3
-        ear.close()
+        await listener.everything(topics)
+        assert len(listener.received) <= 3
+        listener.close()
         await database.aclose()
 
 
@@ -87,30 +87,30 @@ async def test_between_two_notifications_there_is_a_gap(postgres: PostgresServer
     topics = {f"events:{n}" for n in range(50)}
     with postgres.database() as url:
         database = await PostgresDatabase.open(url)
-        ear = Ear()
-        await ear.listen(url)
+        listener = Listener()
+        await listener.listen(url)
         started = asyncio.get_running_loop().time()
         for topic in topics:
             database.signals.publish(topic)
             await asyncio.sleep(0.002)
-        await ear.everything(topics)
-        assert len(ear.heard) <= 2 + (asyncio.get_running_loop().time() - started) / GAP
-        ear.close()
+        await listener.everything(topics)
+        assert len(listener.received) <= 2 + (asyncio.get_running_loop().time() - started) / GAP
+        listener.close()
         await database.aclose()
 
 
 @slow
-async def test_signals_that_were_not_sent_yet_leave_before_the_end(postgres: PostgresServer) -> None:
+async def test_pending_signals_are_sent_before_closing(postgres: PostgresServer) -> None:
     with postgres.database() as url:
         database = await PostgresDatabase.open(url)
-        ear = Ear()
-        await ear.listen(url)
+        listener = Listener()
+        await listener.listen(url)
         database.signals.publish("events:1")
-        await ear.everything({"events:1"})
-        database.signals.publish("runs")  # within the gap
+        await listener.everything({"events:1"})
+        database.signals.publish("runs")  # during the outage
         await database.aclose()
-        await ear.everything({"events:1", "runs"})
-        ear.close()
+        await listener.everything({"events:1", "runs"})
+        listener.close()
 
 
 def test_topics_are_split_where_a_notification_would_be_too_long() -> None:
@@ -121,7 +121,7 @@ def test_topics_are_split_where_a_notification_would_be_too_long() -> None:
     assert all(len(payload.encode()) < 8_000 for payload in packed)
 
 
-def test_a_topic_that_fits_nowhere_is_left_out() -> None:
+def test_an_oversized_topic_is_omitted() -> None:
     endless = "ü" * PAYLOAD_LIMIT
     assert payloads([endless]) == []
     assert payloads(["a", endless, "b"]) in (['["a"]', '["b"]'], ['["a","b"]'])

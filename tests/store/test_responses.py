@@ -1,4 +1,4 @@
-"""Responses: what was saved comes back the same, and goes when it is deleted or has expired."""
+"""Responses: read back as saved, and erased on deletion and expiry."""
 
 import pytest
 from msgspec.structs import replace
@@ -20,16 +20,16 @@ from antiphon.store.base import Conversation, StoredItem, StoredResponse
 from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import (
-    WHOLE,
+    ALL_ITEMS,
     answers,
     calls,
     encoded,
     events,
     history,
+    message,
     names,
     queued,
     response,
-    says,
     turn,
 )
 
@@ -45,7 +45,7 @@ ODD_TEXT = 'NUL \x00, line \u2028, "quotes", \\, 😀, \x7f'
 
 async def test_a_response_reads_back_byte_for_byte(store: Stores) -> None:
     usage = Usage(3, InputTokensDetails(1), 4, OutputTokensDetails(2), 7)
-    whole = replace(
+    complete = replace(
         response("resp_1"),
         metadata={"b": "1", "a": ODD_TEXT},
         instructions=ODD_TEXT,
@@ -64,8 +64,8 @@ async def test_a_response_reads_back_byte_for_byte(store: Stores) -> None:
             ),
         ],
     )
-    await store.responses.save("t", StoredResponse(response=whole))
-    assert encoded(await store.responses.response("t", "resp_1")) == encoded(whole)
+    await store.responses.save("t", StoredResponse(response=complete))
+    assert encoded(await store.responses.response("t", "resp_1")) == encoded(complete)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ async def test_a_response_reads_back_byte_for_byte(store: Stores) -> None:
 )
 async def test_every_tool_choice_reads_back_as_it_was(store: Stores, choice: object) -> None:
     request = create_from(model="m", input="x", tools=TOOLS, tool_choice=choice)
-    made = replace(new_response(request, id="resp_1", created_at=1), status="completed")
-    await store.responses.save("t", StoredResponse(response=made))
+    created = replace(new_response(request, id="resp_1", created_at=1), status="completed")
+    await store.responses.save("t", StoredResponse(response=created))
     read = await store.responses.response("t", "resp_1")
-    assert encoded(read) == encoded(made)
-    assert read.tool_choice == made.tool_choice
+    assert encoded(read) == encoded(created)
+    assert read.tool_choice == created.tool_choice
 
 
 async def test_failed_and_incomplete_responses_read_back_with_their_reasons(store: Stores) -> None:
@@ -91,13 +91,13 @@ async def test_failed_and_incomplete_responses_read_back_with_their_reasons(stor
     cut = replace(
         response("resp_i", "half", status="incomplete"), incomplete_details=IncompleteDetails("steered")
     )
-    for made in (failed, cut):
-        await store.responses.save("t", StoredResponse(response=made))
-        assert encoded(await store.responses.response("t", made.id)) == encoded(made)
+    for created in (failed, cut):
+        await store.responses.save("t", StoredResponse(response=created))
+        assert encoded(await store.responses.response("t", created.id)) == encoded(created)
 
 
 async def test_items_of_every_kind_come_back_in_order(store: Stores) -> None:
-    given: tuple[Item, ...] = (
+    sent_items: tuple[Item, ...] = (
         Message(id="msg_a", role="developer", content=ODD_TEXT),
         Message(
             id="msg_b", role="user", content=[InputText(text="t"), InputImage(image_url="https://a/b.png")]
@@ -107,17 +107,17 @@ async def test_items_of_every_kind_come_back_in_order(store: Stores) -> None:
         OpaqueItem("program", {"type": "program", "id": "cm_1", "code": "1", "n": 1.0, "x": None}),
         OpaqueItem("acme:note", {"type": "acme:note", "id": "note_1"}),
     )
-    await store.responses.save("t", StoredResponse(response=response("resp_1", "done"), input=given))
+    await store.responses.save("t", StoredResponse(response=response("resp_1", "done"), input=sent_items))
     items = (await store.responses.continuation("t", "resp_1")).items
-    assert list(items) == [*given, answers("done")]
-    assert await store.responses.item("t", "cm_1") == StoredItem(given[4])
-    assert list((await store.responses.input_items("t", "resp_1", WHOLE)).items) == list(given)
+    assert list(items) == [*sent_items, answers("done")]
+    assert await store.responses.item("t", "cm_1") == StoredItem(sent_items[4])
+    assert list((await store.responses.input_items("t", "resp_1", ALL_ITEMS)).items) == list(sent_items)
 
 
 async def test_a_continuation_brings_the_tools_that_were_declared_last(store: Stores) -> None:
     request = create_from(model="m", input="x", tools=TOOLS)
-    made = replace(new_response(request, id="resp_1", created_at=1), status="completed")
-    await store.responses.save("t", StoredResponse(response=made))
+    created = replace(new_response(request, id="resp_1", created_at=1), status="completed")
+    await store.responses.save("t", StoredResponse(response=created))
     await store.responses.save("t", turn("2", "1"))
     function, custom, hosted = (await store.responses.continuation("t", "resp_1")).tools
     assert isinstance(function, FunctionTool)
@@ -129,7 +129,7 @@ async def test_a_continuation_brings_the_tools_that_were_declared_last(store: St
     assert (await store.responses.continuation("t", "resp_2")).tools == ()
 
 
-async def test_what_is_not_there_is_not_found(store: Stores) -> None:
+async def test_a_missing_response_is_not_found(store: Stores) -> None:
     with pytest.raises(NotFound) as plain:
         await store.responses.response("t", "resp_x")
     assert (plain.value.code, plain.value.param) == ("not_found", None)
@@ -139,12 +139,12 @@ async def test_what_is_not_there_is_not_found(store: Stores) -> None:
     with pytest.raises(NotFound):
         await store.responses.item("t", "msg_x")
     with pytest.raises(NotFound):
-        await store.responses.input_items("t", "resp_x", WHOLE)
+        await store.responses.input_items("t", "resp_x", ALL_ITEMS)
     with pytest.raises(NotFound):
         await store.responses.delete("t", "resp_x")
 
 
-async def test_a_response_after_a_deleted_one_is_refused(store: Stores) -> None:
+async def test_a_response_after_a_deleted_one_is_rejected(store: Stores) -> None:
     await store.responses.save("t", turn("1"))
     await store.responses.delete("t", "resp_1")
     with pytest.raises(NotFound, match="resp_1"):
@@ -153,14 +153,14 @@ async def test_a_response_after_a_deleted_one_is_refused(store: Stores) -> None:
         await store.responses.response("t", "resp_2")
 
 
-async def test_saving_again_changes_nothing(store: Stores, count_rows: CountRows) -> None:
+async def test_saving_is_idempotent(store: Stores, count_rows: CountRows) -> None:
     await store.conversations.add_conversation("t", CONVERSATION, [])
     for stored in (turn("1"), turn("2", "1"), turn("3", "1"), turn("4", conversation="conv_1")):
         await store.responses.save("t", stored)
         await store.responses.save("t", stored)
     assert await count_rows("responses") == 4
     assert await count_rows("items") == 8
-    assert await count_rows("chains") == 3, "what the second attempt began is undone"
+    assert await count_rows("chains") == 3, "the second attempt is rolled back"
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
 
 
@@ -187,7 +187,7 @@ async def test_an_expired_response_is_not_found_but_its_descendants_go_on(
         with pytest.raises(NotFound):
             await call("t", "resp_1")
     with pytest.raises(NotFound):
-        await store.responses.input_items("t", "resp_1", WHOLE)
+        await store.responses.input_items("t", "resp_1", ALL_ITEMS)
     with pytest.raises(NotFound):
         await store.responses.item("t", "msg_1?")
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
@@ -195,7 +195,7 @@ async def test_an_expired_response_is_not_found_but_its_descendants_go_on(
 
 
 async def test_an_item_that_was_sent_again_is_found_in_its_newest_form(store: Stores) -> None:
-    old, new = says("same"), Message(id="msg_same", role="user", content="changed")
+    old, new = message("same"), Message(id="msg_same", role="user", content="changed")
     await store.responses.save("t", StoredResponse(response=response("resp_1", created_at=5), input=(old,)))
     await store.responses.save("t", StoredResponse(response=response("resp_2", created_at=6), input=(new,)))
     await store.responses.save("t", StoredResponse(response=response("resp_3", created_at=4), input=(old,)))

@@ -1,4 +1,4 @@
-"""Runs: whoever claimed a response last may write, and nobody else; the log has no gaps."""
+"""Runs: only the latest claim of a response may write; the log has no gaps."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from antiphon.protocol.items import OpaqueItem
 from antiphon.store.base import Claim, Conversation, Events, Fenced
 from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
-from tests.store.values import WHOLE, encoded, ended, events, history, queued, says, texts, turn
+from tests.store.values import ALL_ITEMS, encoded, ended, events, history, message, queued, texts, turn
 
 REQUEST = '{"model":"m","input":"ü"}'.encode()
 
@@ -32,7 +32,7 @@ async def numbers(store: Stores, after: int = -1) -> list[tuple[int, int]]:
 
 async def test_a_submitted_response_waits_with_everything_it_needs(store: Stores) -> None:
     opaque = OpaqueItem("program", {"type": "program", "id": "cm_1", "n": 1.0})
-    waiting = replace(queued("1"), input=(says("a"), opaque), expires_at=5000)
+    waiting = replace(queued("1"), input=(message("a"), opaque), expires_at=5000)
     await store.background.submit("t", waiting, REQUEST, events(0, 2), "nobody")
     assert encoded(await store.responses.response("t", "resp_1")) == encoded(waiting.response)
     claim = await claimed(store)
@@ -42,7 +42,7 @@ async def test_a_submitted_response_waits_with_everything_it_needs(store: Stores
     assert list(claim.events) == [events(0, 2)]
 
 
-async def test_submitting_again_changes_nothing(store: Stores, count_rows: CountRows) -> None:
+async def test_submitting_is_idempotent(store: Stores, count_rows: CountRows) -> None:
     await submit(store)
     await submit(store)
     assert await count_rows("responses") == await count_rows("events") == 1
@@ -80,7 +80,7 @@ async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Stores) -> N
     assert await numbers(store, 5) == await numbers(store, 99) == []
 
 
-async def test_the_end_comes_with_its_last_events(store: Stores, count_rows: CountRows) -> None:
+async def test_the_end_is_stored_with_its_last_events(store: Stores, count_rows: CountRows) -> None:
     await store.responses.save("t", turn("0"))
     await submit(store, "1", "0")
     token = (await claimed(store)).token
@@ -90,7 +90,7 @@ async def test_the_end_comes_with_its_last_events(store: Stores, count_rows: Cou
     assert await store.background.events("t", "resp_1", 1) == ([events(2, 2)], True)
     assert await count_rows("chains") == 1
     assert await store.background.claim("t", "resp_1") is None
-    assert (await store.responses.item("t", "msg_1?")).item == says("1?")
+    assert (await store.responses.item("t", "msg_1?")).item == message("1?")
 
 
 async def test_older_claims_are_fenced(store: Stores) -> None:
@@ -133,7 +133,7 @@ async def test_appending_the_same_events_again_is_harmless(store: Stores) -> Non
     assert await numbers(store) == [(0, 2), (2, 3)]
 
 
-async def test_a_gap_in_the_log_is_refused(store: Stores) -> None:
+async def test_a_gap_in_the_log_is_rejected(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token
     with pytest.raises(AntiphonError, match="ends before event 2") as refused:
@@ -168,23 +168,23 @@ async def test_two_runs_after_one_response_are_two_branches(store: Stores) -> No
 
 
 async def test_a_run_in_a_conversation_adds_to_it_at_its_end(store: Stores) -> None:
-    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [message("a")])
     await store.background.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
-    await store.conversations.add_items("t", "conv_1", [says("b")])
+    await store.conversations.add_items("t", "conv_1", [message("b")])
     await store.conversations.enter("t", "conv_1", "resp_1", 1000.0)
     token = (await claimed(store)).token
     await store.background.finish("t", token, ended("1", conversation="conv_1"), events(2))
-    assert texts((await store.conversations.conversation_items("t", "conv_1", WHOLE)).items) == [
+    assert texts((await store.conversations.conversation_items("t", "conv_1", ALL_ITEMS)).items) == [
         "a",
         "b",
         "1?",
         "1!",
     ]
-    await store.conversations.add_items("t", "conv_1", [says("c")])
+    await store.conversations.add_items("t", "conv_1", [message("c")])
 
 
 async def test_a_run_can_end_although_its_conversation_was_deleted(store: Stores) -> None:
-    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [message("a")])
     await store.background.submit("t", queued("1", conversation="conv_1"), REQUEST, events(0, 2), "nobody")
     await store.conversations.delete_conversation("t", "conv_1")
     token = (await claimed(store)).token
@@ -211,7 +211,7 @@ async def test_an_expired_run_is_gone(store: Stores, clock: Clock) -> None:
         await store.background.events("t", "resp_1", -1)
 
 
-async def test_a_response_that_was_not_made_in_the_background_has_no_log(store: Stores) -> None:
+async def test_a_foreground_response_has_no_log(store: Stores) -> None:
     await store.responses.save("t", turn("1"))
     assert await store.background.events("t", "resp_1", -1) == ([], True)
 

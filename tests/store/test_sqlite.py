@@ -1,4 +1,4 @@
-"""SQLite: grouped commits, trouble that ends by itself, and sizes that stay in proportion."""
+"""SQLite: grouped commits, recovery from errors, and proportionate sizes."""
 
 import asyncio
 import logging
@@ -42,14 +42,14 @@ def store(database: SqliteDatabase, clock: Clock) -> Stores:
 
 
 @pytest.fixture
-def spoken(database: SqliteDatabase, connections: list[sqlite3.Connection]) -> list[str]:
-    """What the writer says to SQLite."""
-    said: list[str] = []
-    connections[0].set_trace_callback(said.append)
-    return said
+def traced_statements(database: SqliteDatabase, connections: list[sqlite3.Connection]) -> list[str]:
+    """The statements that the writer executes."""
+    traced: list[str] = []
+    connections[0].set_trace_callback(traced.append)
+    return traced
 
 
-async def test_a_thousand_turns_resume_whole_and_stay_small(
+async def test_a_thousand_turns_resume_completely_and_stay_small(
     store: Stores, database: SqliteDatabase, path: Path
 ) -> None:
     parent = None
@@ -57,9 +57,9 @@ async def test_a_thousand_turns_resume_whole_and_stay_small(
         items = [
             Message(id=f"msg_{number}.{each}", role="user", content=f"{number} " * 140) for each in range(4)
         ]
-        made = response(f"resp_{number}")
-        await store.responses.save("t", StoredResponse(response=made, parent=parent, input=tuple(items)))
-        parent = made.id
+        saved = response(f"resp_{number}")
+        await store.responses.save("t", StoredResponse(response=saved, parent=parent, input=tuple(items)))
+        parent = saved.id
     expected = [f"{number}.{each}" for number in range(1000) for each in range(4)]
     assert await history(store, "999") == expected
     assert await history(store, "500") == expected[: 501 * 4]
@@ -70,7 +70,7 @@ async def test_a_thousand_turns_resume_whole_and_stay_small(
 
 @pytest.fixture
 def plans(database: SqliteDatabase, connections: list[sqlite3.Connection]) -> dict[str, str]:
-    """How SQLite goes about every statement."""
+    """The query plan of every statement."""
     return {
         name: "\n".join(
             row[-1]
@@ -90,28 +90,30 @@ def test_histories_and_pages_are_ranges_of_the_primary_key(plans: dict[str, str]
         assert plans[name] == f"{key} (tenant=? AND chain=? AND pos>? AND pos<?)"
 
 
-def test_no_statement_goes_through_all_rows_of_a_tenant(plans: dict[str, str]) -> None:
+def test_no_statement_scans_all_rows_of_a_tenant(plans: dict[str, str]) -> None:
     small = {"all_keys", "delete_dead_owners", "applied_migrations"}
     # of a store with a limit
     bounded = {"count_finished", "oldest_finished", "count_ended_agent_runs", "oldest_ended_agent_runs"}
     for name in plans.keys() - small - bounded:
         steps = re.sub("SCAN (CONSTANT ROW|s|segments|due|busy)$", "", plans[name], flags=re.MULTILINE)
-        # Held jobs are few: those under way.
+        # There are few held jobs: those in progress.
         steps = re.sub("SCAN jobs USING COVERING INDEX jobs_held|SCAN jobs USING INDEX jobs_held", "", steps)
         assert "SCAN" not in steps, name
-        assert "BLOOM" not in steps, f"{name}: a filter is made by reading the whole table"
+        assert "BLOOM" not in steps, f"{name}: the bloom filter reads the complete table"
         if name not in ("newest_responses", "newest_agent_runs"):
             assert "(tenant=?)" not in steps, name
 
 
-async def test_saves_that_come_together_are_committed_together(store: Stores, spoken: list[str]) -> None:
+async def test_saves_that_come_together_are_committed_together(
+    store: Stores, traced_statements: list[str]
+) -> None:
     await asyncio.gather(*(store.responses.save("t", turn(f"{number}")) for number in range(200)))
-    assert spoken.count("COMMIT") <= 3
+    assert traced_statements.count("COMMIT") <= 3
     for number in range(200):
         assert await store.responses.response("t", f"resp_{number}")
 
 
-async def test_one_that_fails_takes_no_other_with_it(store: Stores, spoken: list[str]) -> None:
+async def test_one_that_fails_takes_no_other_with_it(store: Stores, traced_statements: list[str]) -> None:
     results = await asyncio.gather(
         store.responses.save("t", turn("1")),
         store.responses.save("t", turn("2", "nobody")),
@@ -119,21 +121,21 @@ async def test_one_that_fails_takes_no_other_with_it(store: Stores, spoken: list
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [type(None), NotFound, type(None)]
-    assert spoken.count("COMMIT") == 1
+    assert traced_statements.count("COMMIT") == 1
     assert await history(store, "3") == ["1?", "1!", "3?", "3!"]
 
 
-async def test_only_what_must_last_waits_for_the_disk(store: Stores, spoken: list[str]) -> None:
+async def test_only_durable_writes_wait_for_the_disk(store: Stores, traced_statements: list[str]) -> None:
     await store.jobs.beat("o1")
     await store.jobs.beat("o1")
     await store.responses.save("t", turn("1"))
     await store.responses.save("t", turn("2"))
     await store.jobs.beat("o1")
-    pragmas = [said for said in spoken if "synchronous" in said]
+    pragmas = [traced for traced in traced_statements if "synchronous" in traced]
     assert pragmas == [f"PRAGMA synchronous = {mode}" for mode in ("NORMAL", "FULL", "NORMAL")]
 
 
-async def test_a_write_whose_caller_is_gone_is_finished(store: Stores) -> None:
+async def test_a_write_with_a_cancelled_caller_is_finished(store: Stores) -> None:
     task = asyncio.create_task(store.responses.save("t", turn("1")))
     await asyncio.sleep(0)
     task.cancel()
@@ -143,7 +145,7 @@ async def test_a_write_whose_caller_is_gone_is_finished(store: Stores) -> None:
     assert await history(store, "2") == ["1?", "1!", "2?", "2!"]
 
 
-async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(
+async def test_a_full_disk_is_reported_until_there_is_space(
     store: Stores,
     connections: list[sqlite3.Connection],
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +161,7 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(
             await store.responses.save("t", huge)
         with pytest.raises(StoreFull):
             await store.responses.check()
-    assert await history(store, "1") == ["1?", "1!"], "what is there can be read"
+    assert await history(store, "1") == ["1?", "1!"], "stored responses can be read"
     monkeypatch.setattr(sqlite, "PROBE", 1000.0)
     connections[0].execute("PRAGMA max_page_count = 1000000").fetchall()
     await store.responses.save("t", huge)
@@ -167,7 +169,7 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(
     assert len(caplog.messages) == 2, "one line when it begins, one when it is over"
 
 
-async def test_all_of_a_batch_that_cannot_be_committed_are_told(
+async def test_all_writers_of_a_batch_get_its_commit_error(
     store: Stores, connections: list[sqlite3.Connection]
 ) -> None:
     pages = connections[0].execute("PRAGMA page_count").fetchone()[0]
@@ -183,7 +185,7 @@ async def test_all_of_a_batch_that_cannot_be_committed_are_told(
         assert await store.responses.response("t", each.response.id) == each.response
 
 
-async def test_a_commit_that_fails_is_told_to_all_and_leaves_nothing(
+async def test_a_failed_commit_is_reported_to_all_and_rolled_back(
     store: Stores, connections: list[sqlite3.Connection]
 ) -> None:
     def deny_commit(action: int, name: str | None, *_: str | None) -> int:
@@ -199,7 +201,7 @@ async def test_a_commit_that_fails_is_told_to_all_and_leaves_nothing(
     assert names(await store.responses.list_responses("t", limit=10)) == ["5"]
 
 
-async def test_while_nothing_can_be_written_a_probe_is_let_through_now_and_then(
+async def test_during_a_write_outage_a_probe_is_tried_periodically(
     store: Stores, path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections[0].execute("PRAGMA busy_timeout = 0").fetchall()
@@ -227,14 +229,14 @@ async def test_a_mistake_of_ours_is_not_called_an_outage(store: Stores) -> None:
 
 
 async def test_a_full_batch_does_not_wait_for_more(
-    store: Stores, spoken: list[str], monkeypatch: pytest.MonkeyPatch
+    store: Stores, traced_statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "BATCH", 10)
     await asyncio.gather(*(store.responses.save("t", turn(f"{number}")) for number in range(40)))
-    assert spoken.count("COMMIT") >= 4
+    assert traced_statements.count("COMMIT") >= 4
 
 
-async def test_what_was_saved_is_there_after_a_restart(path: Path, clock: Clock) -> None:
+async def test_saved_responses_survive_a_restart(path: Path, clock: Clock) -> None:
     for name, parent in (("1", None), ("2", "1")):
         store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
         await store.responses.save("t", turn(name, parent))
@@ -247,7 +249,7 @@ async def test_what_was_saved_is_there_after_a_restart(path: Path, clock: Clock)
     await reopened.aclose()
 
 
-async def test_closing_finishes_what_is_queued(path: Path, clock: Clock) -> None:
+async def test_closing_finishes_queued_writes(path: Path, clock: Clock) -> None:
     store = sql_stores(await SqliteDatabase.open(path), LocalSignals(), clock)
     saves = [asyncio.create_task(store.responses.save("t", turn(f"{number}"))) for number in range(20)]
     await asyncio.sleep(0)
@@ -255,7 +257,7 @@ async def test_closing_finishes_what_is_queued(path: Path, clock: Clock) -> None
     await asyncio.gather(*saves)
 
 
-async def test_vacuum_gives_room_back(store: Stores, database: SqliteDatabase) -> None:
+async def test_vacuum_frees_disk_space(store: Stores, database: SqliteDatabase) -> None:
     for number in range(50):
         await store.responses.save("t", StoredResponse(response=response(f"resp_{number}", "x" * 20_000)))
     await database.vacuum()
@@ -267,7 +269,7 @@ async def test_vacuum_gives_room_back(store: Stores, database: SqliteDatabase) -
     await store.responses.save("t", turn("after"))
 
 
-async def test_in_memory_there_is_nothing_on_disk() -> None:
+async def test_an_in_memory_store_writes_no_files() -> None:
     database = await SqliteDatabase.open(None, migrate=False)
     assert all(done for _, done in await database.migration_status())
     assert await database.migrate() == []
@@ -276,7 +278,7 @@ async def test_in_memory_there_is_nothing_on_disk() -> None:
     await database.aclose()
 
 
-async def test_a_place_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path) -> None:
+async def test_an_unwritable_path_is_an_invalid_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "text.db").write_text("not a database, but long enough to look at it twice\n" * 100)
     for path in (tmp_path / "file" / "antiphon.db", tmp_path / "text.db", tmp_path):
@@ -284,7 +286,7 @@ async def test_a_place_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path)
             await SqliteDatabase.open(path)
 
 
-async def test_opening_at_the_same_time_migrates_once(path: Path) -> None:
+async def test_concurrent_opening_migrates_once(path: Path) -> None:
     databases = await asyncio.gather(*(SqliteDatabase.open(path) for _ in range(6)))
     for database in databases:
         assert all(done for _, done in await database.migration_status())
@@ -295,7 +297,7 @@ async def test_opening_at_the_same_time_migrates_once(path: Path) -> None:
     connection.close()
 
 
-async def test_nobody_else_on_the_machine_may_read_the_file(tmp_path: Path) -> None:
+async def test_the_file_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "new" / "antiphon.db"
     database = await SqliteDatabase.open(path)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (path.parent, *path.parent.iterdir())}

@@ -1,4 +1,4 @@
-"""SQLite and real processes: killed ones lose nothing, and several share a file."""
+"""SQLite and real processes: killed ones lose no acknowledged writes, and several share a file."""
 
 import asyncio
 import sys
@@ -37,12 +37,12 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 async def saver(path: Path, name: str, count: int, parent: str = "") -> Process:
-    """A process that saves so many responses, each after the one before, and says when one is stored."""
+    """A process that saves this many chained responses and prints each one that is stored."""
     args = (sys.executable, "-c", SAVER, str(path), name, str(count), parent)
     return await asyncio.create_subprocess_exec(*args, stdout=PIPE, cwd=ROOT)
 
 
-async def test_what_was_acknowledged_survives_a_killed_process(tmp_path: Path, clock: Clock) -> None:
+async def test_acknowledged_writes_survive_a_killed_process(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "antiphon.db"
     process = await saver(path, "", 1_000_000)
     assert process.stdout is not None

@@ -1,11 +1,11 @@
-"""Statements are written once and read in two dialects."""
+"""Statements are written once and rendered in two dialects."""
 
 import re
 
 from antiphon.store.statements import load_statements
 
 
-def test_both_dialects_know_the_same_statements() -> None:
+def test_both_dialects_have_the_same_statements() -> None:
     assert load_statements("sqlite").keys() == load_statements("postgres").keys()
 
 
@@ -31,9 +31,10 @@ def test_no_statement_has_a_comment_or_a_second_one_in_it() -> None:
         assert numbers == set(range(1, len(numbers) + 1)), "no parameter is left out"
 
 
-def test_every_statement_is_about_one_tenant_or_says_that_it_is_not() -> None:
-    """Keys, owners, migrations and upkeep are the operator's, and jobs are claimed for all tenants; everything
-    else must name the tenant."""
+def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
+    """Keys, owners, migrations and upkeep belong to the operator, and jobs are claimed for all tenants; all
+    other statements must filter by tenant.
+    """
     global_statements = {
         *("add_key", "all_keys", "revoke_key"),
         *("beat", "delete_owner", "claim_jobs", "claim_tenant_job", "look_for_jobs", "held_jobs"),

@@ -1,4 +1,4 @@
-"""Tenants: what belongs to another one is exactly as unknown as what does not exist."""
+"""Tenants: another tenant's objects are as unknown as missing ones."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,13 +7,13 @@ import pytest
 from antiphon.errors import AntiphonError
 from antiphon.store.base import Conversation, Fenced
 from antiphon.store.ports import Stores
-from tests.store.values import WHOLE, ended, events, queued, says, texts, turn
+from tests.store.values import ALL_ITEMS, ended, events, message, queued, texts, turn
 
 CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
     "response": lambda store, known: store.responses.response("b", f"resp_{known}"),
     "continuation": lambda store, known: store.responses.continuation("b", f"resp_{known}"),
     "item": lambda store, known: store.responses.item("b", f"msg_{known}?"),
-    "input_items": lambda store, known: store.responses.input_items("b", f"resp_{known}", WHOLE),
+    "input_items": lambda store, known: store.responses.input_items("b", f"resp_{known}", ALL_ITEMS),
     "delete": lambda store, known: store.responses.delete("b", f"resp_{known}"),
     "list_after": lambda store, known: store.responses.list_responses("b", limit=1, after=f"resp_{known}"),
     "list_conversation": lambda store, known: store.responses.list_responses(
@@ -24,9 +24,9 @@ CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
     "conversation": lambda store, known: store.conversations.conversation("b", f"conv_{known}"),
     "set_metadata": lambda store, known: store.conversations.set_metadata("b", f"conv_{known}", {}),
     "delete_conversation": lambda store, known: store.conversations.delete_conversation("b", f"conv_{known}"),
-    "add_items": lambda store, known: store.conversations.add_items("b", f"conv_{known}", [says("new")]),
+    "add_items": lambda store, known: store.conversations.add_items("b", f"conv_{known}", [message("new")]),
     "conversation_items": lambda store, known: store.conversations.conversation_items(
-        "b", f"conv_{known}", WHOLE
+        "b", f"conv_{known}", ALL_ITEMS
     ),
     "conversation_item": lambda store, known: store.conversations.conversation_item(
         "b", f"conv_{known}", f"msg_{known}"
@@ -46,10 +46,10 @@ CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
 
 @pytest.fixture
 async def foreign(store: Stores) -> Stores:
-    """Everything in it belongs to tenant `a`."""
+    """A store in which everything belongs to tenant `a`."""
     await store.responses.save("a", turn("known"))
     await store.conversations.add_conversation(
-        "a", Conversation(id="conv_known", created_at=1), [says("known")]
+        "a", Conversation(id="conv_known", created_at=1), [message("known")]
     )
     await store.conversations.enter("a", "conv_known", "resp_new", 1000.0)
     await store.background.submit("a", queued("runknown"), b"{}", events(0), "nobody")
@@ -57,7 +57,7 @@ async def foreign(store: Stores) -> Stores:
     return store
 
 
-async def told(store: Stores, call: str, name: str) -> str:
+async def outcome(store: Stores, call: str, name: str) -> str:
     try:
         return repr(await CALLS[call](store, name)).replace(name, "…")
     except AntiphonError as error:
@@ -68,15 +68,15 @@ async def told(store: Stores, call: str, name: str) -> str:
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_foreign_is_the_same_as_unknown(foreign: Stores, call: str) -> None:
-    assert await told(foreign, call, "known") == await told(foreign, call, "nobody")
+    assert await outcome(foreign, call, "known") == await outcome(foreign, call, "nobody")
     assert (await foreign.responses.response("a", "resp_known")).id == "resp_known"
-    assert texts((await foreign.conversations.conversation_items("a", "conv_known", WHOLE)).items) == [
+    assert texts((await foreign.conversations.conversation_items("a", "conv_known", ALL_ITEMS)).items) == [
         "known"
     ]
     assert await foreign.background.events("a", "resp_runknown", -1) == ([events(0)], False)
 
 
-async def test_the_same_ids_live_side_by_side(foreign: Stores) -> None:
+async def test_two_tenants_may_use_the_same_ids(foreign: Stores) -> None:
     await foreign.responses.save("b", turn("known"))
     await foreign.responses.save("b", turn("next", "known"))
     await foreign.responses.delete("b", "resp_known")

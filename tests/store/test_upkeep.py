@@ -1,4 +1,4 @@
-"""Upkeep: what has expired is erased for good, and a bounded store stays bounded."""
+"""Upkeep: expired objects are erased, and a bounded store stays bounded."""
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from tests.store.conftest import Clock, CountRows, Opened
-from tests.store.values import ended, events, history, queued, says, turn
+from tests.store.values import ended, events, history, message, queued, turn
 
 
 async def test_expired_responses_are_erased_as_if_deleted(
@@ -50,7 +50,7 @@ async def test_a_sweep_is_done_in_batches(
 async def test_items_of_a_conversation_outlive_its_expired_responses(
     store: Stores, clock: Clock, count_rows: CountRows
 ) -> None:
-    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [says("a")])
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [message("a")])
     await store.responses.save("t", turn("1", conversation="conv_1", expires_at=1001))
     clock.now = 1001.0
     assert await store.upkeep.sweep() == 1
@@ -76,7 +76,7 @@ async def test_event_logs_are_erased_some_time_after_the_end(
     assert await count_rows("events") == 1, "the other one is not over"
 
 
-async def test_dead_owners_are_forgotten(
+async def test_dead_owners_are_removed(
     store: Stores, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.jobs.beat("o1")
@@ -102,7 +102,7 @@ async def test_a_bounded_store_forgets_the_oldest_and_cuts_no_history(
     assert await count_rows("responses") == 3
     for number in range(4, 7):
         await store.responses.save("t", turn(f"{number}", created_at=number))
-    assert await count_rows("items") == 4, "the whole chain is forgotten by now"
+    assert await count_rows("items") == 4, "the complete chain is erased by now"
     assert await store.responses.response("t", "resp_waiting")
 
 

@@ -13,11 +13,11 @@ from antiphon.protocol.stored_items import item_id
 from antiphon.store.base import Events, Page, StoredResponse
 from antiphon.store.ports import Stores
 
-WHOLE = Page(limit=1000, order="asc")
+ALL_ITEMS = Page(limit=1000, order="asc")
 REQUEST = create_from(model="m", input="x")
 
 
-def says(text: str) -> Message:
+def message(text: str) -> Message:
     return Message(id=f"msg_{text}", role="user", content=text)
 
 
@@ -33,7 +33,7 @@ def calls(name: str) -> FunctionCall:
 def response(
     response_id: str, text: str | None = None, *, status: ResponseStatus = "completed", created_at: int = 1
 ) -> Response:
-    """A response; its output is one message with this text."""
+    """A response whose output is one message with this text."""
     fresh = new_response(REQUEST, id=response_id, created_at=created_at)
     return replace(fresh, status=status, output=[] if text is None else [answers(text)])
 
@@ -47,26 +47,26 @@ def turn(
     expires_at: int | None = None,
     created_at: int = 1,
 ) -> StoredResponse:
-    """The response `resp_NAME`: it was asked `NAME?` and said `NAME!`."""
+    """The response `resp_NAME` with the input `NAME?` and the output `NAME!`."""
     return StoredResponse(
         response=response(f"resp_{name}", f"{name}!", status=status, created_at=created_at),
         parent=None if parent is None else f"resp_{parent}",
         conversation=conversation,
-        input=(says(f"{name}?"),),
+        input=(message(f"{name}?"),),
         expires_at=expires_at,
     )
 
 
 def queued(name: str, parent: str | None = None, *, conversation: str | None = None) -> StoredResponse:
-    """The same response before anybody works on it."""
-    whole = turn(name, parent, conversation=conversation)
-    return replace(whole, response=replace(whole.response, status="queued", output=[], background=True))
+    """The same response before it is claimed."""
+    complete = turn(name, parent, conversation=conversation)
+    return replace(complete, response=replace(complete.response, status="queued", output=[], background=True))
 
 
 def ended(name: str, parent: str | None = None, *, conversation: str | None = None) -> StoredResponse:
-    """The same response when it has completed."""
-    whole = turn(name, parent, conversation=conversation)
-    return replace(whole, response=replace(whole.response, background=True))
+    """The same response after completion."""
+    complete = turn(name, parent, conversation=conversation)
+    return replace(complete, response=replace(complete.response, background=True))
 
 
 def events(first: int, count: int = 1) -> Events:
@@ -76,7 +76,7 @@ def events(first: int, count: int = 1) -> Events:
 
 
 def texts(items: Iterable[Item]) -> list[str]:
-    """What items say: their ids without the prefix."""
+    """The texts of items: their ids without the prefix."""
     return [item_id(item).partition("_")[2] for item in items]
 
 
@@ -90,5 +90,5 @@ def encoded(value: object) -> bytes:
 
 
 async def history(store: Stores, name: str, tenant: str = "t") -> list[str]:
-    """What a continuation of `resp_NAME` is made of."""
+    """The history for a continuation of `resp_NAME`."""
     return texts((await store.responses.continuation(tenant, f"resp_{name}")).items)

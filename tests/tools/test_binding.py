@@ -1,4 +1,4 @@
-"""How the JSON of a call becomes the arguments of a function."""
+"""Binding of a call's JSON to the arguments of a function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,11 +44,11 @@ def test_arguments_are_passed_by_name_and_converted() -> None:
     def book(day: date, trip: Trip, *, seats: int = 2) -> tuple[date, Trip, int]:
         return day, trip, seats
 
-    given = '{"trip": {"city": "Rome"}, "day": "2026-03-01"}'
-    assert call(book, given, "day", "trip", "seats") == (date(2026, 3, 1), Trip("Rome"), 2)
+    arguments_json = '{"trip": {"city": "Rome"}, "day": "2026-03-01"}'
+    assert call(book, arguments_json, "day", "trip", "seats") == (date(2026, 3, 1), Trip("Rome"), 2)
 
 
-def test_an_argument_that_was_left_out_has_the_functions_own_default() -> None:
+def test_an_omitted_argument_has_the_functions_default() -> None:
     marker: list[str] = ["default"]
 
     def take(values: list[str] = marker) -> list[str]:
@@ -59,7 +59,7 @@ def test_an_argument_that_was_left_out_has_the_functions_own_default() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\n"])
-def test_blank_arguments_are_none(blank: str) -> None:
+def test_blank_arguments_are_an_empty_object(blank: str) -> None:
     assert call(lambda: "called", blank) == "called"
     assert call(echo, blank) == {}
 
@@ -74,7 +74,7 @@ def test_blank_arguments_are_none(blank: str) -> None:
         ('{"city": "Rome", "days": [[1]]}', r"\$\.days"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named(arguments: str, named: str) -> None:
+def test_an_invalid_argument_is_reported(arguments: str, named: str) -> None:
     def visit(city: str, days: int) -> str:
         return f"{city}{days}"
 
@@ -94,7 +94,7 @@ def test_arguments_that_are_no_object_are_invalid(arguments: str) -> None:
         call(name_city, arguments, "city")
 
 
-def test_one_parameter_that_is_no_property_takes_all_arguments() -> None:
+def test_a_single_parameter_that_is_no_property_takes_all_arguments() -> None:
     def as_dict(arguments: dict[str, Any]) -> object:
         return arguments
 
@@ -113,14 +113,14 @@ def test_one_parameter_that_is_no_property_takes_all_arguments() -> None:
     def keyword(*, arguments: dict[str, Any]) -> object:
         return arguments
 
-    given = '{"city":  "Rome"}'
-    assert call(as_dict, given, "city") == {"city": "Rome"}
-    assert call(echo, given, "city") == {"city": "Rome"}
-    assert call(as_text, given, "city") == given
-    assert call(as_struct, given, "city") == Trip("Rome")
-    assert call(as_typed_dict, given, "city") == {"city": "Rome"}
-    assert call(nameless, given, "city") == {"city": "Rome"}
-    assert call(keyword, given, "city") == {"city": "Rome"}
+    arguments_json = '{"city":  "Rome"}'
+    assert call(as_dict, arguments_json, "city") == {"city": "Rome"}
+    assert call(echo, arguments_json, "city") == {"city": "Rome"}
+    assert call(as_text, arguments_json, "city") == arguments_json
+    assert call(as_struct, arguments_json, "city") == Trip("Rome")
+    assert call(as_typed_dict, arguments_json, "city") == {"city": "Rome"}
+    assert call(nameless, arguments_json, "city") == {"city": "Rome"}
+    assert call(keyword, arguments_json, "city") == {"city": "Rome"}
 
 
 def test_all_arguments_at_once_are_checked_too() -> None:
@@ -136,7 +136,7 @@ def test_all_arguments_at_once_are_checked_too() -> None:
         call(as_text, "{", "city")
 
 
-def test_what_a_closure_has_bound_is_out_of_the_models_reach() -> None:
+def test_the_model_cannot_set_bound_arguments() -> None:
     def at_once(arguments: dict[str, Any], secret: str = "mine") -> object:
         return arguments, secret
 
@@ -148,7 +148,7 @@ def test_what_a_closure_has_bound_is_out_of_the_models_reach() -> None:
         call(by_name, '{"city": "Rome", "secret": "yours"}', "city")
 
 
-def test_a_function_may_take_whatever_comes_by_name() -> None:
+def test_a_function_may_accept_any_keyword() -> None:
     def anything(context: CallContext, secret: str = "mine", **arguments: Any) -> object:
         return context.tenant, secret, arguments
 
@@ -158,20 +158,20 @@ def test_a_function_may_take_whatever_comes_by_name() -> None:
             call(anything, f'{{"{reserved}": "yours"}}', "a", context=CONTEXT)
 
 
-def test_the_context_is_handed_in() -> None:
-    def tell(context: CallContext, city: str) -> str:
+def test_the_context_is_passed() -> None:
+    def describe(context: CallContext, city: str) -> str:
         return context.tenant + city
 
     def at_once(context: CallContext, arguments: dict[str, Any]) -> str:
         return context.tenant + arguments["city"]
 
-    assert call(tell, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
+    assert call(describe, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
     assert call(at_once, '{"city": "Rome"}', "city", context=CONTEXT) == "tRome"
     with pytest.raises(ToolArgumentsInvalid, match="context"):
-        call(tell, '{"city": "Rome", "context": {}}', "city", context=CONTEXT)
+        call(describe, '{"city": "Rome", "context": {}}', "city", context=CONTEXT)
 
 
-def test_without_a_context_only_those_run_that_can_do_without() -> None:
+def test_without_a_context_only_tools_with_an_optional_context_run() -> None:
     def needs(context: CallContext) -> str:
         return context.tenant
 
@@ -192,7 +192,7 @@ class RicherContext(CallContext):
     mode: str = "qa"
 
 
-def test_a_tool_may_take_a_loops_own_context_and_is_not_given_a_poorer_one() -> None:
+def test_a_tool_with_a_specific_context_type_gets_no_base_context() -> None:
     def whose(context: RicherContext) -> str:
         return context.tenant + context.mode
 
@@ -207,7 +207,7 @@ def test_a_tool_may_take_a_loops_own_context_and_is_not_given_a_poorer_one() -> 
         call(whose, "{}", context=CONTEXT)
 
 
-def test_a_function_that_cannot_be_called_by_name_is_refused() -> None:
+def test_a_function_that_cannot_be_called_by_name_is_rejected() -> None:
     def nameless(city: str, days: int, /) -> str:
         return f"{city}{days}"
 
@@ -215,7 +215,7 @@ def test_a_function_that_cannot_be_called_by_name_is_refused() -> None:
         call(nameless, "{}", "city", "days")
 
 
-def test_a_function_that_needs_more_than_the_model_can_know_is_refused() -> None:
+def test_a_function_with_unbindable_parameters_is_rejected() -> None:
     def visit(city: str, days: int) -> str:
         return f"{city}{days}"
 
@@ -228,6 +228,6 @@ def test_a_function_that_needs_more_than_the_model_can_know_is_refused() -> None
         call(anything, "{}", "days")
 
 
-def test_a_callable_without_a_signature_is_refused() -> None:
+def test_a_callable_without_a_signature_is_rejected() -> None:
     with pytest.raises(SettingsError, match="signature of 'type' cannot be read"):
         call(type, "{}")

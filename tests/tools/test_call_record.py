@@ -1,4 +1,4 @@
-"""The contract of `CallRecord`, over its implementations: the one in memory, and the log of an agent run."""
+"""The contract of `CallRecord`, for its implementations: the one in memory, and the log of an agent run."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -24,7 +24,7 @@ from antiphon.tools.call_record import (
 from antiphon.tools.declaration import ToolOutput
 
 Attempt = Callable[[], Awaitable[CallRecord]]
-"""Begins a new attempt at the same work: it sees what earlier attempts recorded, and fences them off."""
+"""Starts a new attempt at the same work: it sees earlier records, and fences earlier attempts."""
 
 KEY = CallKey(1, "call_1")
 STARTED = CallStarted(key=KEY, name="pay", arguments='{"n": 1}')
@@ -76,7 +76,7 @@ async def test_an_ended_call_is_found_with_its_result(attempt: Attempt) -> None:
     assert found.ended.result.output == "paid"
 
 
-async def test_the_next_attempt_finds_what_was_recorded(attempt: Attempt) -> None:
+async def test_the_next_attempt_finds_the_records(attempt: Attempt) -> None:
     first, cut_off = await attempt(), CallStarted(key=CallKey(1, "b"), name="t", arguments="", runs=False)
     await first.start(STARTED)
     await first.end(KEY, ENDED)
@@ -89,7 +89,7 @@ async def test_the_next_attempt_finds_what_was_recorded(attempt: Attempt) -> Non
     assert second.find(cut_off.key) == RecordedCall(cut_off)
 
 
-async def test_the_next_attempt_can_end_a_call_that_was_cut_off(attempt: Attempt) -> None:
+async def test_the_next_attempt_can_end_an_interrupted_call(attempt: Attempt) -> None:
     await (await attempt()).start(STARTED)
     second = await attempt()
     await second.end(KEY, CallEnded(outcome="interrupted", result=ToolOutput(output="unknown")))
@@ -118,7 +118,7 @@ async def test_an_attempt_that_was_taken_over_cannot_write(attempt: Attempt) -> 
     assert third.find(CallKey(1, "b")) is None
 
 
-async def test_the_log_of_a_run_also_keeps_files_and_mode() -> None:
+async def test_the_log_of_a_run_also_stores_files_and_mode() -> None:
     log = RunLog((), None)
     result = ToolResult(output="ok", mode="qa")
     await log.start(STARTED)

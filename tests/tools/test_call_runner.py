@@ -1,4 +1,4 @@
-"""Calls are answered once, whatever a tool does and wherever an attempt breaks off."""
+"""Calls are answered once, whatever a tool does and wherever an attempt is interrupted."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ ANYTHING: JsonObject = {"type": "object"}
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 class World:
@@ -83,7 +83,7 @@ class World:
 
 
 class CrashingRecord:
-    """A new attempt's record, whose process is gone before a write that is one too many."""
+    """A new attempt's record, whose process dies before one write too many."""
 
     def __init__(self, memory: CallMemory, writes: int) -> None:
         self._record = memory.attempt()
@@ -131,7 +131,7 @@ async def test_the_same_id_in_another_turn_is_run() -> None:
     assert world.effects == ["pay c", "pay c"]
 
 
-async def test_a_call_with_side_effects_that_was_cut_off_is_reported_as_unknown() -> None:
+async def test_an_interrupted_call_with_side_effects_is_reported_as_unknown() -> None:
     world = World()
     with pytest.raises(Crash):
         await world.runner(writes=1).answer(call("pay"), 1)
@@ -142,7 +142,7 @@ async def test_a_call_with_side_effects_that_was_cut_off_is_reported_as_unknown(
     assert world.warnings[-1].endswith("the call 'c' took effect; it was not run again.")
 
 
-async def test_a_call_without_side_effects_that_was_cut_off_is_run_again() -> None:
+async def test_an_interrupted_call_without_side_effects_is_run_again() -> None:
     world = World()
     with pytest.raises(Crash):
         await world.runner(writes=1).answer(call("look"), 1)
@@ -150,7 +150,7 @@ async def test_a_call_without_side_effects_that_was_cut_off_is_run_again() -> No
     assert world.effects == ["look", "look"]
 
 
-async def test_nothing_is_run_before_the_start_is_recorded() -> None:
+async def test_a_tool_runs_only_after_its_start_is_recorded() -> None:
     world = World()
     with pytest.raises(Crash):
         await world.runner(writes=0).answer(call("pay"), 1)
@@ -171,7 +171,7 @@ async def test_an_error_and_a_timeout_are_outputs() -> None:
     assert world.ended("h").outcome == "timeout"
 
 
-async def test_a_long_output_is_cut_with_a_warning() -> None:
+async def test_a_long_output_is_truncated_with_a_warning() -> None:
     world = World()
     output = (await world.runner().answer(call("look", length=150), 1)).output
     assert output == f"{'x' * 100}\n[cut: 50 more characters]"
@@ -189,7 +189,7 @@ async def test_an_unknown_tool_is_an_error_that_lists_the_known_ones() -> None:
     assert not world.memory.calls[CallKey(1, "c")].started.runs
 
 
-async def test_an_unknown_call_that_was_cut_off_is_answered_again_as_unknown() -> None:
+async def test_an_interrupted_unknown_call_is_answered_as_unknown_again() -> None:
     world = World()
     with pytest.raises(Crash):
         await world.runner(writes=1).answer(call("nothing"), 1)
@@ -208,7 +208,7 @@ async def test_the_third_equal_call_is_not_run() -> None:
     ]
 
 
-async def test_a_call_for_the_client_is_checked_and_handed_on() -> None:
+async def test_a_client_call_is_checked_and_passed_on() -> None:
     world = World()
     assert await world.runner().check(call("pick", path="a"), 1)
     assert (world.ended().outcome, world.ended().result.output) == ("handed", "")
@@ -216,7 +216,7 @@ async def test_a_call_for_the_client_is_checked_and_handed_on() -> None:
     assert world.effects == ["pick"]
 
 
-async def test_a_call_that_the_check_rejects_is_not_handed_on() -> None:
+async def test_a_call_rejected_by_the_check_is_not_passed_on() -> None:
     world = World()
     assert not await world.runner().check(call("pick"), 1)
     assert not await world.runner().check(call("pick"), 1)
@@ -224,7 +224,7 @@ async def test_a_call_that_the_check_rejects_is_not_handed_on() -> None:
     assert "path is missing" in (await world.runner().answer(call("pick"), 1)).output
 
 
-async def test_a_check_that_was_cut_off_is_made_again() -> None:
+async def test_an_interrupted_check_is_repeated() -> None:
     world = World()
     with pytest.raises(Crash):
         await world.runner(writes=1).check(call("pick", path="a"), 1)
@@ -232,7 +232,7 @@ async def test_a_check_that_was_cut_off_is_made_again() -> None:
     assert world.effects == ["pick", "pick"]
 
 
-async def test_a_call_without_a_check_is_handed_on_unrecorded() -> None:
+async def test_a_call_without_a_check_is_passed_on_unrecorded() -> None:
     world = World()
     assert await world.runner().check(call("unchecked"), 1)
     assert world.memory.calls == {}

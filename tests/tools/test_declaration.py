@@ -18,18 +18,18 @@ def add(left: int, right: int) -> int:
     return left + right
 
 
-def test_a_tool_is_made_of_a_function() -> None:
+def test_a_tool_is_created_from_a_function() -> None:
     tool = Tool.from_function(add)
     assert (tool.name, tool.description, tool.run) == ("add", "Add two numbers.", add)
     assert tool.parameters["required"] == ["left", "right"]
 
 
-def test_name_and_description_can_be_given() -> None:
+def test_name_and_description_can_be_overridden() -> None:
     tool = Tool.from_function(add, name="sum", description="")
     assert (tool.name, tool.description) == ("sum", "")
 
 
-def test_a_server_tool_is_made_the_same_way_with_its_own_fields() -> None:
+def test_a_server_tool_is_created_the_same_way_with_its_own_fields() -> None:
     tool = ServerTool.from_function(add, usage="Use it.", side_effects=False, modes=frozenset({"maths"}))
     assert isinstance(tool, ServerTool)
     assert (tool.usage, tool.side_effects, tool.modes) == ("Use it.", False, {"maths"})
@@ -41,7 +41,7 @@ def test_a_field_that_the_class_does_not_have_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("function", [lambda: "", partial(add, right=1)])
-def test_a_function_without_a_name_must_be_given_one(function: object) -> None:
+def test_a_function_without_a_name_needs_one(function: object) -> None:
     assert callable(function)
     with pytest.raises(SettingsError, match="pass 'name'"):
         Tool.from_function(function)
@@ -58,7 +58,7 @@ def test_a_tool_is_declared_with_its_name_description_and_parameters() -> None:
     }
 
 
-def test_a_strict_tool_says_so() -> None:
+def test_a_strict_tool_is_declared_strict() -> None:
     assert Tool("now", "", EMPTY, strict=True).declaration()["strict"] is True
     assert Tool("now", "", EMPTY, strict=False).declaration()["strict"] is False
 
@@ -75,7 +75,7 @@ def test_a_tool_that_is_only_declared_cannot_be_called() -> None:
         _ = Tool("now", "", EMPTY).binding
 
 
-async def test_a_schema_that_says_nothing_leaves_it_to_the_signature() -> None:
+async def test_an_empty_schema_leaves_validation_to_the_signature() -> None:
     tool = Tool("add", "", {}, run=add)
     tool.check()
     assert tool.declaration()["parameters"] == {"type": "object"}

@@ -1,4 +1,4 @@
-"""Tools are run, and nothing that they do hurts whoever asked for it."""
+"""Running tools: no behaviour of a tool harms its caller."""
 
 import asyncio
 import contextvars
@@ -44,13 +44,13 @@ def tool(run: Callable[..., Any]) -> Tool:
     return Tool("tool", "", EMPTY, run=run)
 
 
-async def said(run: Callable[..., Any], arguments: str = "{}") -> str:
+async def output_of(run: Callable[..., Any], arguments: str = "{}") -> str:
     return (await invoke(tool(run), arguments)).output
 
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """Lets go of the threads that hang."""
+    """Releases the hanging threads."""
     event = threading.Event()
     yield event
     event.set()
@@ -70,16 +70,16 @@ def release() -> Iterator[threading.Event]:
         ("lone \ud800 surrogate", "lone ? surrogate"),
     ],
 )
-async def test_what_a_tool_returns_is_text_or_json(value: object, output: str) -> None:
+async def test_the_result_of_a_tool_is_text_or_json(value: object, output: str) -> None:
     async def later() -> object:
         return value
 
-    assert await said(lambda: value) == output
-    assert await said(later) == output
+    assert await output_of(lambda: value) == output
+    assert await output_of(later) == output
 
 
 class Rich(ToolOutput, frozen=True, kw_only=True):
-    """A result of a loop that takes more than text."""
+    """A result type of a loop that accepts more than text."""
 
     score: int
 
@@ -93,7 +93,7 @@ async def test_a_result_that_is_no_json_is_an_error() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(RecursionError):
-        await said(lambda: endless)
+        await output_of(lambda: endless)
 
 
 async def test_sync_and_async_functions_are_run_alike() -> None:
@@ -107,7 +107,7 @@ async def test_sync_and_async_functions_are_run_alike() -> None:
     async def function(city: str) -> str:
         return f"{city} async"
 
-    given = '{"city": "Rome"}'
+    arguments_json = '{"city": "Rome"}'
     schema: JsonObject = {"type": "object", "properties": {"city": {}}}
 
     def sync(city: str) -> str:
@@ -117,11 +117,11 @@ async def test_sync_and_async_functions_are_run_alike() -> None:
         return function(city)
 
     runs: list[Any] = [Service(), Service().method, function, sync, hands_on]
-    outputs = [(await invoke(Tool("t", "", schema, run=run), given)).output for run in runs]
+    outputs = [(await invoke(Tool("t", "", schema, run=run), arguments_json)).output for run in runs]
     assert outputs == ["Rome called", "Rome method", "Rome async", "Rome sync", "Rome async"]
 
 
-async def test_the_context_of_the_call_is_handed_in() -> None:
+async def test_the_context_of_the_call_is_passed() -> None:
     def whose(context: CallContext) -> str:
         return context.tenant
 
@@ -129,23 +129,23 @@ async def test_the_context_of_the_call_is_handed_in() -> None:
     assert result.output == "ada"
 
 
-async def test_a_sync_tool_runs_beside_the_event_loop_with_its_context_variables() -> None:
+async def test_a_sync_tool_runs_in_a_thread_with_its_context_variables() -> None:
     who = contextvars.ContextVar("who", default="nobody")
     who.set("ada")
     assert (
-        await said(lambda: f"{who.get()} {threading.current_thread() is threading.main_thread()}")
+        await output_of(lambda: f"{who.get()} {threading.current_thread() is threading.main_thread()}")
         == "ada False"
     )
 
 
-async def test_hanging_tools_do_not_hold_up_others(release: threading.Event) -> None:
+async def test_hanging_tools_do_not_block_others(release: threading.Event) -> None:
     hanging = [asyncio.create_task(invoke(tool(release.wait), "")) for _ in range(100)]
-    assert await said(lambda: "free") == "free"
+    assert await output_of(lambda: "free") == "free"
     release.set()
     assert {result.output for result in await asyncio.gather(*hanging)} == {"true"}
 
 
-async def test_a_sync_tool_that_hangs_is_given_up_at_its_deadline(release: threading.Event) -> None:
+async def test_a_hanging_sync_tool_is_abandoned_at_its_deadline(release: threading.Event) -> None:
     with pytest.raises(ToolTimeout, match=r"'tool' gave no result within 0\.02 seconds"):
         await invoke(tool(release.wait), "", deadline=SHORT)
 
@@ -165,7 +165,7 @@ async def test_an_async_tool_that_hangs_is_cancelled_at_its_deadline() -> None:
     await asyncio.wait_for(cancelled.wait(), 10)
 
 
-async def test_a_tool_that_does_not_let_itself_be_cancelled_is_left_alone() -> None:
+async def test_a_tool_that_ignores_cancellation_is_abandoned() -> None:
     release, ended = asyncio.Event(), asyncio.Event()
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, complaint: complaints.append(complaint))
@@ -187,7 +187,7 @@ async def test_a_tool_that_does_not_let_itself_be_cancelled_is_left_alone() -> N
     assert complaints == []
 
 
-async def test_a_call_that_was_given_up_and_goes_on_is_no_task_of_the_event_loop() -> None:
+async def test_an_abandoned_running_call_is_no_task_of_the_event_loop() -> None:
     release, refused = asyncio.Event(), asyncio.Event()
 
     async def stubborn() -> None:
@@ -206,7 +206,7 @@ async def test_a_call_that_was_given_up_and_goes_on_is_no_task_of_the_event_loop
     assert after == before
 
 
-async def test_a_tool_whose_calls_do_not_come_back_is_not_called_again_until_they_do(
+async def test_a_tool_with_hanging_calls_is_not_called_until_they_return(
     release: threading.Event,
 ) -> None:
     hanging, other = tool(release.wait), tool(lambda: "free")
@@ -251,7 +251,7 @@ async def test_async_calls_that_do_not_come_back_are_counted_too(monkeypatch: py
     assert (await invoke(hanging, "")).output == "free"
 
 
-async def test_a_cancelled_tool_is_given_time_to_clean_up() -> None:
+async def test_a_cancelled_tool_has_time_to_clean_up() -> None:
     cleaned: list[str] = []
 
     async def careful() -> None:
@@ -266,7 +266,7 @@ async def test_a_cancelled_tool_is_given_time_to_clean_up() -> None:
     assert cleaned == ["up"]
 
 
-async def test_what_a_late_tool_says_is_dropped(release: threading.Event) -> None:
+async def test_the_result_of_a_late_tool_is_dropped(release: threading.Event) -> None:
     finished = threading.Event()
 
     async def more() -> None: ...
@@ -280,10 +280,10 @@ async def test_what_a_late_tool_says_is_dropped(release: threading.Event) -> Non
         await invoke(tool(late), "", deadline=SHORT)
     release.set()
     await asyncio.to_thread(finished.wait)
-    assert await said(lambda: "next") == "next"
+    assert await output_of(lambda: "next") == "next"
 
 
-async def test_a_server_tool_has_a_deadline_of_its_own(release: threading.Event) -> None:
+async def test_a_server_tool_has_its_own_deadline(release: threading.Event) -> None:
     own = ServerTool("own", "", EMPTY, run=release.wait, deadline=SHORT)
     with pytest.raises(ToolTimeout):
         await invoke(own, "", deadline=600)
@@ -308,7 +308,7 @@ async def test_a_cancelled_caller_cancels_the_tool() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("city"), OSError(2, "gone")])
-async def test_what_a_tool_raises_is_raised(error: Exception) -> None:
+async def test_an_exception_of_a_tool_is_raised(error: Exception) -> None:
     def fail() -> Never:
         raise error
 
@@ -317,7 +317,7 @@ async def test_what_a_tool_raises_is_raised(error: Exception) -> None:
 
     for run in (fail, fail_later):
         with pytest.raises(type(error)) as caught:
-            await said(run)
+            await output_of(run)
         assert caught.value is error
 
 
@@ -331,7 +331,7 @@ async def test_a_tool_cannot_end_the_process(error: BaseException) -> None:
 
     for run in (leave, leave_later):
         with pytest.raises(ToolAborted, match=type(error).__name__):
-            await said(run)
+            await output_of(run)
 
 
 async def test_a_tool_cannot_cancel_its_caller() -> None:
@@ -345,7 +345,7 @@ async def test_a_tool_cannot_cancel_its_caller() -> None:
 
     for run in (cancel, cancel_later):
         with pytest.raises(ToolAborted, match="CancelledError"):
-            await said(run)
+            await output_of(run)
 
 
 async def test_a_tool_that_raises_stop_iteration_ends_like_any_other() -> None:
@@ -353,7 +353,7 @@ async def test_a_tool_that_raises_stop_iteration_ends_like_any_other() -> None:
         raise StopIteration("over")
 
     with pytest.raises(RuntimeError):
-        await said(stop)
+        await output_of(stop)
 
 
 async def test_wrong_arguments_never_reach_the_tool() -> None:
@@ -394,7 +394,7 @@ def test_an_error_that_cannot_even_be_read_is_described() -> None:
     assert json.decode(describe_error(Broken()))["error"].startswith("Broken: ")
 
 
-def test_a_stack_trace_is_never_told() -> None:
+def test_a_stack_trace_is_never_sent() -> None:
     try:
         raise ValueError("no")
     except ValueError as error:
@@ -402,7 +402,7 @@ def test_a_stack_trace_is_never_told() -> None:
         assert __file__ not in describe_error(error)
 
 
-def test_long_outputs_are_cut_with_a_note() -> None:
+def test_long_outputs_are_truncated_with_a_note() -> None:
     assert cut_output("12345", 5) == "12345"
     assert cut_output("1234567", 5) == "12345\n[cut: 2 more characters]"
 

@@ -46,7 +46,7 @@ def test_a_plain_tool_and_a_function_become_server_tools() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "two words", "a.b", "é", "a\n", "x" * 65])
-def test_a_misnamed_tool_is_refused(name: str) -> None:
+def test_a_misnamed_tool_is_rejected(name: str) -> None:
     with pytest.raises(SettingsError, match="invalid name") as caught:
         ToolRegistry([server_tool(name)])
     assert caught.value.param == "name"
@@ -57,13 +57,13 @@ def test_a_name_may_be_64_characters_long() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{"type": "string"}, {"type": "object", "properties": []}])
-def test_parameters_that_are_no_object_are_refused(parameters: JsonObject) -> None:
+def test_parameters_that_are_no_object_are_rejected(parameters: JsonObject) -> None:
     with pytest.raises(SettingsError, match="parameters of the tool 'odd'") as caught:
         ToolRegistry([ServerTool("odd", "", parameters, run)])
     assert caught.value.param == "parameters"
 
 
-def test_a_second_tool_of_the_same_name_is_refused_and_the_first_stays() -> None:
+def test_a_second_tool_of_the_same_name_is_rejected_and_the_first_remains() -> None:
     registry = ToolRegistry([server_tool("one", usage="first")])
     with pytest.raises(SettingsError, match="two tools 'one'"):
         registry.register(server_tool("one", usage="second"))
@@ -72,7 +72,7 @@ def test_a_second_tool_of_the_same_name_is_refused_and_the_first_stays() -> None
     assert found.usage == "first"
 
 
-def test_a_tool_that_could_not_be_called_is_refused() -> None:
+def test_a_tool_that_cannot_be_called_is_rejected() -> None:
     def nameless(left: int, right: int, /) -> int:
         return left + right
 
@@ -84,7 +84,7 @@ def test_a_tool_that_could_not_be_called_is_refused() -> None:
         ToolRegistry([ServerTool("nameless", "", EMPTY, nameless)])
 
 
-def test_a_tool_of_the_client_needs_nothing_to_run() -> None:
+def test_a_client_tool_needs_no_function() -> None:
     assert ToolRegistry([ServerTool("open_file", "", EMPTY, final="client")]).names == ("open_file",)
 
 
@@ -156,7 +156,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("module")
-def test_tools_are_loaded_from_the_users_own_modules() -> None:
+def test_tools_are_loaded_from_the_users_modules() -> None:
     specs = ["own_tools:shout", "own_tools:whisper", "own_tools:several", "own_tools:Box.inside"]
     tools = load_tools(specs)
     assert [tool.name for tool in tools] == ["shout", "whisper", "plain", "server", "shout", "plain"]
@@ -183,7 +183,7 @@ def test_tools_are_loaded_from_the_users_own_modules() -> None:
         ("own_tools:untyped", "no annotation"),
     ],
 )
-def test_a_tool_that_cannot_be_loaded_says_which_and_why(spec: str, why: str) -> None:
+def test_a_tool_that_cannot_be_loaded_is_reported_with_the_reason(spec: str, why: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_tools([spec])
     assert why in caught.value.message

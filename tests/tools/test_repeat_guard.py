@@ -67,7 +67,7 @@ def test_deep_arguments_do_not_hurt() -> None:
     assert signature("t", "[" * 100_000) == signature("t", "[" * 100_000)
 
 
-def test_the_model_is_told_what_happened() -> None:
-    told = msgspec.json.decode(suppressed_output("look"))
-    assert told.pop("guidance").startswith("This call was made with the same arguments before")
-    assert told == {"suppressed": True, "reason": "repeat_tool_call_detected", "tool": "look"}
+def test_the_model_receives_an_explanation() -> None:
+    explanation = msgspec.json.decode(suppressed_output("look"))
+    assert explanation.pop("guidance").startswith("This call was made with the same arguments before")
+    assert explanation == {"suppressed": True, "reason": "repeat_tool_call_detected", "tool": "look"}

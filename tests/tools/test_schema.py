@@ -58,17 +58,17 @@ def test_parameters_become_the_properties_of_an_object() -> None:
     }
 
 
-def test_the_same_function_always_gives_the_same_schema() -> None:
+def test_the_same_function_always_yields_the_same_schema() -> None:
     assert json.encode(schema(forecast)) == json.encode(schema(forecast))
 
 
-def test_types_of_ones_own_are_defined_beside_the_properties() -> None:
+def test_custom_types_are_defined_next_to_the_properties() -> None:
     def visit(place: Place, others: list[Place]) -> str:
         return f"{place}{others}"
 
-    made = schema(visit)
-    assert made["properties"]["place"] == {"$ref": "#/$defs/Place"}
-    assert made["$defs"]["Place"]["properties"]["country"] == {"type": "string", "default": "FR"}
+    visit_schema = schema(visit)
+    assert visit_schema["properties"]["place"] == {"$ref": "#/$defs/Place"}
+    assert visit_schema["$defs"]["Place"]["properties"]["country"] == {"type": "string", "default": "FR"}
 
 
 def test_a_function_without_parameters_has_an_empty_object() -> None:
@@ -101,7 +101,7 @@ def test_methods_and_partial_functions_are_functions() -> None:
     assert schema(partial(add, right=1))["required"] == ["left"]
 
 
-def test_parameters_without_names_are_refused() -> None:
+def test_parameters_without_names_are_rejected() -> None:
     def many(*values: int) -> int:
         return sum(values)
 
@@ -118,7 +118,7 @@ def test_parameters_without_names_are_refused() -> None:
         assert parameter in caught.value.message
 
 
-def test_a_parameter_without_a_type_is_refused_by_name() -> None:
+def test_a_parameter_without_a_type_is_rejected_by_name() -> None:
     def vague(city) -> str:  # pyright: ignore # noqa: PGH003
         return str(city)  # pyright: ignore[reportUnknownArgumentType]
 
@@ -126,7 +126,7 @@ def test_a_parameter_without_a_type_is_refused_by_name() -> None:
         schema(vague)
 
 
-def test_a_type_that_is_no_json_is_refused_by_name() -> None:
+def test_a_non_json_type_is_rejected_by_name() -> None:
     class Engine:
         pass
 
@@ -137,7 +137,7 @@ def test_a_type_that_is_no_json_is_refused_by_name() -> None:
         schema(drive)
 
 
-def test_an_annotation_that_names_nothing_is_refused() -> None:
+def test_an_unresolvable_annotation_is_rejected() -> None:
     def lost(city: "Nowhere") -> str:  # pyright: ignore # noqa: F821, PGH003
         return str(city)  # pyright: ignore[reportUnknownArgumentType]
 

@@ -1,4 +1,4 @@
-"""An independent reading of an event stream: what a client that trusts only deltas would end up with."""
+"""An independent reader of an event stream: the response that a client builds from deltas alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def fold(events: Sequence[Event]) -> JsonObject:
         elif kind == "response.output_item.done":
             item = output[event["output_index"]]
             item["status"] = event["item"]["status"]
-            _take_what_only_the_end_tells(item, event["item"])
+            _take_members_of_the_done_event(item, event["item"])
             if "encrypted_content" in event["item"]:
                 item["encrypted_content"] = event["item"]["encrypted_content"]
         elif "output_index" in event:
@@ -74,8 +74,8 @@ def _apply_to_client_call(item: JsonObject, event: JsonObject) -> None:
             pass
 
 
-def _take_what_only_the_end_tells(item: JsonObject, done: JsonObject) -> None:
-    """Members that have no deltas of their own."""
+def _take_members_of_the_done_event(item: JsonObject, done: JsonObject) -> None:
+    """Members without their own deltas."""
     if item["type"] == "tool_search_call":
         item["arguments"] = done["arguments"]
     elif item["type"] == "shell_call":

@@ -1,4 +1,4 @@
-"""The order rules of the protocol, checked event by event on any stream of ours, whatever made it."""
+"""The order rules of the protocol, checked event by event on any stream of ours."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from antiphon.conformance.order import check_stream
 JsonObject = dict[str, Any]
 
 DIVERGENT = ("incomplete",)
-"""What we do differently: an item that was cut off stays where it was, and the answer may go on behind it."""
+"""Intended differences: a truncated item keeps its position, and the answer may continue after it."""
 
 
 def check_order(events: Sequence[JsonObject]) -> None:
-    """Fail with everything that breaks a rule."""
+    """Fail with all violations."""
     violations = [violation for violation in check_stream(events) if violation.aspect not in DIVERGENT]
     assert not violations, "\n".join(map(str, violations))

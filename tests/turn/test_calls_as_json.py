@@ -37,7 +37,7 @@ TOOLS = (LOOK, MOVE, SAY)
         ({"name": "look", "arguments": {}, "more": 1}, False),
     ],
 )
-def test_the_schema_takes_calls_of_the_tools_and_nothing_else(call: dict[str, Any], valid: bool) -> None:
+def test_the_schema_accepts_only_calls_of_the_tools(call: dict[str, Any], valid: bool) -> None:
     schema = call_schema(TOOLS)
     jsonschema_rs.meta.validate(schema)
     assert jsonschema_rs.is_valid(schema, call) == valid
@@ -50,7 +50,7 @@ def test_one_tool_needs_no_alternatives(tool: TurnTool) -> None:
     assert schema["properties"]["name"]["const"] == tool.name
 
 
-def test_the_tool_s_own_schema_is_not_changed() -> None:
+def test_the_tools_schema_is_not_modified() -> None:
     before = msgspec.json.encode(POINT)
     call_schema([MOVE])
     assert msgspec.json.encode(POINT) == before

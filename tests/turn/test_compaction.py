@@ -1,4 +1,4 @@
-"""What a model sees of a compacted conversation, when compaction is due, and what a summary is asked with."""
+"""The model's view of a compacted conversation, when compaction is due, and the request for a summary."""
 
 from typing import Any
 
@@ -35,9 +35,9 @@ from antiphon.turn.context import build_turn
 from antiphon.turn.transcript import shortened, transcript
 
 SYSTEM = Message(role="system", content="be brief")
-ASKED = Message(role="user", content="what time is it?")
+QUESTION = Message(role="user", content="what time is it?")
 ANSWER = Message(role="assistant", content="noon")
-THOUGHT = Reasoning(summary=[])
+REASONING = Reasoning(summary=[])
 CALL = FunctionCall(call_id="c1", name="clock", arguments='{"zone":"utc"}')
 OUTPUT = FunctionCallOutput(call_id="c1", output="12:00")
 MORE = Message(role="user", content="and now?")
@@ -54,60 +54,62 @@ def count(items: Any) -> int:
     return len(items)
 
 
-def test_a_list_without_a_compaction_stays_the_same_list() -> None:
-    items = [SYSTEM, ASKED, CALL, OUTPUT, ANSWER]
+def test_a_list_without_a_compaction_is_unchanged() -> None:
+    items = [SYSTEM, QUESTION, CALL, OUTPUT, ANSWER]
     assert compact_view(items, dict[str, str]().get, str) is items
 
 
-def test_of_what_a_compaction_replaces_only_the_callers_messages_are_shown() -> None:
-    shown = view(SYSTEM, ASKED, THOUGHT, CALL, OUTPUT, ANSWER, COMPACTION, MORE, ANSWER)
-    assert shown == [SYSTEM, ASKED, SUMMARY, MORE, ANSWER]
+def test_of_the_compacted_items_only_the_callers_messages_are_shown() -> None:
+    shown = view(SYSTEM, QUESTION, REASONING, CALL, OUTPUT, ANSWER, COMPACTION, MORE, ANSWER)
+    assert shown == [SYSTEM, QUESTION, SUMMARY, MORE, ANSWER]
 
 
-def test_tools_that_were_declared_in_the_conversation_stay() -> None:
+def test_tools_declared_in_the_conversation_are_preserved() -> None:
     tools = AdditionalTools(tools=[])
-    assert view(tools, ASKED, ANSWER, COMPACTION, MORE) == [tools, ASKED, SUMMARY, MORE]
-    assert not compaction_due(view(tools, ASKED, ANSWER, COMPACTION, MORE), 1, count)
+    assert view(tools, QUESTION, ANSWER, COMPACTION, MORE) == [tools, QUESTION, SUMMARY, MORE]
+    assert not compaction_due(view(tools, QUESTION, ANSWER, COMPACTION, MORE), 1, count)
 
 
 def test_a_call_of_another_kind_that_is_answered_after_the_compaction_is_still_shown() -> None:
     call = ShellCall(call_id="s1", action={"commands": ["ls"]})
     output = ShellCallOutput(call_id="s1", output=[])
-    assert view(ASKED, call, COMPACTION, output) == [ASKED, call, SUMMARY, output]
+    assert view(QUESTION, call, COMPACTION, output) == [QUESTION, call, SUMMARY, output]
 
 
 def test_the_last_compaction_counts_and_earlier_ones_are_not_even_opened() -> None:
     earlier = Compaction(encrypted_content="from elsewhere")
-    assert view(ASKED, earlier, ANSWER, MORE, COMPACTION) == [ASKED, MORE, SUMMARY]
+    assert view(QUESTION, earlier, ANSWER, MORE, COMPACTION) == [QUESTION, MORE, SUMMARY]
 
 
-def test_a_compaction_that_does_not_open_is_refused_with_its_place() -> None:
+def test_an_invalid_compaction_is_rejected_with_its_path() -> None:
     with pytest.raises(InvalidRequest, match="Send the items") as caught:
-        view(ASKED, ANSWER, Compaction(encrypted_content="from elsewhere"))
+        view(QUESTION, ANSWER, Compaction(encrypted_content="from elsewhere"))
     assert (caught.value.param, caught.value.code) == ("input[2]", "invalid_encrypted_content")
 
 
 def test_a_call_that_is_answered_only_after_the_compaction_is_still_shown() -> None:
-    assert view(ASKED, CALL, COMPACTION, OUTPUT) == [ASKED, CALL, SUMMARY, OUTPUT]
+    assert view(QUESTION, CALL, COMPACTION, OUTPUT) == [QUESTION, CALL, SUMMARY, OUTPUT]
 
 
 def test_an_old_call_with_the_id_of_a_new_one_is_not_shown() -> None:
-    assert view(ASKED, CALL, OUTPUT, COMPACTION, CALL, OUTPUT) == [ASKED, SUMMARY, CALL, OUTPUT]
+    assert view(QUESTION, CALL, OUTPUT, COMPACTION, CALL, OUTPUT) == [QUESTION, SUMMARY, CALL, OUTPUT]
 
 
 def test_a_trigger_is_not_shown() -> None:
     trigger = CompactionTrigger()
-    assert view(ASKED, ANSWER, trigger) == [ASKED, ANSWER]
-    assert view(ASKED, trigger, COMPACTION, MORE, trigger) == [ASKED, SUMMARY, MORE]
+    assert view(QUESTION, ANSWER, trigger) == [QUESTION, ANSWER]
+    assert view(QUESTION, trigger, COMPACTION, MORE, trigger) == [QUESTION, SUMMARY, MORE]
 
 
 ITEMS = st.lists(
-    st.sampled_from([SYSTEM, ASKED, THOUGHT, CALL, OUTPUT, ANSWER, MORE, COMPACTION, CompactionTrigger()])
+    st.sampled_from(
+        [SYSTEM, QUESTION, REASONING, CALL, OUTPUT, ANSWER, MORE, COMPACTION, CompactionTrigger()]
+    )
 )
 
 
 @given(ITEMS)
-def test_whatever_the_list_no_message_of_a_caller_is_lost_and_no_compaction_is_left(
+def test_for_any_list_the_callers_messages_are_preserved_and_no_compaction_remains(
     items: list[Item],
 ) -> None:
     shown = view(*items)
@@ -117,7 +119,7 @@ def test_whatever_the_list_no_message_of_a_caller_is_lost_and_no_compaction_is_l
 
 
 @given(ITEMS)
-def test_fresh_messages_are_the_callers_own_and_the_rest_ends_with_something_to_replace(
+def test_fresh_items_are_the_callers_messages_and_the_rest_ends_with_a_replaceable_item(
     items: list[Item],
 ) -> None:
     replaceable, fresh = split_fresh(items)
@@ -127,21 +129,21 @@ def test_fresh_messages_are_the_callers_own_and_the_rest_ends_with_something_to_
 
 
 def test_compaction_is_due_from_the_threshold_on() -> None:
-    items = [ASKED, ANSWER, MORE]
+    items = [QUESTION, ANSWER, MORE]
     assert not compaction_due(items, 4, count)
     assert compaction_due(items, 3, count)
 
 
-def test_compaction_is_not_due_where_a_summary_would_replace_nothing() -> None:
-    assert not compaction_due([SYSTEM, ASKED, MORE], 1, count)
-    assert not compaction_due(view(ASKED, ANSWER, COMPACTION, MORE), 1, count)
+def test_compaction_is_not_due_without_replaceable_items() -> None:
+    assert not compaction_due([SYSTEM, QUESTION, MORE], 1, count)
+    assert not compaction_due(view(QUESTION, ANSWER, COMPACTION, MORE), 1, count)
 
 
-def test_a_transcript_has_calls_and_outputs_in_words() -> None:
+def test_a_transcript_renders_calls_and_outputs_as_text() -> None:
     custom = CustomToolCall(call_id="c2", name="patch", input="+1")
     patched = CustomToolCallOutput(call_id="c2", output=[InputText(text="done")])
-    words = Message(role="assistant", content=[OutputText(text="noon")])
-    assert transcript([ASKED, THOUGHT, CALL, OUTPUT, custom, patched, words]) == [
+    answer_with_parts = Message(role="assistant", content=[OutputText(text="noon")])
+    assert transcript([QUESTION, REASONING, CALL, OUTPUT, custom, patched, answer_with_parts]) == [
         "user:\nwhat time is it?",
         'assistant calls clock (c1):\n{"zone":"utc"}',
         "output of c1:\n12:00",
@@ -151,7 +153,7 @@ def test_a_transcript_has_calls_and_outputs_in_words() -> None:
     ]
 
 
-def test_a_transcript_names_images_and_files_and_holds_none_of_their_data() -> None:
+def test_a_transcript_mentions_images_and_files_without_their_data() -> None:
     parts = [
         InputImage(image_url="data:image/png;base64,AAAA"),
         InputImage(image_url="https://example.org/a.png"),
@@ -162,7 +164,7 @@ def test_a_transcript_names_images_and_files_and_holds_none_of_their_data() -> N
     assert passage == "user:\n[image]\n[image: https://example.org/a.png]\n[file: report.pdf]\n[file]"
 
 
-def test_a_transcript_holds_so_much_of_an_item_that_is_not_understood() -> None:
+def test_a_transcript_contains_a_bounded_part_of_an_opaque_item() -> None:
     small = OpaqueItem("web_search_call", {"type": "web_search_call", "id": "ws_1"})
     large = OpaqueItem("image_generation_call", {"result": "x" * 100_000})
     first, second = transcript([small, large])
@@ -172,7 +174,7 @@ def test_a_transcript_holds_so_much_of_an_item_that_is_not_understood() -> None:
 
 
 @given(st.text(min_size=1_000, max_size=5_000))
-def test_a_shortened_passage_keeps_both_ends_and_says_what_is_missing(passage: str) -> None:
+def test_a_shortened_passage_keeps_both_ends_and_the_count_of_omitted_characters(passage: str) -> None:
     shorter = shortened(passage)
     assert shorter is not None
     assert shorter.startswith(passage[:250])
@@ -180,7 +182,7 @@ def test_a_shortened_passage_keeps_both_ends_and_says_what_is_missing(passage: s
     assert "characters are left out here" in shorter
 
 
-def test_shortening_comes_to_an_end() -> None:
+def test_shortening_terminates() -> None:
     passage: str | None = "x" * 1_000_000
     steps = 0
     while passage is not None:
@@ -189,9 +191,9 @@ def test_shortening_comes_to_an_end() -> None:
     assert steps < 20
 
 
-def test_a_request_for_a_summary_is_plain_text_that_every_chat_backend_takes() -> None:
+def test_a_summary_request_is_plain_text_for_every_chat_backend() -> None:
     history: list[Item] = [
-        ASKED,
+        QUESTION,
         CALL,
         OUTPUT,
         Message(role="user", content=[InputImage(image_url="data:x")]),
@@ -212,7 +214,7 @@ def test_a_request_for_a_summary_has_no_empty_sections() -> None:
     assert "came_before" not in question.content
 
 
-def test_a_summary_may_not_be_longer_than_what_it_replaces() -> None:
+def test_a_summary_may_not_be_longer_than_the_replaced_items() -> None:
     limits = [
         summary_request(["word " * count], model="m").params.max_output_tokens
         for count in (1, 1_000, 100_000)

@@ -1,4 +1,4 @@
-"""What the model sees of the tools."""
+"""The model's view of the tools."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_calls_in_the_history_use_the_flat_name() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-choice-named")
-def test_a_named_choice_shows_only_that_tool() -> None:
+def test_a_forced_tool_is_the_only_one_shown() -> None:
     request = turn(tools=[function("a"), function("b")], tool_choice={"type": "function", "name": "b"})
     assert names(request) == ["b"]
     assert request.choice == request.tools[0]
@@ -67,7 +67,7 @@ def test_allowed_tools_hide_the_others() -> None:
     assert request.forbidden == {"a"}
 
 
-def test_a_param_counts_from_the_request_s_own_items() -> None:
+def test_a_param_index_counts_from_the_requests_items() -> None:
     request = create_from(model="m", input=[{"role": "user", "content": "x"}] * 2)
     continued = build_turn(request, request.items * 2, model="up", history=2)
     assert [continued.param(index) for index in range(4)] == [
@@ -76,13 +76,13 @@ def test_a_param_counts_from_the_request_s_own_items() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-choice-none")
-def test_none_shows_nothing() -> None:
+def test_tool_choice_none_shows_no_tools() -> None:
     request = turn(tools=[function("a")], tool_choice="none")
     assert (request.tools, request.choice, request.forbidden) == ((), "none", {"a"})
 
 
 @pytest.mark.requirement("PROTOCOL/tools-custom-grammar")
-def test_custom_tools_keep_their_grammar() -> None:
+def test_custom_tools_carry_their_grammar() -> None:
     grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
     request = turn(tools=[{"type": "custom", "name": "c", "description": "d", "format": grammar}])
     assert request.tools[0].kind == "custom"

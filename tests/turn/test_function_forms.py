@@ -1,4 +1,4 @@
-"""Calls and outputs of every kind, as a model that knows functions only sees and makes them."""
+"""Calls and outputs of every kind, in the function form that models see and produce."""
 
 from itertools import count
 from typing import Any
@@ -19,9 +19,9 @@ from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, ToolsF
 from antiphon.turn.context import FUNCTIONS, TurnRequest, build_turn
 from antiphon.turn.function_forms.normal_arguments import normal_arguments
 from antiphon.turn.machine import Machine
+from tests.turn.chunk_strategies import DECLARED, TOOLS
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
-from tests.turn.saying import DECLARED, TOOLS
 
 JsonObject = dict[str, Any]
 HI = {"role": "user", "content": "hi"}
@@ -73,8 +73,8 @@ CALLS: list[tuple[str, str, JsonObject]] = [
 IDS = [f"{name}-{expected['type']}" for name, _, expected in CALLS]
 
 
-def said(*chunks: Chunk) -> list[JsonObject]:
-    """The whole stream, which is well formed and folds to its own end."""
+def stream_of(*chunks: Chunk) -> list[JsonObject]:
+    """The complete stream, after checking that it is well formed and folds to its response."""
     numbers = count()
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
     machine = Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools=TOOLS)
@@ -87,7 +87,7 @@ def said(*chunks: Chunk) -> list[JsonObject]:
 
 def called(name: str, arguments: str) -> JsonObject:
     chunks: list[Chunk] = [CallStarted(0, "call_1", name), CallDelta(0, arguments), Finished("tool_calls")]
-    (item,) = said(*chunks)[-1]["response"]["output"]
+    (item,) = stream_of(*chunks)[-1]["response"]["output"]
     return item
 
 
@@ -102,7 +102,7 @@ def shown(*items: JsonObject, native: frozenset[str] = FUNCTIONS) -> tuple[Item,
 
 @pytest.mark.requirement("PROTOCOL/tools-client-run")
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=IDS)
-def test_a_call_becomes_the_item_of_its_kind_and_comes_back_as_it_was_written(
+def test_a_call_becomes_the_item_of_its_kind_and_is_shown_unchanged(
     name: str, arguments: str, expected: JsonObject
 ) -> None:
     item = called(name, arguments)
@@ -110,7 +110,7 @@ def test_a_call_becomes_the_item_of_its_kind_and_comes_back_as_it_was_written(
     assert (item["call_id"], item["status"]) == ("call_1", "completed")
     (call,) = shown(item)
     assert isinstance(call, FunctionCall)
-    # The model is shown one name for the computer, the newer one that is declared here too.
+    # The model sees one name for the computer, that of the newer tool, which is declared here too.
     assert call.name in (name, "computer_use_preview")
     assert msgspec.json.decode(call.arguments) == msgspec.json.decode(arguments)
     tool = TOOLS.get(name)
@@ -120,16 +120,16 @@ def test_a_call_becomes_the_item_of_its_kind_and_comes_back_as_it_was_written(
 
 @pytest.mark.requirement("PROTOCOL/order-whole-calls")
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=IDS)
-def test_how_a_call_is_cut_changes_nothing(name: str, arguments: str, expected: JsonObject) -> None:
+def test_any_split_of_a_call_yields_the_same_item(name: str, arguments: str, expected: JsonObject) -> None:
     pieces: list[Chunk] = [CallDelta(0, character) for character in arguments]
-    events = said(CallStarted(0, "call_1", name), *pieces, Finished("tool_calls"))
+    events = stream_of(CallStarted(0, "call_1", name), *pieces, Finished("tool_calls"))
     assert events[-1]["response"]["output"] == [called(name, arguments)]
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=IDS)
 def test_the_official_client_reads_every_event(name: str, arguments: str, expected: JsonObject) -> None:
     reader: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    events = said(CallStarted(0, "call_1", name), CallDelta(0, arguments), Finished("tool_calls"))
+    events = stream_of(CallStarted(0, "call_1", name), CallDelta(0, arguments), Finished("tool_calls"))
     for event in events:
         if "apply_patch_call_operation_diff" not in event["type"]:  # the client has no type for these
             reader.validate_python(event)
@@ -143,7 +143,7 @@ def test_ids_have_the_prefixes_of_the_real_wire() -> None:
 
 @pytest.mark.requirement("PROTOCOL/order-shell")
 def test_the_order_of_a_shell_call() -> None:
-    events = said(
+    events = stream_of(
         CallStarted(0, "c", "shell"), CallDelta(0, '{"commands":["ls","pwd"]}'), Finished("tool_calls")
     )
     command = ["shell_call_command.added", "shell_call_command.delta", "shell_call_command.done"]
@@ -156,7 +156,7 @@ def test_the_order_of_a_shell_call() -> None:
 @pytest.mark.requirement("PROTOCOL/order-apply-patch")
 def test_a_patch_is_added_with_its_file_and_without_its_diff() -> None:
     arguments = msgspec.json.encode(UPDATE).decode()
-    events = said(CallStarted(0, "c", "apply_patch"), CallDelta(0, arguments), Finished("tool_calls"))
+    events = stream_of(CallStarted(0, "c", "apply_patch"), CallDelta(0, arguments), Finished("tool_calls"))
     assert events[2]["item"]["operation"] == {**UPDATE, "diff": ""}
     assert [event["type"].removeprefix("response.") for event in events[3:6]] == [
         "apply_patch_call_operation_diff.delta",
@@ -165,9 +165,9 @@ def test_a_patch_is_added_with_its_file_and_without_its_diff() -> None:
     ]
 
 
-def test_the_input_of_a_custom_call_is_told_while_it_is_written() -> None:
+def test_the_input_of_a_custom_call_is_streamed() -> None:
     pieces = ['{"input":"*** Be', "gin\\", 'n"}']
-    events = said(
+    events = stream_of(
         CallStarted(0, "c", "patch"), *(CallDelta(0, piece) for piece in pieces), Finished("tool_calls")
     )
     deltas = [event["delta"] for event in events if event["type"].endswith("input.delta")]
@@ -175,9 +175,9 @@ def test_the_input_of_a_custom_call_is_told_while_it_is_written() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-search-server")
-def test_what_the_server_searched_is_two_items() -> None:
+def test_a_server_search_is_two_items() -> None:
     tools = create_from(model="m", input="x", tools=DECLARED[:2]).tools
-    call, output, message = said(ToolsFound({"query": "x"}, tools), Finished("stop"))[-1]["response"][
+    call, output, message = stream_of(ToolsFound({"query": "x"}, tools), Finished("stop"))[-1]["response"][
         "output"
     ]
     assert (call["type"], call["call_id"], call["execution"]) == ("tool_search_call", None, "server")
@@ -203,8 +203,10 @@ def test_a_search_that_the_server_has_to_make_has_no_call_to_answer() -> None:
     assert (call.call_id, call.execution, call.arguments) == (None, "server", {"query": "x"})
 
 
-def test_a_command_without_a_word_has_no_delta() -> None:
-    events = said(CallStarted(0, "c", "shell"), CallDelta(0, '{"commands":["", "ls"]}'), Finished("stop"))
+def test_an_empty_command_has_no_delta() -> None:
+    events = stream_of(
+        CallStarted(0, "c", "shell"), CallDelta(0, '{"commands":["", "ls"]}'), Finished("stop")
+    )
     deltas = [event["delta"] for event in events if event["type"].endswith("command.delta")]
     assert deltas == ["ls"]
 
@@ -226,7 +228,7 @@ BROKEN: list[tuple[str, str, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), BROKEN)
-def test_what_cannot_be_read_is_a_well_formed_call_that_is_incomplete(
+def test_unparsable_arguments_yield_a_well_formed_incomplete_call(
     name: str, arguments: str, expected: JsonObject
 ) -> None:
     item = called(name, arguments)
@@ -248,7 +250,7 @@ LIBERAL: list[tuple[str, str, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), LIBERAL)
-def test_what_is_meant_is_understood(name: str, arguments: str, expected: JsonObject) -> None:
+def test_near_miss_arguments_are_normalized(name: str, arguments: str, expected: JsonObject) -> None:
     item = called(name, arguments)
     assert {key: item[key] for key in expected} == expected
     assert item["status"] == "completed"
@@ -269,8 +271,8 @@ def test_tools_that_were_found_are_known_from_then_on() -> None:
     assert (call.name, call.namespace) == ("now", "time")
 
 
-def test_a_call_that_is_cut_off_is_incomplete_though_it_can_be_read() -> None:
-    events = said(
+def test_a_truncated_call_is_incomplete_even_if_it_can_be_parsed() -> None:
+    events = stream_of(
         CallStarted(0, "c", "shell"), CallDelta(0, '{"commands":["rm -rf build'), Finished("length")
     )
     (item,) = events[-1]["response"]["output"]
@@ -278,7 +280,7 @@ def test_a_call_that_is_cut_off_is_incomplete_though_it_can_be_read() -> None:
 
 
 def answer(call: JsonObject, output: JsonObject) -> Any:
-    """What the model is shown of an output."""
+    """The output as the model sees it."""
     found = shown({"call_id": "c", **call}, {"call_id": "c", **output})[-1]
     assert isinstance(found, FunctionCallOutput)
     assert found.call_id == "c"
@@ -336,7 +338,7 @@ def test_calls_of_tools_that_are_gone_are_still_shown() -> None:
     assert [item.name for item in request.items if isinstance(item, FunctionCall)] == ["shell", "crm__get"]
 
 
-def test_a_model_that_searches_by_a_name_of_another_tool_is_shown_its_own() -> None:
+def test_a_function_form_gets_a_free_name() -> None:
     request = view(
         {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}},
         tools=[{"type": "shell"}, {"type": "function", "name": "shell"}],
@@ -348,7 +350,7 @@ def test_a_model_that_searches_by_a_name_of_another_tool_is_shown_its_own() -> N
 NATIVE = frozenset({"function", "custom", "namespace", "shell", "mcp"})
 
 
-def test_what_is_native_stays_as_it_is() -> None:
+def test_native_tools_are_unchanged() -> None:
     items: list[JsonObject] = [
         {"type": "function_call", "call_id": "a", "name": "now", "namespace": "time", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "a", "output": "1"},
@@ -398,9 +400,9 @@ def test_an_mcp_call_is_a_call_and_its_output() -> None:
     ]
 
 
-def test_a_path_is_the_caller_s_when_the_history_is_shown_otherwise() -> None:
-    receipt = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    request = create_from(model="m", input=[receipt, HI, HI], previous_response_id="resp_1")
+def test_an_error_names_the_callers_path_when_the_history_is_converted() -> None:
+    hosted_item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    request = create_from(model="m", input=[hosted_item, HI, HI], previous_response_id="resp_1")
     turn = build_turn(request, [*request.items, *request.items], model="up", history=3)
     assert (len(turn.items), turn.history) == (4, 2)
     assert [turn.param(index) for index in range(4)] == [
@@ -418,20 +420,20 @@ def test_a_path_is_the_caller_s_when_the_history_is_shown_otherwise() -> None:
         {"type": "compaction", "encrypted_content": "?"},
     ],
 )
-def test_what_cannot_be_shown_is_refused_with_its_place(item: JsonObject) -> None:
+def test_unsupported_items_are_rejected_with_their_path(item: JsonObject) -> None:
     with pytest.raises(Unsupported) as caught:
         view({"type": "web_search_call", "status": "completed"}, HI, item)
     assert (caught.value.param, caught.value.code) == ("input[2]", "unsupported_item")
     assert item["type"] in caught.value.message
 
 
-def test_a_reference_that_nobody_resolved_is_refused() -> None:
+def test_an_unresolved_item_reference_is_rejected() -> None:
     with pytest.raises(InvalidRequest) as caught:
         view({"type": "item_reference", "id": "msg_1"})
     assert (caught.value.param, caught.value.code) == ("input[0]", "not_found")
 
 
-def test_plain_conversations_are_passed_as_they_are() -> None:
+def test_plain_conversations_are_unchanged() -> None:
     request = create_from(model="m", input=[HI, {"role": "assistant", "content": "x"}])
     turn = build_turn(request, model="up")
     assert turn.items is request.items or turn.items == request.items

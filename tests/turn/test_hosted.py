@@ -1,4 +1,4 @@
-"""Work of a server's own tools: each kind is told in the order of its row."""
+"""Items of hosted tools: the events of each kind follow the order of its row."""
 
 from itertools import count
 from typing import Any
@@ -50,8 +50,8 @@ def run(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
     return [to_wire(event) for event in events]
 
 
-def told(item: HostedItem) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
-    """The events between, and the item when it was added and when it was done."""
+def events_of_item(item: HostedItem) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
+    """The events between, and the item as added and as done."""
     events = run(TextDelta("a"), HostedItemDone(item), TextDelta("b"), Finished("stop"))
     check_order(events)
     inner = [event for event in events if event.get("output_index") == 1]
@@ -69,27 +69,31 @@ def steps(events: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.requirement("PROTOCOL/order-web-search")
 def test_a_search_of_the_web() -> None:
     item = WebSearchCall(id="theirs", status="completed", action={"type": "search", "query": "q"})
-    events, begun, whole = told(item)
+    events, begun, done_item = events_of_item(item)
     assert steps(events) == [f"web_search_call.{step}" for step in ("in_progress", "searching", "completed")]
-    assert begun == {"type": "web_search_call", "id": whole["id"], "status": "in_progress"}
-    assert whole["id"].startswith("ws_")
-    assert whole["action"] == {"type": "search", "query": "q"}
-    failed = told(WebSearchCall(status="failed"))
+    assert begun == {"type": "web_search_call", "id": done_item["id"], "status": "in_progress"}
+    assert done_item["id"].startswith("ws_")
+    assert done_item["action"] == {"type": "search", "query": "q"}
+    failed = events_of_item(WebSearchCall(status="failed"))
     assert (steps(failed[0]), failed[2]["status"]) == (steps(events), "failed")
 
 
 @pytest.mark.requirement("PROTOCOL/order-file-search")
 def test_a_search_in_files() -> None:
-    events, begun, whole = told(FileSearchCall(queries=["q"], results=[{"file_id": "f"}]))
+    events, begun, done_item = events_of_item(FileSearchCall(queries=["q"], results=[{"file_id": "f"}]))
     assert steps(events) == [f"file_search_call.{step}" for step in ("in_progress", "searching", "completed")]
     assert (begun["queries"], begun["results"]) == ([], None)
-    assert (whole["queries"], whole["results"], whole["status"]) == (["q"], [{"file_id": "f"}], "completed")
+    assert (done_item["queries"], done_item["results"], done_item["status"]) == (
+        ["q"],
+        [{"file_id": "f"}],
+        "completed",
+    )
 
 
 @pytest.mark.requirement("PROTOCOL/order-code")
 def test_code() -> None:
     item = CodeInterpreterCall(code="1+1", container_id="c", outputs=[{"type": "logs", "logs": "2"}])
-    events, begun, whole = told(item)
+    events, begun, done_item = events_of_item(item)
     assert steps(events) == [
         "code_interpreter_call.in_progress",
         "code_interpreter_call_code.delta",
@@ -99,27 +103,33 @@ def test_code() -> None:
     ]
     assert (events[1]["delta"], events[2]["code"]) == ("1+1", "1+1")
     assert (begun["code"], begun["outputs"], begun["container_id"]) == ("", [], "c")
-    assert whole["outputs"] == [{"type": "logs", "logs": "2"}]
-    silent = steps(told(CodeInterpreterCall(code=None, container_id="c"))[0])
-    assert "code_interpreter_call_code.delta" not in silent
+    assert done_item["outputs"] == [{"type": "logs", "logs": "2"}]
+    without_code = steps(events_of_item(CodeInterpreterCall(code=None, container_id="c"))[0])
+    assert "code_interpreter_call_code.delta" not in without_code
 
 
 @pytest.mark.requirement("PROTOCOL/order-image")
 def test_an_image() -> None:
-    events, begun, whole = told(ImageGenerationCall(result="aGk=", size="1x1", revised_prompt="p"))
+    events, begun, done_item = events_of_item(
+        ImageGenerationCall(result="aGk=", size="1x1", revised_prompt="p")
+    )
     names = ("in_progress", "generating", "completed")
     assert steps(events) == [f"image_generation_call.{step}" for step in names]
     assert begun.keys() == {"type", "id", "status"}
-    assert whole["result"] == "aGk="
+    assert done_item["result"] == "aGk="
 
 
 @pytest.mark.requirement("PROTOCOL/order-mcp")
 @pytest.mark.parametrize(("error", "end"), [(None, "completed"), ({"type": "http_error"}, "failed")])
 def test_an_mcp_server(error: dict[str, Any] | None, end: str) -> None:
-    events, begun, whole = told(McpListTools(server_label="s", tools=[{"name": "t"}], error=error))
+    events, begun, done_item = events_of_item(
+        McpListTools(server_label="s", tools=[{"name": "t"}], error=error)
+    )
     assert steps(events) == ["mcp_list_tools.in_progress", f"mcp_list_tools.{end}"]
-    assert (begun["tools"], whole["tools"], whole["status"]) == ([], [{"name": "t"}], end)
-    events, begun, whole = told(McpCall(server_label="s", name="t", arguments='{"a":1}', error=error))
+    assert (begun["tools"], done_item["tools"], done_item["status"]) == ([], [{"name": "t"}], end)
+    events, begun, done_item = events_of_item(
+        McpCall(server_label="s", name="t", arguments='{"a":1}', error=error)
+    )
     assert steps(events) == [
         "mcp_call.in_progress",
         "mcp_call_arguments.delta",
@@ -128,23 +138,23 @@ def test_an_mcp_server(error: dict[str, Any] | None, end: str) -> None:
     ]
     assert events[2]["arguments"] == '{"a":1}'
     assert (begun["arguments"], begun["output"], begun["error"]) == ("", None, None)
-    assert whole["status"] == end
+    assert done_item["status"] == end
 
 
-def test_a_call_that_somebody_must_allow() -> None:
-    events, begun, whole = told(McpApprovalRequest(server_label="s", name="t", arguments="{}"))
+def test_an_approval_request() -> None:
+    events, begun, done_item = events_of_item(McpApprovalRequest(server_label="s", name="t", arguments="{}"))
     assert events == []
-    assert begun == {**whole, "status": "in_progress"}
-    assert whole["id"].startswith("mcpr_")
+    assert begun == {**done_item, "status": "in_progress"}
+    assert done_item["id"].startswith("mcpr_")
 
 
-def test_profiles_that_show_no_such_work_say_so() -> None:
+def test_profiles_without_hosted_items_report_them() -> None:
     hidden = run(HostedItemDone(WebSearchCall()), TextDelta("a"), Finished("stop"), profile=PROXY)
     assert [item["type"] for item in hidden[-1]["response"]["output"]] == ["message"]
     assert "tools that the model's server ran" in hidden[-1]["response"]["downgrades"][0]
 
 
-# Items that the backend tells apart
+# Items that the backend separates
 
 
 def items(*chunks: Chunk, **options: Any) -> list[tuple[str, str, Any]]:
@@ -157,7 +167,7 @@ def items(*chunks: Chunk, **options: Any) -> list[tuple[str, str, Any]]:
 
 
 def test_messages_in_a_row_have_their_phases() -> None:
-    said = (
+    sent_chunks = (
         ItemBegun("commentary"),
         TextDelta("a"),
         TextDelta("b"),
@@ -166,14 +176,14 @@ def test_messages_in_a_row_have_their_phases() -> None:
         ItemBegun("final_answer"),
         TextDelta("d"),
     )
-    assert items(*said) == [
+    assert items(*sent_chunks) == [
         ("message", "ab", "commentary"),
         ("message", "c", None),
         ("message", "d", "final_answer"),
     ]
 
 
-def test_an_item_without_a_word_is_not_begun() -> None:
+def test_an_item_without_text_is_not_added() -> None:
     assert items(ItemBegun("commentary"), ItemBegun(), TextDelta("a"), ItemBegun()) == [
         ("message", "a", None)
     ]
@@ -188,16 +198,16 @@ def test_a_phase_is_that_of_one_message() -> None:
     ]
 
 
-def test_a_message_that_an_earlier_attempt_began_keeps_its_phase() -> None:
+def test_a_message_of_an_earlier_attempt_keeps_its_phase() -> None:
     earlier, later = new_machine(), new_machine()
-    said = [*earlier.start(), *earlier.feed([ItemBegun("commentary"), TextDelta("a")])]
-    done, *_ = map(to_wire, later.resume(said)[-1:])
+    earlier_events = [*earlier.start(), *earlier.feed([ItemBegun("commentary"), TextDelta("a")])]
+    done, *_ = map(to_wire, later.resume(earlier_events)[-1:])
     assert (done["item"]["phase"], done["item"]["status"]) == ("commentary", "incomplete")
 
 
-def test_where_there_is_one_message_all_is_said_in_it() -> None:
-    said = (ItemBegun("commentary"), TextDelta("a"), ItemBegun(), TextDelta("b"))
-    assert items(*said, profile=PROXY) == [("message", "ab", None)]
+def test_profiles_with_one_message_merge_all_text() -> None:
+    sent_chunks = (ItemBegun("commentary"), TextDelta("a"), ItemBegun(), TextDelta("b"))
+    assert items(*sent_chunks, profile=PROXY) == [("message", "ab", None)]
 
 
 SEARCH = HostedItemBegun(0, FileSearchCall())
@@ -220,14 +230,16 @@ def test_a_search_is_reported_while_it_runs() -> None:
 
 def test_staged_and_finished_items_make_the_same_events() -> None:
     staged = run(TextDelta("a"), SEARCH, SEARCHING, HostedItemDone(FOUND, index=0), Finished("stop"))
-    whole = run(TextDelta("a"), HostedItemDone(FOUND), Finished("stop"))
+    events = run(TextDelta("a"), HostedItemDone(FOUND), Finished("stop"))
     check_order(staged)
-    assert [event["type"] for event in staged] == [event["type"] for event in whole]
-    assert staged[-1]["response"]["output"] == whole[-1]["response"]["output"]
+    assert [event["type"] for event in staged] == [event["type"] for event in events]
+    assert staged[-1]["response"]["output"] == events[-1]["response"]["output"]
 
 
 def test_other_chunks_wait_for_a_tool_at_work() -> None:
-    """Text and a second tool come while the first works: nothing is interleaved, nothing is lost."""
+    """Text and a second tool arrive while the first runs: the items are not interleaved, and no chunk is
+    lost.
+    """
     second = HostedItemBegun(1, WebSearchCall())
     chunks = [SEARCH, second, TextDelta("later"), HostedItemDone(WebSearchCall(), index=1)]
     events = run(*chunks, HostedItemDone(FOUND, index=0), Finished("stop"))
@@ -252,7 +264,7 @@ def test_a_tool_at_work_in_a_log_is_closed_when_the_response_resumes() -> None:
     assert [item.status for item in second.response.output] == ["incomplete", "completed"]
 
 
-def test_a_private_side_is_kept_apart() -> None:
+def test_a_private_side_is_stored_separately() -> None:
     machine = new_machine()
     machine.start()
     events = machine.feed([HostedItemDone(FOUND, private={"results": ["secret"]}), Finished("stop")])

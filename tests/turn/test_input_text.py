@@ -1,4 +1,4 @@
-"""The text of a custom call, read while it is being written."""
+"""The text of a custom call, read while its arguments stream."""
 
 import json
 
@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from antiphon.turn.function_forms.input_text import REPLACEMENT, InputText
 
-words = st.text(alphabet='ab"\\/\n\t\u2028é😀\x01{}:, u', max_size=12)
+texts = st.text(alphabet='ab"\\/\n\t\u2028é😀\x01{}:, u', max_size=12)
 
 
 def read(pieces: list[str]) -> str:
-    """What is told, in the end."""
+    """The complete text after these pieces."""
     text = InputText()
-    told = [text.feed(piece) for piece in pieces]
-    told.append(text.end("".join(pieces)))
-    assert "".join(told) == text.text
+    emitted = [text.feed(piece) for piece in pieces]
+    emitted.append(text.end("".join(pieces)))
+    assert "".join(emitted) == text.text
     return text.text
 
 
@@ -25,8 +25,8 @@ def cut(raw: str, data: st.DataObject) -> list[str]:
     return [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
 
 
-@given(words, st.booleans(), st.sampled_from([None, 1]), st.sampled_from(["", " ", "\n\t"]), st.data())
-def test_wherever_it_is_cut_the_text_is_what_was_written(
+@given(texts, st.booleans(), st.sampled_from([None, 1]), st.sampled_from(["", " ", "\n\t"]), st.data())
+def test_any_split_yields_the_same_text(
     text: str, ascii_only: bool, indent: int | None, space: str, data: st.DataObject
 ) -> None:
     raw = space + json.dumps({"input": text}, ensure_ascii=ascii_only, indent=indent) + space
@@ -34,13 +34,13 @@ def test_wherever_it_is_cut_the_text_is_what_was_written(
 
 
 @given(st.text(alphabet='{"input:\\ud83 nx}', max_size=24), st.data())
-def test_whatever_is_written_how_it_is_cut_changes_nothing(raw: str, data: st.DataObject) -> None:
-    whole = read([raw])
-    assert read(cut(raw, data)) == whole
-    whole.encode()
+def test_any_split_of_any_arguments_yields_the_same_text(raw: str, data: st.DataObject) -> None:
+    unsplit = read([raw])
+    assert read(cut(raw, data)) == unsplit
+    unsplit.encode()
 
 
-def test_text_is_told_as_soon_as_it_is_certain() -> None:
+def test_text_is_emitted_as_soon_as_it_is_certain() -> None:
     text = InputText()
     assert [text.feed(piece) for piece in ['{"in', 'put": "*** Be', 'gin\\', 'n\\u00', "e9\\ud83d", "\\ude00", '"}']] == [
         "", "*** Be", "gin", "\n", "é", "😀", "",
@@ -70,6 +70,6 @@ def test_text_is_told_as_soon_as_it_is_certain() -> None:
         ('{"input": "x"} and words', "x"),
     ],
 )
-def test_what_is_not_quite_right_is_read_as_far_as_it_goes(raw: str, text: str) -> None:
+def test_invalid_arguments_are_read_as_far_as_possible(raw: str, text: str) -> None:
     assert read([raw]) == text
     assert read(list(raw)) == text

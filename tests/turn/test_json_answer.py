@@ -41,13 +41,13 @@ def by(schema: dict[str, Any]) -> TextFormat:
         f'<|assistant|>{GOOD}',
     ],
 )  # fmt: skip
-def test_what_stands_around_json_is_taken_off(text: str) -> None:
+def test_text_around_json_is_removed(text: str) -> None:
     answer = read_json_answer(text, by(SCHEMA))
     assert isinstance(answer, Answer)
     assert answer.text.strip() == GOOD
 
 
-def test_what_is_right_at_once_is_not_touched() -> None:
+def test_valid_json_is_unchanged() -> None:
     text = f" {GOOD}\n"
     assert read_json_answer(text, by(SCHEMA)) == Answer(text)
 
@@ -66,11 +66,11 @@ def test_what_is_right_at_once_is_not_touched() -> None:
         ('{"name": NaN}', "The answer is not JSON: JSON is malformed: invalid character (byte 9).", ""),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_in_a_sentence(text: str, why: str, path: str) -> None:
+def test_a_violation_is_described_in_a_sentence(text: str, why: str, path: str) -> None:
     assert read_json_answer(text, by(SCHEMA)) == Fault(why, path)
 
 
-def test_a_long_value_is_not_told_whole() -> None:
+def test_a_long_value_is_truncated_in_the_description() -> None:
     fault = read_json_answer(json.dumps({"name": ["x" * 1000]}), by(SCHEMA))
     assert isinstance(fault, Fault)
     assert len(fault.why) < 250
@@ -83,7 +83,7 @@ def test_any_object(text: str, fits: bool) -> None:
     assert isinstance(read_json_answer(text, OBJECT), Answer) == fits
 
 
-def test_a_number_may_be_the_whole_answer_but_not_a_word_in_it() -> None:
+def test_a_number_must_be_the_complete_answer() -> None:
     number = by({"type": "integer"})
     assert read_json_answer("42", number) == Answer("42")
     assert read_json_answer("```json\n42\n```", number) == Answer("42")
@@ -94,7 +94,7 @@ def test_text_is_text() -> None:
     assert read_json_answer("anything", TextFormat(type="text")) == Answer("anything")
 
 
-def test_nothing_is_fetched() -> None:
+def test_remote_references_are_not_fetched() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         port: int = server.getsockname()[1]
@@ -104,7 +104,7 @@ def test_nothing_is_fetched() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"$ref": "https://example.com/x"}, {"$ref": "#/nowhere"}])
-def test_a_schema_that_refers_to_what_is_not_there_holds_nothing(schema: dict[str, Any]) -> None:
+def test_a_schema_with_a_missing_reference_accepts_any_json(schema: dict[str, Any]) -> None:
     assert read_json_answer("3", by(schema)) == Answer("3")
     assert isinstance(read_json_answer("no", by(schema)), Fault)
 
@@ -113,7 +113,7 @@ def test_a_schema_that_refers_to_what_is_not_there_holds_nothing(schema: dict[st
     "text",
     ["[" * 200_000, '{"a":' * 100_000, "{" * 200_000, "```\n" * 50_000, "\ud800", '{"a": "' + "\\" * 100_001],
 )
-def test_a_hostile_answer_is_soon_done_with(text: str) -> None:
+def test_a_hostile_answer_is_rejected_quickly(text: str) -> None:
     began = time.monotonic()
     assert isinstance(read_json_answer(text, by(SCHEMA)), Fault)
     assert time.monotonic() - began < 1
@@ -124,11 +124,11 @@ def test_any_text_gets_a_verdict(text: str) -> None:
     assert isinstance(read_json_answer(text, by(SCHEMA)), Answer | Fault)
 
 
-def test_what_is_right_at_once_costs_little() -> None:
+def test_valid_json_is_checked_quickly() -> None:
     text = json.dumps({"name": "x" * 900, "ages": [1, 2, 3]})
     form = by(SCHEMA)
     read_json_answer(text, form)
     began = time.perf_counter()
     for _ in range(1000):
         read_json_answer(text, form)
-    assert time.perf_counter() - began < 0.25  # a quarter of a millisecond each, on a machine that is busy
+    assert time.perf_counter() - began < 0.25  # a quarter of a millisecond each, on a busy machine

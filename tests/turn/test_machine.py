@@ -1,4 +1,4 @@
-"""The machine holds its promises for any input (hypothesis), and the cases that real upstreams send."""
+"""The machine's invariants for any input (hypothesis), and the cases that real upstreams send."""
 
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -29,9 +29,9 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.machine import Machine
+from tests.turn.chunk_strategies import TOOLS, USAGE, compactions, endings, model_chunks, searches
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
-from tests.turn.saying import TOOLS, USAGE, compactions, endings, model_chunks, searches
 
 chunks = model_chunks | compactions | searches
 
@@ -59,13 +59,13 @@ def output(*chunks: Chunk, **options: Any) -> list[dict[str, Any]]:
 
 
 def shape(*chunks: Chunk) -> list[tuple[str, str]]:
-    """Type and words of each output item."""
+    """Type and text of each output item."""
     shapes: list[tuple[str, str]] = []
     for item in output(*chunks):
-        words = item.get("arguments") or item.get("input") or ""
+        item_text = item.get("arguments") or item.get("input") or ""
         for part in item.get("content", []):
-            words += part.get("text", part.get("refusal", ""))
-        shapes.append((item["type"], words))
+            item_text += part.get("text", part.get("refusal", ""))
+        shapes.append((item["type"], item_text))
     return shapes
 
 
@@ -80,30 +80,30 @@ def shape(*chunks: Chunk) -> list[tuple[str, str]]:
     "PROTOCOL/order-added",
     "PROTOCOL/divergence-reasoning-events",
 )
-def test_whatever_a_backend_says_a_well_formed_stream_leaves(
-    batches: list[list[Chunk]], ending: Chunk | None
-) -> None:
+def test_any_chunks_yield_a_well_formed_stream(batches: list[list[Chunk]], ending: Chunk | None) -> None:
     run([*batches, [ending] if ending else []])
 
 
 @given(st.lists(chunks, max_size=12), endings, st.lists(chunks, max_size=3))
 @pytest.mark.requirement("PROTOCOL/stream-one-terminal")
-def test_nothing_leaves_after_the_end_of_the_turn(
-    said: list[Chunk], ending: Chunk | None, late: list[Chunk]
+def test_no_events_follow_the_end_of_the_turn(
+    model_output: list[Chunk], ending: Chunk | None, late: list[Chunk]
 ) -> None:
     if ending is None:
         return
     late = [chunk for chunk in late if not isinstance(chunk, UsageReported)]
-    assert [to_wire(e) for e in run([[*said, ending]])] == [to_wire(e) for e in run([[*said, ending], late])]
+    assert [to_wire(e) for e in run([[*model_output, ending]])] == [
+        to_wire(e) for e in run([[*model_output, ending], late])
+    ]
 
 
 @given(st.text(min_size=1, max_size=30), st.data())
 @pytest.mark.requirement("PROTOCOL/stream-cuts")
-def test_how_deltas_are_cut_does_not_change_the_response(text: str, data: st.DataObject) -> None:
+def test_any_split_of_deltas_yields_the_same_response(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     arguments = '{"text": "' + "x" * 9 + '"}'
-    whole: list[Chunk] = [
+    complete_calls: list[Chunk] = [
         ReasoningDelta(text),
         TextDelta(text),
         CallStarted(0, "c", "f"),
@@ -114,22 +114,25 @@ def test_how_deltas_are_cut_does_not_change_the_response(text: str, data: st.Dat
         *map(ReasoningDelta, pieces), *map(TextDelta, pieces), CallStarted(0, "c", "f"),
         *(CallDelta(0, character) for character in arguments), Finished("stop"),
     ]  # fmt: skip
-    assert to_wire(run([whole])[-1])["response"] == to_wire(run([[chunk] for chunk in cut])[-1])["response"]
+    assert (
+        to_wire(run([complete_calls])[-1])["response"]
+        == to_wire(run([[chunk] for chunk in cut])[-1])["response"]
+    )
 
 
 @given(st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]))
 @pytest.mark.requirement("PROTOCOL/order-one-after-another")
-def test_interleaved_calls_leave_one_after_another_and_lose_nothing(order: list[int]) -> None:
+def test_interleaved_calls_are_emitted_sequentially_without_loss(order: list[int]) -> None:
     pieces = {call: iter(['{"n":', f'"{call}', '"}']) for call in (0, 1, 2)}
     started: list[int] = []
-    said: list[Chunk] = []
+    model_output: list[Chunk] = []
     for call in order:
         if call not in started:
             started.append(call)
-            said.append(CallStarted(call, f"call_{call}", "f"))
-        said.append(CallDelta(call, next(pieces[call])))
+            model_output.append(CallStarted(call, f"call_{call}", "f"))
+        model_output.append(CallDelta(call, next(pieces[call])))
     expected = [("function_call", f'{{"n":"{call}"}}') for call in started]
-    assert shape(*said, Finished("tool_calls")) == expected
+    assert shape(*model_output, Finished("tool_calls")) == expected
 
 
 @pytest.mark.requirement("PROTOCOL/object-ids", "PROTOCOL/order-message")
@@ -137,24 +140,30 @@ def test_text_becomes_one_message() -> None:
     assert shape(TextDelta("Hel"), TextDelta("lo"), Finished("stop")) == [("message", "Hello")]
 
 
-def test_text_after_a_whole_call_is_a_message_of_its_own() -> None:
-    said = (TextDelta("a"), CallStarted(0, "c", "f"), CallDelta(0, "{}"), TextDelta("b"), Finished("stop"))
-    assert shape(*said) == [("message", "a"), ("function_call", "{}"), ("message", "b")]
+def test_text_after_a_complete_call_is_a_new_message() -> None:
+    model_output = (
+        TextDelta("a"),
+        CallStarted(0, "c", "f"),
+        CallDelta(0, "{}"),
+        TextDelta("b"),
+        Finished("stop"),
+    )
+    assert shape(*model_output) == [("message", "a"), ("function_call", "{}"), ("message", "b")]
 
 
-def test_text_inside_an_unfinished_call_waits_for_the_call() -> None:
-    said = (
+def test_text_within_an_unfinished_call_waits_for_the_call() -> None:
+    model_output = (
         CallStarted(0, "c", "f"),
         CallDelta(0, '{"a"'),
         TextDelta("b"),
         CallDelta(0, ":1}"),
         Finished("stop"),
     )
-    assert shape(*said) == [("function_call", '{"a":1}'), ("message", "b")]
+    assert shape(*model_output) == [("function_call", '{"a":1}'), ("message", "b")]
 
 
 @pytest.mark.requirement("PROTOCOL/order-function-call")
-def test_a_second_call_streams_as_soon_as_the_first_is_whole() -> None:
+def test_a_second_call_streams_as_soon_as_the_first_is_complete() -> None:
     under_test = machine()
     under_test.feed([CallStarted(0, "a", "f"), CallDelta(0, '{"x":1}'), CallStarted(1, "b", "f")])
     live = [to_wire(event)["type"] for event in under_test.feed([CallDelta(1, '{"y"')])]
@@ -181,7 +190,7 @@ def test_length_makes_the_response_and_the_open_item_incomplete() -> None:
     assert last["response"]["completed_at"] is None
 
 
-def test_a_call_that_was_whole_before_the_cut_is_completed() -> None:
+def test_a_call_completed_before_a_truncation_is_completed() -> None:
     calls = (CallStarted(0, "a", "f"), CallDelta(0, "{}"), CallStarted(1, "b", "f"), CallDelta(1, '{"x'))
     assert [item["status"] for item in output(*calls, Finished("length"))] == ["completed", "incomplete"]
 
@@ -242,7 +251,7 @@ def test_the_last_usage_counts_even_after_the_finish() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/divergence-usage-unknown")
-def test_usage_is_null_when_nobody_reported_it() -> None:
+def test_unreported_usage_is_null() -> None:
     assert to_wire(run([[Finished("stop")]])[-1])["response"]["usage"] is None
 
 
@@ -260,21 +269,21 @@ def test_names_of_custom_and_namespaced_tools_are_restored() -> None:
     assert (namespaced["name"], namespaced["namespace"]) == ("now", "time")
 
 
-def test_a_custom_call_that_is_not_the_emulation_keeps_its_text() -> None:
+def test_a_custom_call_with_raw_text_keeps_its_text() -> None:
     assert output(CallStarted(0, "a", "patch"), CallDelta(0, "raw"), Finished("stop"))[0]["input"] == "raw"
 
 
 @pytest.mark.requirement("PROTOCOL/tools-forbidden-call")
 def test_a_forbidden_call_fails_the_response() -> None:
-    said = (CallStarted(0, "c", "f"), TextDelta("x"), Finished("stop"))
-    last = to_wire(run([said], forbidden=frozenset({"f"}))[-1])
+    model_output = (CallStarted(0, "c", "f"), TextDelta("x"), Finished("stop"))
+    last = to_wire(run([model_output], forbidden=frozenset({"f"}))[-1])
     assert last["type"] == "response.failed"
     assert last["response"]["output"] == []
 
 
 @pytest.mark.parametrize("late", [CallDelta(0, "x"), CallDelta(7, "x")])
 def test_arguments_that_belong_to_no_open_call_fail_the_response(late: CallDelta) -> None:
-    said = (
+    model_output = (
         CallStarted(0, "c", "f"),
         CallDelta(0, "{}"),
         TextDelta("a"),
@@ -282,22 +291,22 @@ def test_arguments_that_belong_to_no_open_call_fail_the_response(late: CallDelta
         TextDelta("b"),
         Finished("stop"),
     )
-    last = to_wire(run([said])[-1])
+    last = to_wire(run([model_output])[-1])
     assert last["response"]["status"] == "failed"
 
 
-def test_late_white_space_for_a_whole_call_is_nothing() -> None:
-    said = (
+def test_late_white_space_for_a_complete_call_is_ignored() -> None:
+    model_output = (
         CallStarted(0, "c", "f"),
         CallDelta(0, "{}"),
         TextDelta("a"),
         CallDelta(0, "\n"),
         Finished("stop"),
     )
-    assert shape(*said) == [("function_call", "{}"), ("message", "a")]
+    assert shape(*model_output) == [("function_call", "{}"), ("message", "a")]
 
 
-def test_reasoning_is_sealed_when_asked_for() -> None:
+def test_reasoning_is_sealed_on_request() -> None:
     item = output(ReasoningDelta("a"), ReasoningDelta("b"), Finished("stop"), seal="<{}>".format)[0]
     assert item["encrypted_content"] == "<ab>"
     assert item["content"] == [{"type": "reasoning_text", "text": "ab"}]
@@ -335,7 +344,7 @@ def test_annotations_follow_their_text() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/divergence-keepalive")
-def test_a_keepalive_has_a_number_of_its_own() -> None:
+def test_a_keepalive_has_its_own_sequence_number() -> None:
     under_test = machine()
     numbers = [
         event.sequence_number
@@ -344,7 +353,7 @@ def test_a_keepalive_has_a_number_of_its_own() -> None:
     assert numbers == list(range(len(numbers)))
 
 
-def test_the_error_of_a_broken_backend_says_so() -> None:
+def test_the_error_of_a_broken_backend_is_reported() -> None:
     under_test = machine()
     under_test.feed([Failed(BackendBroken("cut"))])
     assert under_test.over
@@ -355,22 +364,22 @@ def test_the_error_of_a_broken_backend_says_so() -> None:
 
 
 @given(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
-def test_a_response_is_the_same_whether_or_not_somebody_listens(
+def test_a_response_is_the_same_with_and_without_streaming(
     batches: list[list[Chunk]], ending: Chunk | None
 ) -> None:
-    def result(silent: bool) -> Any:
-        under_test = machine(silent=silent)
+    def result(unstreamed: bool) -> Any:
+        under_test = machine(silent=unstreamed)
         events = under_test.start()
         for batch in [*batches, [ending] if ending else []]:
             events += under_test.feed(batch)
         events += under_test.end(2)
         return under_test.response, str(under_test.failure)
 
-    assert result(silent=True) == result(silent=False)
+    assert result(unstreamed=True) == result(unstreamed=False)
 
 
 @pytest.mark.requirement("PROTOCOL/order-compaction")
-def test_a_compaction_that_was_asked_for_says_that_it_is_being_written() -> None:
+def test_a_requested_compaction_emits_a_progress_event() -> None:
     kinds = [
         to_wire(event)["type"] for event in run([[Compacted("sealed", USAGE, asked=True), Finished("stop")]])
     ]
@@ -382,7 +391,7 @@ def test_a_compaction_that_was_asked_for_says_that_it_is_being_written() -> None
 
 
 @pytest.mark.requirement("PROTOCOL/order-compaction")
-def test_a_compaction_comes_in_one_piece_before_the_answer() -> None:
+def test_a_compaction_is_emitted_in_one_piece_before_the_answer() -> None:
     events = [to_wire(event) for event in run([[Compacted("sealed"), TextDelta("yes"), Finished("stop")]])]
     assert [event["type"] for event in events[2:4]] == [
         "response.output_item.added",
@@ -393,7 +402,7 @@ def test_a_compaction_comes_in_one_piece_before_the_answer() -> None:
     assert (compaction["id"][:4], message["type"]) == ("cmp_", "message")
 
 
-def test_an_answer_without_a_word_after_a_compaction_is_still_an_answer() -> None:
+def test_an_empty_answer_after_a_compaction_is_an_answer() -> None:
     assert [item["type"] for item in output(Compacted("sealed"), Finished("stop"))] == [
         "compaction",
         "message",
@@ -409,7 +418,7 @@ def test_a_compaction_that_is_all_is_concluded_without_a_message() -> None:
     assert under_test.response.usage == USAGE
 
 
-def test_what_a_compaction_cost_is_added_to_the_cost_of_the_turn() -> None:
+def test_usage_of_a_compaction_is_added_to_the_turns_usage() -> None:
     chunks = [Compacted("sealed", USAGE), TextDelta("yes"), Finished("stop")]
     usage = to_wire(run([[*chunks, UsageReported(USAGE), UsageReported(USAGE)]])[-1])["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (6, 10, 16)

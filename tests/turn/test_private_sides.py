@@ -1,4 +1,4 @@
-"""Private sides: sealed, opened, and put in place of what is public."""
+"""Private sides: sealed, opened, and substituted for the public side."""
 
 import msgspec
 import pytest
@@ -79,7 +79,7 @@ def test_the_model_sees_the_members_of_the_private_side() -> None:
     assert model_sides(items, {}, SEALER) is items
 
 
-def test_an_envelope_of_another_kind_is_no_private_side() -> None:
+def test_an_envelope_of_another_kind_is_not_opened_as_a_private_side() -> None:
     assert SEALER.open_private(SEALER.seal_summary("s")) is None
     assert SEALER.open_summary(SEALER.seal_private({"a": 1})) is None
     assert SEALER.open(SEALER.seal_private({"a": 1})) is None

@@ -1,4 +1,4 @@
-"""A machine that goes on after what an earlier one has said: one well-formed stream, nothing twice."""
+"""A machine that resumes after an earlier one's events: one well-formed stream without repetition."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -21,14 +21,14 @@ from tests.turn.test_machine import TOOLS, chunks, endings
 
 
 def machines() -> Any:
-    """Makes machines for one response; ids are never the same."""
+    """Builds machines for one response, with unique ids."""
     numbers = count()
     response = new_response(create_from(model="m", input="hi", background=True), id="resp_1", created_at=1)
     return lambda: Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools=TOOLS)
 
 
 def reread(events: Sequence[Event]) -> list[Event]:
-    """The events as a log gives them back."""
+    """The events as read back from a log."""
     return [
         msgspec.json.decode(msgspec.json.encode(event), type=EVENT_TYPES[to_wire(event)["type"]])
         for event in events
@@ -69,7 +69,7 @@ def shapes(log: Sequence[Event]) -> list[tuple[str, str, str]]:
     st.lists(chunks, max_size=6),
     endings,
 )
-def test_wherever_two_attempts_break_off_one_well_formed_stream_leaves(
+def test_two_interrupted_attempts_yield_one_well_formed_stream(
     first: list[list[Chunk]], second: list[list[Chunk]], third: list[Chunk], ending: Chunk | None
 ) -> None:
     interrupted(first, second, [third if ending is None else [*third, ending]])
@@ -81,7 +81,7 @@ def test_a_half_message_is_closed_as_incomplete_and_a_new_one_begins() -> None:
     assert shapes(log) == [("message", "incomplete", "Hel"), ("message", "completed", "Hello")]
 
 
-def test_what_was_whole_stays_and_is_not_said_again() -> None:
+def test_complete_items_are_kept_and_not_emitted_again() -> None:
     log = interrupted([[ReasoningDelta("hm"), TextDelta("an")]], [[TextDelta("answer"), Finished("stop")]])
     assert [shape[:2] for shape in shapes(log)] == [
         ("reasoning", "completed"),
@@ -90,14 +90,14 @@ def test_what_was_whole_stays_and_is_not_said_again() -> None:
     ]
 
 
-def test_a_half_call_is_closed_with_what_it_has() -> None:
+def test_an_incomplete_call_is_closed_with_its_arguments() -> None:
     log = interrupted(
         [[CallStarted(0, "call_1", "f"), CallDelta(0, '{"a":')]], [[TextDelta("ok"), Finished("stop")]]
     )
     assert shapes(log) == [("function_call", "incomplete", '{"a":'), ("message", "completed", "ok")]
 
 
-def test_half_a_custom_call_keeps_the_text_that_was_told() -> None:
+def test_an_incomplete_custom_call_keeps_its_emitted_text() -> None:
     half = [CallStarted(0, "call_1", "patch"), CallDelta(0, '{"input":"*** Beg')]
     log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
     item = to_wire(log[-1])["response"]["output"][0]
@@ -105,7 +105,7 @@ def test_half_a_custom_call_keeps_the_text_that_was_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["shell", "tool_search"])
-def test_half_a_call_of_another_kind_is_closed_without_what_nobody_was_told(name: str) -> None:
+def test_an_incomplete_call_of_another_kind_is_closed_without_unsent_members(name: str) -> None:
     half = [CallStarted(0, "call_1", name), CallDelta(0, '{"commands":["ls"')]
     log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
     item = to_wire(log[-1])["response"]["output"][0]
@@ -114,7 +114,7 @@ def test_half_a_call_of_another_kind_is_closed_without_what_nobody_was_told(name
 
 
 @pytest.mark.parametrize("name", ["apply_patch", "local_shell", "computer"])
-def test_a_call_that_is_told_whole_was_never_begun(name: str) -> None:
+def test_a_call_that_is_only_emitted_complete_is_not_added(name: str) -> None:
     half = [CallStarted(0, "call_1", name), CallDelta(0, '{"type":"delete_file"')]
     log = interrupted([half], [[TextDelta("ok"), Finished("stop")]])
     assert shapes(log) == [("message", "completed", "ok")]
@@ -133,7 +133,7 @@ def test_a_cancelled_response_ends_at_response_incomplete() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["stop", "length"])
-def test_what_could_not_be_kept_has_failed(outcome: Any) -> None:
+def test_a_response_that_cannot_be_saved_has_failed(outcome: Any) -> None:
     machine = machines()()
     events = machine.start() + machine.feed([TextDelta("Hello"), Finished(outcome)])
     machine.end(2)
@@ -145,7 +145,7 @@ def test_what_could_not_be_kept_has_failed(outcome: Any) -> None:
     assert machine.response.incomplete_details is None
 
 
-def test_a_concluded_response_is_complete_without_a_word() -> None:
+def test_a_concluded_response_is_complete_without_output() -> None:
     machine = machines()()
     events = machine.start()
     machine.complete()

@@ -1,4 +1,4 @@
-"""Envelopes open only here, unaltered."""
+"""Envelopes open only with our key and unaltered."""
 
 import base64
 
@@ -12,35 +12,35 @@ from antiphon.turn.sealing import Sealer
 SEALER = Sealer(b"one", lambda size: b"n" * size)
 
 
-MARKS = st.builds(
+STATES = st.builds(
     ProviderState, st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers(-5, 5))
 )
 
 
-def sealed(reasoning: str, *marks: ProviderState) -> str:
-    envelope = SEALER.seal(reasoning, marks)
+def sealed(reasoning: str, *states: ProviderState) -> str:
+    envelope = SEALER.seal(reasoning, states)
     assert envelope is not None
     return envelope
 
 
-@given(st.text(min_size=1), st.lists(MARKS, max_size=3))
-def test_what_was_sealed_can_be_opened(text: str, marks: list[ProviderState]) -> None:
-    opened = SEALER.open(sealed(text, *marks))
+@given(st.text(min_size=1), st.lists(STATES, max_size=3))
+def test_sealed_content_can_be_opened(text: str, states: list[ProviderState]) -> None:
+    opened = SEALER.open(sealed(text, *states))
     assert opened is not None
-    assert (opened.reasoning, list(opened.marks)) == (text, marks)
+    assert (opened.reasoning, list(opened.marks)) == (text, states)
 
 
-def test_there_is_no_envelope_around_nothing() -> None:
+def test_empty_content_is_not_sealed() -> None:
     assert SEALER.seal("") is None
     assert SEALER.seal("", (ProviderState("maker", {}),)) is not None
 
 
-def test_where_nobody_asked_only_marks_are_sealed() -> None:
+def test_without_a_request_only_provider_state_is_sealed() -> None:
     assert SEALER.seal_states("a thought", ()) is None
     assert SEALER.seal_states("", (ProviderState("maker", {"signature": "s"}),)) is not None
 
 
-def test_an_envelope_does_not_show_what_it_holds() -> None:
+def test_an_envelope_does_not_reveal_its_content() -> None:
     raw = base64.urlsafe_b64decode(sealed("a secret thought").removeprefix("antiphon1."))
     assert b"secret" not in raw
 
@@ -62,7 +62,7 @@ def test_a_summary_that_was_sealed_can_be_opened(text: str) -> None:
     assert SEALER.open_summary(SEALER.seal_summary(text)) == text
 
 
-def test_reasoning_is_no_summary_and_a_summary_no_reasoning() -> None:
+def test_envelopes_of_reasoning_and_summaries_are_not_interchangeable() -> None:
     assert SEALER.open(SEALER.seal_summary("what was said")) is None
     assert SEALER.open_summary(sealed("a thought")) is None
 

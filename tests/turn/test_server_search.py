@@ -1,4 +1,4 @@
-"""The server's own search for tools: what is taken out of a turn, and what is told in its place."""
+"""The server-side tool search: its calls are removed from the turn and replaced by results."""
 
 from typing import Any
 
@@ -37,8 +37,8 @@ def listening(tools: list[dict[str, Any]] | None = None) -> ServerSearch:
     return search
 
 
-def heard(search: ServerSearch, *chunks: Chunk) -> list[Chunk]:
-    return [left for chunk in chunks for left in search.feed([chunk])]
+def fed(search: ServerSearch, *chunks: Chunk) -> list[Chunk]:
+    return [passed for chunk in chunks for passed in search.feed([chunk])]
 
 
 def searching(arguments: str, index: int = 0) -> list[Chunk]:
@@ -50,17 +50,17 @@ def names(found: Chunk) -> list[str]:
     return [getattr(tool, "name", "") for tool in found.tools]
 
 
-def test_nothing_listens_where_the_client_searches() -> None:
+def test_there_is_no_server_search_where_the_client_searches() -> None:
     tools = [{"type": "tool_search", "execution": "client"}, WEATHER]
     assert server_search(build_turn(create_from(model="m", input="x", tools=tools), model="m")) is None
 
 
-def test_a_search_is_taken_out_and_its_result_kept_for_the_next_round() -> None:
+def test_a_search_call_is_removed_and_its_result_used_in_the_next_round() -> None:
     search = listening()
-    left = heard(
+    passed = fed(
         search, TextDelta("I look"), *searching('{"query": "weather"}'), USAGE, Finished("tool_calls")
     )
-    assert left == [TextDelta("I look")]
+    assert passed == [TextDelta("I look")]
     assert names(search.found[0]) == ["get_weather"]
     assert search.usage == USAGE.usage
     assert search.found[0].arguments == {"query": "weather"}
@@ -69,37 +69,37 @@ def test_a_search_is_taken_out_and_its_result_kept_for_the_next_round() -> None:
 def test_other_calls_of_the_same_turn_make_it_the_clients_turn() -> None:
     search = listening()
     clock: list[Chunk] = [CallStarted(1, "d", "clock"), CallDelta(1, "{}")]
-    left = heard(search, *searching('{"query": "mail"}'), *clock, USAGE, Finished("tool_calls"))
-    assert left[:3] == [*clock, USAGE]
-    assert names(left[3]) == ["send_mail"]
-    assert (left[4], search.found) == (Finished("tool_calls"), [])
+    passed = fed(search, *searching('{"query": "mail"}'), *clock, USAGE, Finished("tool_calls"))
+    assert passed[:3] == [*clock, USAGE]
+    assert names(passed[3]) == ["send_mail"]
+    assert (passed[4], search.found) == (Finished("tool_calls"), [])
 
 
-def test_another_call_at_the_place_of_a_search_is_another_call() -> None:
+def test_a_new_call_at_the_index_of_a_search_is_passed_on() -> None:
     search = listening()
     clock: list[Chunk] = [CallStarted(0, "d", "clock"), CallDelta(0, "{}")]
-    assert heard(search, *searching('{"query": "mail"}'), *clock, Finished("tool_calls"))[:2] == clock
+    assert fed(search, *searching('{"query": "mail"}'), *clock, Finished("tool_calls"))[:2] == clock
 
 
-def test_the_model_may_say_how_many_it_wants() -> None:
+def test_the_model_may_limit_the_number_of_results() -> None:
     many = [tool(f"weather_{number}", "weather") for number in range(20)]
     search = listening([{"type": "tool_search"}, *many])
-    heard(search, *searching('{"query": "weather", "limit": 50}'), Finished("tool_calls"))
+    fed(search, *searching('{"query": "weather", "limit": 50}'), Finished("tool_calls"))
     assert len(names(search.found[0])) == 20
     search = listening([{"type": "tool_search"}, *many])
-    heard(search, *searching('{"query": "weather", "limit": 2}'), Finished("tool_calls"))
+    fed(search, *searching('{"query": "weather", "limit": 2}'), Finished("tool_calls"))
     assert len(names(search.found[0])) == 2
 
 
-def test_a_turn_that_fails_has_found_nothing() -> None:
+def test_a_failed_turn_has_no_search_results() -> None:
     search = listening()
     failed = Failed(BackendBroken("gone"))
-    assert heard(search, *searching('{"query": "mail"}'), USAGE, failed) == [USAGE, failed]
+    assert fed(search, *searching('{"query": "mail"}'), USAGE, failed) == [USAGE, failed]
     assert search.found == []
 
 
-def test_a_search_that_was_cut_short_ends_the_turn() -> None:
+def test_a_truncated_search_ends_the_turn() -> None:
     search = listening()
-    cut = heard(search, *searching('{"query": "ma'), USAGE, Finished("length"))
+    cut = fed(search, *searching('{"query": "ma'), USAGE, Finished("length"))
     assert cut == [USAGE, Finished("length")]
     assert search.found == []

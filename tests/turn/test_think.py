@@ -1,4 +1,4 @@
-"""Reasoning in tags is parted from the answer, however the text is cut."""
+"""Reasoning in tags is separated from the answer, for any split of the text."""
 
 import pytest
 from hypothesis import given
@@ -52,12 +52,12 @@ def test_tags_at_the_start_hold_the_reasoning(text: str, reasoning: str, answer:
         ("<", "<", ""),
     ],
 )
-def test_an_answer_may_begin_inside_the_tags(text: str, reasoning: str, answer: str) -> None:
+def test_an_answer_may_begin_within_the_tags(text: str, reasoning: str, answer: str) -> None:
     assert split([text], inside=True) == (reasoning, answer)
     assert split(list(text), inside=True) == (reasoning, answer)
 
 
-def test_a_closing_tag_alone_is_text_unless_the_answer_began_inside() -> None:
+def test_a_closing_tag_is_text_unless_the_answer_began_within_the_tags() -> None:
     assert split(["why</think>because"]) == ("", "why</think>because")
 
 
@@ -66,7 +66,7 @@ def test_other_tags_can_be_used() -> None:
     assert splitter.feed("[THINK]hm[/THINK]yes") == [ReasoningDelta("hm"), TextDelta("yes")]
 
 
-def test_it_is_settled_with_the_first_word_of_the_answer() -> None:
+def test_the_splitter_is_settled_at_the_first_text_of_the_answer() -> None:
     splitter = ThinkSplitter()
     splitter.feed("<think>a</think>\n")
     assert not splitter.settled
@@ -74,7 +74,7 @@ def test_it_is_settled_with_the_first_word_of_the_answer() -> None:
     assert splitter.settled
 
 
-def test_what_was_held_back_is_text_for_good_once_something_else_came_between() -> None:
+def test_held_text_is_emitted_at_the_end() -> None:
     splitter = ThinkSplitter()
     assert splitter.feed("<thi") == []
     assert splitter.finish() == [TextDelta("<thi")]
@@ -85,7 +85,7 @@ def test_what_was_held_back_is_text_for_good_once_something_else_came_between() 
     st.lists(st.sampled_from(["<think>", "</think>", "<", "/", "think>", " ", "\n", "a", "é"]), max_size=12),
     st.data(),
 )
-def test_how_the_text_is_cut_changes_nothing(parts: list[str], data: st.DataObject) -> None:
+def test_any_split_of_the_text_yields_the_same_result(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
     pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True)]

@@ -52,7 +52,7 @@ def found(query: str, limit: int = 8) -> list[str]:
         ("a query for the databases", "run_sql"),
     ],
 )
-def test_the_best_comes_first(query: str, first: str) -> None:
+def test_the_best_match_is_first(query: str, first: str) -> None:
     assert found(query)[0] == first
 
 
@@ -62,7 +62,7 @@ def test_a_namespace_is_found_with_the_members_that_fit() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "   ", "the", "zebra", "?!"])
-def test_nothing_fits_nothing(query: str) -> None:
+def test_an_empty_query_matches_no_tools(query: str) -> None:
     assert found(query) == []
 
 
@@ -77,5 +77,5 @@ def test_a_search_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("arguments", "limit"), [({}, 8), ({"limit": 3}, 3), ({"limit": 0}, 8), ({"limit": "3"}, 8)]
 )
-def test_a_model_may_say_how_many(arguments: dict[str, Any], limit: int) -> None:
+def test_a_model_may_limit_the_number_of_results(arguments: dict[str, Any], limit: int) -> None:
     assert search_limit(arguments) == limit

@@ -1,4 +1,4 @@
-"""Which tools there are in a turn, wherever they were declared, and which of them the choice leaves."""
+"""The tools of a turn, wherever they were declared, and the effect of the tool choice."""
 
 from typing import Any
 
@@ -72,13 +72,13 @@ def test_a_tool_of_every_kind_is_a_function_with_a_description() -> None:
     ]
 
 
-def test_what_is_native_is_not_reported() -> None:
+def test_native_tools_are_not_reported() -> None:
     request = turn(tools=BUILT_IN, native=frozenset({"function", "shell", "apply_patch"}))
     assert len(request.downgrades) == 3
     assert not any("shell'" in note and "local" not in note for note in rendered(request.downgrades))
 
 
-def test_a_computer_tells_its_screen() -> None:
+def test_a_computer_tool_describes_its_screen() -> None:
     screen = {"environment": "browser", "display_width": 1024, "display_height": 768}
     (tool,) = turn(tools=[{"type": "computer_use_preview", **screen}]).tools
     assert (tool.kind, tool.origin) == ("computer", "computer_use_preview")
@@ -86,7 +86,7 @@ def test_a_computer_tells_its_screen() -> None:
     assert "1024 x 768" in str(tool.description)
 
 
-def test_a_client_s_tool_search_has_its_own_parameters() -> None:
+def test_a_clients_tool_search_has_its_own_parameters() -> None:
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
     own = {"type": "tool_search", "execution": "client", "description": "Find.", "parameters": schema}
     (tool,) = turn(tools=[own]).tools
@@ -114,16 +114,16 @@ def test_equal_names_in_two_namespaces_are_two_tools() -> None:
     assert names(request) == ["a__x", "b__x", "x"]
 
 
-def test_what_was_declared_is_there_for_who_takes_it() -> None:
-    member, alone = turn(tools=[namespace("a", function("x")), {"type": "shell"}]).tools
+def test_a_tool_carries_its_declaration_and_namespace() -> None:
+    member, standalone = turn(tools=[namespace("a", function("x")), {"type": "shell"}]).tools
     assert isinstance(member.within, NamespaceTool)
     assert member.within.description == "d"
     assert member.declared is not None
-    assert alone.within is None
+    assert standalone.within is None
 
 
 @pytest.mark.requirement("PROTOCOL/tools-additional")
-def test_tools_may_come_in_the_conversation_alone() -> None:
+def test_tools_may_be_declared_only_in_the_conversation() -> None:
     request = turn(additional(namespace("functions", {"type": "custom", "name": "exec"}), function("f")))
     assert names(request) == ["functions__exec", "f"]
     assert [tool.kind for tool in request.tools] == ["custom", "function"]
@@ -132,7 +132,7 @@ def test_tools_may_come_in_the_conversation_alone() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-additional")
-def test_the_later_declaration_counts_and_keeps_its_place() -> None:
+def test_the_later_declaration_replaces_the_earlier_in_place() -> None:
     request = turn(
         additional(function("f", description="old"), function("g")),
         additional(function("f", description="new")),
@@ -156,13 +156,13 @@ def test_deferred_tools_are_hidden_until_they_are_found() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-defer-loading")
-def test_a_whole_namespace_may_be_deferred() -> None:
+def test_a_complete_namespace_may_be_deferred() -> None:
     request = turn(tools=[SEARCH, namespace("crm", function("list"), defer_loading=True)])
     assert names(request) == ["tool_search"]
 
 
 @pytest.mark.requirement("PROTOCOL/tools-search-client")
-def test_a_client_may_find_tools_that_nobody_declared() -> None:
+def test_a_client_search_may_return_undeclared_tools() -> None:
     tools = [{"type": "tool_search", "execution": "client"}]
     request = turn(*search(namespace("crm", function("get"))), tools=tools)
     assert names(request) == ["tool_search", "crm__get"]
@@ -170,7 +170,7 @@ def test_a_client_may_find_tools_that_nobody_declared() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-defer-loading")
-def test_a_deferred_tool_that_nobody_can_find_is_refused() -> None:
+def test_a_deferred_tool_without_a_search_is_rejected() -> None:
     error = refused(tools=[function("a"), function("b", defer_loading=True)])
     assert (error.param, error.code) == ("tools[1].defer_loading", "invalid_value")
     assert "tool_search" in error.message
@@ -187,7 +187,7 @@ def test_a_server_that_searches_itself_is_shown_everything() -> None:
 
 @pytest.mark.requirement("PROTOCOL/tools-unserved")
 @pytest.mark.parametrize("ignored", ["image_generation", "*"])
-def test_a_hosted_tool_is_refused_or_left_out_and_reported(ignored: str) -> None:
+def test_a_hosted_tool_is_rejected_or_omitted_and_reported(ignored: str) -> None:
     hosted = {"type": "image_generation"}
     error = refused(tools=[function("f"), hosted])
     assert isinstance(error, Unsupported)
@@ -210,7 +210,7 @@ def test_an_extension_is_a_hosted_tool() -> None:
     assert turn(tools=[{"type": "acme:thing"}], ignored=frozenset({"acme:thing"})).tools == ()
 
 
-def test_what_the_backend_s_own_server_runs_is_passed_to_it() -> None:
+def test_hosted_tools_of_the_backend_are_passed_to_it() -> None:
     declared = [{"type": "web_search"}, function("f"), {"type": "web_search"}]
     request = turn(tools=declared, native=frozenset({"function", "web_search"}))
     assert [tool.type for tool in request.hosted] == ["web_search"]
@@ -269,7 +269,7 @@ def test_a_choice_may_name_a_tool_in_a_namespace(ref: dict[str, Any], expected: 
     assert names(allowed) == expected
 
 
-def test_a_name_that_is_in_several_namespaces_is_refused() -> None:
+def test_a_name_that_is_in_several_namespaces_is_rejected() -> None:
     error = refused(tools=CRM, tool_choice={"type": "function", "name": "get"})
     assert error.param == "tool_choice"
     assert "'crm', 'erp'" in error.message
@@ -287,7 +287,7 @@ def test_allowed_tools_may_be_of_any_kind() -> None:
     assert (names(request), request.choice) == (["shell", "c"], "required")
 
 
-def test_allowed_tools_that_are_all_left_out_are_none() -> None:
+def test_if_all_allowed_tools_are_ignored_the_choice_is_none() -> None:
     choice = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}
     request = turn(
         tools=[function("f"), {"type": "web_search"}], tool_choice=choice, ignored=frozenset({"*"})
@@ -312,20 +312,20 @@ def test_a_model_may_guess_a_deferred_tool_unless_the_choice_rules_it_out() -> N
     assert turn(tools=tools, tool_choice=choice).forbidden == {"later", "now"}
 
 
-def test_what_was_found_stays_found() -> None:
+def test_found_tools_remain_available() -> None:
     later = function("later", defer_loading=True)
     request = turn(*search(later), additional(later), tools=[SEARCH, later])
     assert names(request) == ["tool_search", "later"]
 
 
 def test_a_path_is_the_caller_s_where_instructions_are_a_message() -> None:
-    receipt = {"type": "web_search_call", "status": "completed"}
-    request = create_from(model="m", input=[receipt, HI], instructions="Be brief.")
+    hosted_item = {"type": "web_search_call", "status": "completed"}
+    request = create_from(model="m", input=[hosted_item, HI], instructions="Be brief.")
     found = build_turn(replace(request, profile=MAESTRO), model="up")
     assert [found.param(index) for index in range(2)] == ["previous_response_id", "input[1]"]
 
 
-def test_a_profile_of_functions_knows_no_others() -> None:
+def test_a_functions_only_profile_rejects_other_tools() -> None:
     request = create_from(
         model="m", input=[additional(function("g"), {"type": "custom", "name": "c"}), HI],
         tools=[function("f", defer_loading=True), {"type": "shell"}],

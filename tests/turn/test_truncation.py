@@ -1,4 +1,4 @@
-"""Truncation drops the oldest items and never what belongs together or must stay."""
+"""Truncation drops the oldest items and never separates related items or drops protected ones."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from antiphon.protocol.tool_items import AdditionalTools, ShellCall, ShellCallOu
 from antiphon.turn.truncation import truncate
 
 
-def says(role: Role, text: str) -> Message:
+def message(role: Role, text: str) -> Message:
     return Message(role=role, content=text)
 
 
@@ -33,11 +33,11 @@ def output(call_id: str) -> FunctionCallOutput:
 
 def exchange(number: int, *, custom: bool, thinks: bool, padding: int) -> list[Item]:
     call_id = f"c{number}"
-    thought: list[Item] = [Reasoning(id=f"rs_{number}", summary=[])] if thinks else []
+    reasoning: list[Item] = [Reasoning(id=f"rs_{number}", summary=[])] if thinks else []
     if custom:
         answer = CustomToolCallOutput(call_id=call_id, output="x" * padding)
-        return [*thought, CustomToolCall(call_id=call_id, name="f", input=""), answer]
-    return [*thought, call(call_id), FunctionCallOutput(call_id=call_id, output="x" * padding)]
+        return [*reasoning, CustomToolCall(call_id=call_id, name="f", input=""), answer]
+    return [*reasoning, call(call_id), FunctionCallOutput(call_id=call_id, output="x" * padding)]
 
 
 @st.composite
@@ -52,7 +52,7 @@ def conversations(draw: st.DrawFn) -> list[Item]:
             items.append(OpaqueItem("web_search_call", {"id": f"ws_{number}"}))
         else:
             role: Role = kind  # pyright: ignore[reportAssignmentType] -- one of the roles
-            items.append(says(role, f"{number} " + "x" * padding))
+            items.append(message(role, f"{number} " + "x" * padding))
     return items
 
 
@@ -78,18 +78,20 @@ def protected(items: list[Item]) -> list[Item]:
 
 
 @given(conversations(), st.floats(0, 0.99))
-def test_what_must_stay_stays_in_its_order_and_nothing_is_torn_apart(items: list[Item], keep: float) -> None:
+def test_protected_items_stay_in_order_and_related_items_are_not_separated(
+    items: list[Item], keep: float
+) -> None:
     cut = truncate(items, keep)
-    left = list(cut.items)
-    assert len(left) + cut.dropped == len(items)
-    assert left == [item for item in items if any(item is kept for kept in left)]
-    assert all(any(item is kept for kept in left) for item in protected(items))
-    calls, outputs = ids(left)
+    remaining = list(cut.items)
+    assert len(remaining) + cut.dropped == len(items)
+    assert remaining == [item for item in items if any(item is other for other in remaining)]
+    assert all(any(item is other for other in remaining) for item in protected(items))
+    calls, outputs = ids(remaining)
     assert calls == outputs
 
 
 @given(conversations(), st.floats(0, 0.99))
-def test_repeating_it_ends_where_nothing_may_be_dropped(items: list[Item], keep: float) -> None:
+def test_repeated_truncation_ends_with_the_protected_items(items: list[Item], keep: float) -> None:
     rounds = 0
     while (cut := truncate(items, keep)).dropped:
         items = list(cut.items)
@@ -99,40 +101,40 @@ def test_repeating_it_ends_where_nothing_may_be_dropped(items: list[Item], keep:
 
 
 @given(conversations(), st.floats(0, 0.99))
-def test_the_rest_fits_unless_only_what_must_stay_is_left(items: list[Item], keep: float) -> None:
-    left = list(truncate(items, keep).items)
-    assert size(left) <= size(items) * keep or truncate(left, keep).dropped == 0
+def test_the_result_fits_unless_only_protected_items_remain(items: list[Item], keep: float) -> None:
+    remaining = list(truncate(items, keep).items)
+    assert size(remaining) <= size(items) * keep or truncate(remaining, keep).dropped == 0
 
 
 def test_the_oldest_go_first_and_no_more_than_needed() -> None:
-    items: list[Item] = [says("user", f"{number} " + "x" * 100) for number in range(10)]
+    items: list[Item] = [message("user", f"{number} " + "x" * 100) for number in range(10)]
     assert list(truncate(items, 0.75).items) == items[3:]
 
 
-def test_what_is_left_begins_with_a_users_words() -> None:
+def test_the_result_begins_with_a_user_message() -> None:
     items: list[Item] = [
-        says("developer", "be brief"),
-        says("user", "a" * 100),
-        says("assistant", "b" * 100),
-        says("user", "c" * 100),
-        says("assistant", "d" * 100),
-        says("user", "e"),
+        message("developer", "be brief"),
+        message("user", "a" * 100),
+        message("assistant", "b" * 100),
+        message("user", "c" * 100),
+        message("assistant", "d" * 100),
+        message("user", "e"),
     ]
     assert list(truncate(items, 0.9).items) == [items[0], *items[3:]]
 
 
-def test_the_words_of_the_model_after_the_last_question_are_not_dropped_without_need() -> None:
-    items: list[Item] = [says("user", "q"), *exchange(1, custom=False, thinks=False, padding=500), *[
+def test_model_items_after_the_last_user_message_are_dropped_last() -> None:
+    items: list[Item] = [message("user", "q"), *exchange(1, custom=False, thinks=False, padding=500), *[
         item for number in (2, 3) for item in exchange(number, custom=False, thinks=True, padding=10)
     ]]  # fmt: skip
     assert list(truncate(items, 0.7).items) == [items[0], *items[3:]]
 
 
-def test_the_output_that_the_turn_is_about_keeps_its_call() -> None:
+def test_the_current_output_keeps_its_call() -> None:
     items: list[Item] = [
-        says("user", "q"),
+        message("user", "q"),
         call("c1"),
-        says("assistant", "so"),
+        message("assistant", "so"),
         call("c2"),
         output("c2"),
         output("c1"),
@@ -140,37 +142,44 @@ def test_the_output_that_the_turn_is_about_keeps_its_call() -> None:
     assert list(truncate(items, 0).items) == [items[0], items[1], items[5]]
 
 
-def test_a_call_id_that_comes_again_ties_nothing_to_the_earlier_call() -> None:
-    items: list[Item] = [says("user", "q"), call("c"), output("c"), says("user", "r"), call("c"), output("c")]
+def test_a_repeated_call_id_is_not_tied_to_the_earlier_call() -> None:
+    items: list[Item] = [
+        message("user", "q"),
+        call("c"),
+        output("c"),
+        message("user", "r"),
+        call("c"),
+        output("c"),
+    ]
     assert list(truncate(items, 0).items) == items[3:]
 
 
-def test_reasoning_goes_with_what_it_led_to() -> None:
-    thought = Reasoning(summary=[])
-    items: list[Item] = [says("user", "q"), thought, call("c1"), output("c1"), says("user", "r")]
+def test_reasoning_is_dropped_with_its_result() -> None:
+    reasoning = Reasoning(summary=[])
+    items: list[Item] = [message("user", "q"), reasoning, call("c1"), output("c1"), message("user", "r")]
     assert list(truncate(items, 0).items) == items[4:]
 
 
 def test_calls_of_other_kinds_go_with_their_outputs() -> None:
     shell = ShellCall(call_id="s", action={"commands": []})
     result = ShellCallOutput(call_id="s", output=[])
-    items: list[Item] = [says("user", "a"), shell, says("user", "b"), result]
+    items: list[Item] = [message("user", "a"), shell, message("user", "b"), result]
     assert list(truncate(items, 0).items) == items[1:]
 
 
 def test_programs_go_with_their_outputs() -> None:
     program = OpaqueItem("program", {"call_id": "s"})
     result = OpaqueItem("program_output", {"call_id": "s"})
-    items: list[Item] = [says("user", "a"), program, says("user", "b"), result]
+    items: list[Item] = [message("user", "a"), program, message("user", "b"), result]
     assert list(truncate(items, 0).items) == items[1:]
 
 
-def test_tools_that_were_declared_in_the_conversation_stay() -> None:
+def test_tools_declared_in_the_conversation_are_preserved() -> None:
     items: list[Item] = [
         AdditionalTools(tools=[]),
-        says("user", "a"),
-        says("assistant", "b"),
-        says("user", "c"),
+        message("user", "a"),
+        message("assistant", "b"),
+        message("user", "c"),
     ]
     assert list(truncate(items, 0).items) == [items[0], items[3]]
 

@@ -1,4 +1,4 @@
-"""What several turns cost together."""
+"""The summed usage of several turns."""
 
 import pytest
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,6 @@ def test_the_sum(first: int | UnsetType, second: int | UnsetType, written: int |
     assert together(cost(first), cost(second)) == summed
 
 
-def test_a_turn_that_told_nothing_adds_nothing() -> None:
+def test_a_turn_without_usage_adds_nothing() -> None:
     assert together(None, cost(4)) == cost(4) == together(cost(4), None)
     assert together(None, None) is None

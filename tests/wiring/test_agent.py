@@ -1,4 +1,4 @@
-"""From the settings to the agent: what it knows, what it can do, and what is refused at the start."""
+"""From the settings to the agent: its model, its tools, and rejections at startup."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_an_agent_without_settings_offers_file_tools_where_files_are_changed_and
     assert agent.retriever is None
 
 
-def test_a_model_can_switch_modes_when_there_are_some_of_the_users_own() -> None:
+def test_a_model_can_switch_modes_if_the_user_defines_some() -> None:
     assert "agent_change_mode" not in make_agent(AgentSettings()).tools
     settings = AgentSettings(modes={"mine": ModeSettings(when_to_use="Always.")})
     assert "agent_change_mode" in make_agent(settings).tools
@@ -115,7 +115,7 @@ def test_every_setting_reaches_the_agent() -> None:
         (AgentSettings(modes={"m": ModeSettings(when_to_use="x", rag_scope={"must": 5})}), "must"),
     ],
 )
-def test_what_could_never_work_is_refused_at_the_start(settings: AgentSettings, complaint: str) -> None:
+def test_invalid_settings_are_rejected_at_startup(settings: AgentSettings, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         make_agent(settings)
 
@@ -130,16 +130,16 @@ def test_a_mode_may_want_a_tool_that_it_offers() -> None:
 async def test_documents_are_found_wherever_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "tea.md").write_text("Tea is made with hot water.\n")
-    for here, documents, told in ((".", "docs", "docs/tea.md"), ("here", "../docs", "docs/tea.md")):
+    for here, documents, path_shown in ((".", "docs", "docs/tea.md"), ("here", "../docs", "docs/tea.md")):
         (tmp_path / here).mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / here)
         async with open_agent(AgentSettings(documents=(documents,))) as agent:
             assert agent.retriever is not None
             found = await agent.retriever.retrieve("hot tea", scope=Scope(), limit=3)
-            assert [chunk.path for chunk in found] == [told]
+            assert [chunk.path for chunk in found] == [path_shown]
 
 
-async def test_what_reads_the_documents_ends_with_the_agent() -> None:
+async def test_the_document_reader_is_closed_with_the_agent() -> None:
     async with open_agent(AgentSettings(documents=(".",))) as agent:
         assert agent.retriever is not None
         await agent.retriever.retrieve("tea", scope=Scope(), limit=3)
@@ -147,15 +147,15 @@ async def test_what_reads_the_documents_ends_with_the_agent() -> None:
         await agent.retriever.retrieve("tea", scope=Scope(), limit=3)
 
 
-async def test_a_served_agent_asks_as_the_tenant_whose_request_it_is() -> None:
+async def test_a_served_agent_acts_as_the_requesting_tenant() -> None:
     settings = Settings(store=StoreSettings(url="memory:"), seal=SealSettings(key="k"))
     routes = [Route("m", ScriptedBackend.saying("Hello"))]
     async with open_services(settings, routes) as services:
         served = serve_agent(make_agent(AgentSettings(model="m")), services)
         answer = await served.perform("acme", AgentExecuteRequest(instruction="Hi"))
         assert answer.text == "Hello"
-        [kept] = await services.store.responses.list_responses("acme", limit=10)
-        assert kept.response.id == answer.response_continuation_id
+        [stored] = await services.store.responses.list_responses("acme", limit=10)
+        assert stored.response.id == answer.response_continuation_id
 
 
 def test_design_documents_are_the_operators() -> None:
@@ -165,7 +165,7 @@ def test_design_documents_are_the_operators() -> None:
     assert "ddr_read" in {mode.key: mode.tools for mode in agent.list_modes(DEFAULT_TENANT)}["ddr_search"]
 
 
-async def test_an_agent_of_a_server_that_keeps_nothing_uses_its_tools_within_a_request() -> None:
+async def test_an_agent_of_a_stateless_server_uses_its_tools_within_a_request() -> None:
     settings = Settings(store=StoreSettings(url="none"), seal=SealSettings(key="k"))
     call = [CallStarted(0, "c1", "greet"), CallDelta(0, '{"name": "Ada"}'), Finished("tool_calls")]
     backend = ScriptedBackend([call], [[TextDelta("Done."), Finished("stop")]])

@@ -1,4 +1,4 @@
-"""The services as they are put together: one store, one engine, two kinds of work."""
+"""The assembled services: one store, one engine, two kinds of jobs."""
 
 import asyncio
 from contextlib import aclosing
@@ -19,7 +19,7 @@ from antiphon.wiring import open_agents
 REQUEST = AgentExecuteRequest(instruction="Say it.")
 
 
-def kept(url: str) -> Settings:
+def settings_for(url: str) -> Settings:
     return Settings(store=StoreSettings(url=url), seal=SealSettings(key="k"))
 
 
@@ -30,24 +30,24 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_one_engine_makes_responses_and_does_runs_of_agents() -> None:
     routes = [Route("m", ScriptedBackend.saying("Said."))]
-    async with asyncio.timeout(30), open_agents(kept("memory:"), routes) as served:
+    async with asyncio.timeout(30), open_agents(settings_for("memory:"), routes) as served:
         assert served.agents is not None
-        runs, inside = served.agents.runs, TenantService(served.services, Caller.of("t"))
-        queued = await inside.create(model="m", input="x", background=True)
+        runs, tenant = served.agents.runs, TenantService(served.services, Caller.of("t"))
+        queued = await tenant.create(model="m", input="x", background=True)
         run = await runs.submit("t", REQUEST)
-        assert [event async for event in inside.follow(queued.id)]
+        assert [event async for event in tenant.follow(queued.id)]
         async with aclosing(runs.follow("t", run.id)) as events:
-            told = [event async for event in events if event is not None]
-        answer = response_of(told)
+            run_events = [event async for event in events if event is not None]
+        answer = response_of(run_events)
         assert answer is not None
         assert (answer.kind, answer.text) == ("ok", "Said.")
-        assert tree_of(told).turns[0].response_id == answer.response_continuation_id
+        assert tree_of(run_events).turns[0].response_id == answer.response_continuation_id
         assert (await runs.show("t", run.id)).run.status == "completed"
 
 
 async def test_without_a_store_no_run_is_begun() -> None:
     routes = [Route("m", ScriptedBackend.saying("Said."))]
-    async with open_agents(kept("none"), routes) as served:
+    async with open_agents(settings_for("none"), routes) as served:
         assert served.agents is not None
         with pytest.raises(Unsupported, match="store"):
             await served.agents.runs.submit("t", REQUEST)

@@ -15,10 +15,10 @@ from antiphon.wiring.backends import BackendSet, make_endpoint
 
 @asynccontextmanager
 async def routes_of(settings: Settings) -> AsyncGenerator[list[Route], None]:
-    """The routes that the settings name, until their backends are closed."""
-    opening = BackendSet(settings)
-    yield opening.routes
-    for made in opening.made:
+    """The routes of the settings, until their backends are closed."""
+    backend_set = BackendSet(settings)
+    yield backend_set.routes
+    for made in backend_set.made:
         await made.backend.aclose()
 
 
@@ -100,13 +100,13 @@ def test_a_row_brings_its_limits_and_its_deadlines() -> None:
     assert route.deadlines == TurnDeadlines(first_byte=5.0, answer=6.0, total=7.0)
 
 
-def test_a_plain_row_has_neither() -> None:
+def test_a_plain_row_has_no_limits_and_no_deadlines() -> None:
     (route,) = BackendSet(Settings(upstreams=(upstream("m"),))).routes
     assert not route.limits.any
     assert route.deadlines is None
 
 
-def test_the_connections_wait_as_long_as_the_most_patient_model_and_the_others_are_cut_short() -> None:
+def test_connections_use_the_longest_timeout_and_shorter_ones_apply_per_model() -> None:
     row = upstream(
         "usual", ModelRow("slow", first_byte_timeout=900.0), ModelRow("quick", first_byte_timeout=5.0)
     )
@@ -120,7 +120,7 @@ def test_the_connections_wait_as_long_as_the_most_patient_model_and_the_others_a
     ]
 
 
-def test_what_was_made_from_the_same_is_taken_over_and_the_rest_is_left() -> None:
+def test_backends_of_unchanged_settings_are_reused_and_others_released() -> None:
     first = BackendSet(
         Settings(upstreams=(upstream("a"), upstream("b", api_key="old"), upstream("c", name="c")))
     )
@@ -143,7 +143,7 @@ def test_two_rows_that_are_the_same_are_two_backends() -> None:
     assert [made.backend for made in again.made] == [made.backend for made in first.made]
 
 
-def test_the_embedded_model_and_codex_live_on_when_upstreams_change() -> None:
+def test_the_embedded_model_and_codex_are_reused_when_upstreams_change() -> None:
     local, codex = LocalSettings(enabled=True), CodexSettings(enabled=True)
     first = BackendSet(Settings(local=local, codex=codex))
     again = BackendSet(Settings(local=local, codex=codex, upstreams=(upstream("m"),)), first.made)

@@ -8,7 +8,7 @@ from antiphon.cli.doctor.models import check_codex
 from antiphon.errors import BackendBroken
 from antiphon.settings import CodexSettings, Settings
 from antiphon.wiring.codex import make_codex_backend
-from tests.backends.codex_app_server.playing import child_options
+from tests.backends.codex_app_server.child_support import child_options
 
 
 async def test_codex_gets_its_home_and_none_of_our_keys(
@@ -30,14 +30,14 @@ async def test_codex_gets_its_home_and_none_of_our_keys(
 
 
 @pytest.mark.parametrize(
-    ("logged_out", "status", "words"),
+    ("logged_out", "status", "message"),
     [
         (False, "ok", "it knows 2 models; the key of its model provider was not tested"),
         (True, "failed", "it knows 2 models, but it is not logged in"),
     ],
 )
 async def test_the_doctor_looks_at_the_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_out: bool, status: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_out: bool, status: str, message: str
 ) -> None:
     options = child_options(tmp_path, "answer")
     for name in ("PLAY", "STARTS", "NOTES"):
@@ -47,5 +47,5 @@ async def test_the_doctor_looks_at_the_login(
     settings = CodexSettings(command=options.command, folder=str(tmp_path / "work"))
     check = await check_codex(Settings(codex=settings))
     assert check.status == status
-    assert check.found.endswith(words)
+    assert check.found.endswith(message)
     assert ("codex login" in check.advice) == logged_out

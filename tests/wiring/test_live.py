@@ -1,4 +1,4 @@
-"""Routes that change while they are used: what lives on, what is closed when, what stays as it was."""
+"""Routes that change while in use: reused, closed and unchanged backends."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ NEW = Settings(upstreams=(upstream("both", "n"), upstream("new", "o")), aliases=
 
 
 class Live:
-    """Live routes on a router, with a record of the backends that were closed."""
+    """Live routes on a router, with a record of the closed backends."""
 
     def __init__(self, grace: float) -> None:
         self.closed: list[str] = []
@@ -59,7 +59,7 @@ def live(make_live: MakeLive) -> Live:
 
 
 async def settled() -> None:
-    """Everything that is due has been done."""
+    """Wait until all due work is done."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -95,7 +95,7 @@ async def test_a_new_key_is_a_new_backend(live: Live) -> None:
     assert sorted(live.closed) == ["both", "old"]
 
 
-async def test_a_wrong_file_changes_nothing_and_is_logged(
+async def test_an_invalid_file_has_no_effect_and_is_logged(
     live: Live, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read() -> Settings:
@@ -116,7 +116,9 @@ async def test_a_wrong_file_changes_nothing_and_is_logged(
     assert live.closed == []
 
 
-async def test_what_needs_a_restart_is_logged_by_name(live: Live, caplog: pytest.LogCaptureFixture) -> None:
+async def test_settings_that_need_a_restart_are_logged_by_name(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
     changed = Settings(
         server=ServerSettings(port=1, api_keys=("secret",)),
         store=StoreSettings(url="none"),
@@ -129,7 +131,7 @@ async def test_what_needs_a_restart_is_logged_by_name(live: Live, caplog: pytest
     assert live.router.routes("o")
 
 
-async def test_the_same_settings_again_change_nothing(live: Live, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unchanged_settings_have_no_effect(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     before = live.router.routes("m")[0].backend
     with caplog.at_level(logging.INFO):
         live.routes.reload(lambda: OLD)
@@ -137,11 +139,11 @@ async def test_the_same_settings_again_change_nothing(live: Live, caplog: pytest
     assert [record.message for record in caplog.records] == ["settings reloaded"]
 
 
-def test_a_section_of_tables_is_named_as_one() -> None:
+def test_a_section_of_tables_is_reported_as_one() -> None:
     assert needs_restart(Settings(), Settings(profiles={"proxy": ProfileSettings()})) == ["profiles"]
 
 
-async def test_routes_of_somebody_else_cannot_be_changed() -> None:
+async def test_routes_not_made_from_settings_cannot_be_changed() -> None:
     live = LiveRoutes(Settings())
     with pytest.raises(SettingsError, match="made from settings"):
         live.change(Settings())

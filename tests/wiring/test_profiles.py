@@ -10,17 +10,17 @@ from antiphon.settings import ProfileName, ServerSettings, Settings, load_settin
 from antiphon.wiring.profiles import make_profiles
 
 
-def test_the_settings_know_every_profile() -> None:
+def test_the_settings_accept_every_profile() -> None:
     assert set(get_args(ProfileName)) == set(PROFILES)
 
 
-def test_a_server_speaks_the_profile_of_its_settings() -> None:
+def test_a_server_uses_the_profile_of_its_settings() -> None:
     profiles = make_profiles(Settings(server=ServerSettings(profile="proxy")))
     assert profiles.default is profiles.named(b"") is profiles.named(b"proxy")
     assert profiles.known == PROFILES
 
 
-def test_what_is_chosen_within_a_profile_holds_for_the_header_too() -> None:
+def test_profile_options_apply_to_the_header_too() -> None:
     environment = {
         "ANTIPHON_PROFILES__PROXY": '{"usage_policy": "zeros", "state": true, "finish_reason": "body"}',
         "ANTIPHON_PROFILES__MAESTRO": '{"similar_models": true}',
@@ -34,11 +34,11 @@ def test_what_is_chosen_within_a_profile_holds_for_the_header_too() -> None:
 
 
 @pytest.mark.parametrize("value", ['{"usage_policy": "guess"}', '{"layout": "natural"}', "proxy"])
-def test_a_choice_that_does_not_exist_is_refused_at_the_start(value: str) -> None:
+def test_a_choice_that_does_not_exist_is_rejected_at_startup(value: str) -> None:
     with pytest.raises(SettingsError):
         load_settings(environment={"ANTIPHON_PROFILES__PROXY": value})
 
 
-def test_a_profile_that_does_not_exist_is_refused_at_the_start() -> None:
+def test_a_profile_that_does_not_exist_is_rejected_at_startup() -> None:
     with pytest.raises(SettingsError):
         load_settings(environment={"ANTIPHON_PROFILES__OTHER": "{}"})

@@ -1,4 +1,4 @@
-"""What the tests of the request share: a create body in, a payload out."""
+"""Shared by the tests of the request: build a payload from a create body."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 ENDPOINT = default_endpoint("anthropic")
 ORIGIN = "anthropic_messages@api.anthropic.com"
 OLD = "claude-sonnet-4-5"
-"""Thinks with a budget."""
+"""A model with a thinking budget."""
 NEW = "claude-opus-5"
-"""Thinks by itself."""
+"""A model with adaptive thinking."""
 TOOL: dict[str, Any] = {
     "type": "function",
     "name": "look",
@@ -40,20 +40,20 @@ SCHEMA: dict[str, Any] = {
 def build(
     model: str = OLD,
     *,
-    thoughts: dict[int, OpenedReasoning] | None = None,
+    opened: dict[int, OpenedReasoning] | None = None,
     thinking: Thinking | None = None,
     **params: Any,
 ) -> Payload:
-    """The payload of a create body; `thoughts` are put among the items, each at its place."""
+    """The payload of a create body; `opened` puts reasoning items at these positions."""
     request = replace(create_from(**{"model": "m", "input": "hi", **params}), thinking=thinking)
     items: list[Item] = list(request.items)
-    for place, thought in (thoughts or {}).items():
-        items.insert(place, thought)
+    for position, item in (opened or {}).items():
+        items.insert(position, item)
     return build_payload(build_turn(request, items, model=model), ENDPOINT)
 
 
 def messages(*items: Any, model: str = OLD, **params: Any) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Role and blocks of every message, without marks of the cache."""
+    """Role and blocks of every message, without cache breakpoints."""
     return plain(build(model, input=list(items), **params))
 
 
@@ -67,15 +67,15 @@ def plain(payload: Payload) -> list[tuple[str, list[dict[str, Any]]]]:
     return found
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def text(text_value: str) -> dict[str, Any]:
+    return {"type": "text", "text": text_value}
 
 
-def thought(words: str, *marks: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
-    """Reasoning with marks, as the model's view has it."""
-    content = [ReasoningText(words)] if words else []
+def opened_reasoning(text_value: str, *states: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
+    """Opened reasoning with provider states."""
+    content = [ReasoningText(text_value)] if text_value else []
     return OpenedReasoning(
-        summary=[], content=content, marks=tuple(ProviderState(origin, mark) for mark in marks)
+        summary=[], content=content, marks=tuple(ProviderState(origin, mark) for mark in states)
     )
 
 

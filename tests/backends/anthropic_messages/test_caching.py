@@ -15,15 +15,15 @@ SHORT = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
-def marked(words: str, **ttl: str) -> dict[str, Any]:
-    part = {"type": "input_text", "text": words, "prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
+def with_breakpoint(text: str, **ttl: str) -> dict[str, Any]:
+    part = {"type": "input_text", "text": text, "prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
     return {"role": "user", "content": [part]}
 
 
-def marks(payload: Payload) -> list[tuple[str, dict[str, Any]]]:
-    """What is marked, and how, in order."""
-    said = [block for message in payload.body["messages"] for block in message["content"]]
-    blocks = [*payload.body.get("tools", []), *payload.body.get("system", []), *said]
+def breakpoints(payload: Payload) -> list[tuple[str, dict[str, Any]]]:
+    """The blocks with a breakpoint and its kind, in order."""
+    blocks_of_messages = [block for message in payload.body["messages"] for block in message["content"]]
+    blocks = [*payload.body.get("tools", []), *payload.body.get("system", []), *blocks_of_messages]
     return [
         (block.get("name") or block.get("text") or block["type"], block["cache_control"])
         for block in blocks
@@ -31,67 +31,67 @@ def marks(payload: Payload) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_the_system_prompt_and_the_end_are_marked() -> None:
+def test_the_system_prompt_and_the_last_block_get_breakpoints() -> None:
     payload = build(tools=[TOOL], instructions="System.", input=[USER, CALL, OUTPUT])
-    assert marks(payload) == [("System.", SHORT), ("tool_result", SHORT)]
+    assert breakpoints(payload) == [("System.", SHORT), ("tool_result", SHORT)]
 
 
-def test_without_a_system_prompt_the_last_tool_is_marked() -> None:
+def test_without_a_system_prompt_the_last_tool_gets_a_breakpoint() -> None:
     payload = build(tools=[{**TOOL, "name": "first"}, TOOL])
-    assert marks(payload) == [("look", SHORT), ("hi", SHORT)]
+    assert breakpoints(payload) == [("look", SHORT), ("hi", SHORT)]
 
 
-def test_what_the_caller_marks_is_marked_too() -> None:
-    payload = build(input=[marked("one"), {"role": "assistant", "content": "a"}, USER])
-    assert marks(payload) == [("one", SHORT), ("hi", SHORT)]
+def test_breakpoints_of_the_caller_are_sent_too() -> None:
+    payload = build(input=[with_breakpoint("one"), {"role": "assistant", "content": "a"}, USER])
+    assert breakpoints(payload) == [("one", SHORT), ("hi", SHORT)]
 
 
-def test_a_caller_may_mark_all_by_itself() -> None:
-    payload = build(input=[marked("one"), USER], prompt_cache_options={"mode": "explicit"})
-    assert marks(payload) == [("one", SHORT)]
+def test_explicit_mode_sends_only_the_callers_breakpoints() -> None:
+    payload = build(input=[with_breakpoint("one"), USER], prompt_cache_options={"mode": "explicit"})
+    assert breakpoints(payload) == [("one", SHORT)]
 
 
-def test_a_mark_inside_an_output_is_the_outputs() -> None:
-    output = {**OUTPUT, "output": marked("x")["content"]}
+def test_a_breakpoint_within_a_tool_output_moves_to_the_tool_result() -> None:
+    output = {**OUTPUT, "output": with_breakpoint("x")["content"]}
     payload = build(input=[USER, CALL, output, USER], prompt_cache_options={"mode": "explicit"})
-    assert marks(payload) == [("tool_result", SHORT)]
+    assert breakpoints(payload) == [("tool_result", SHORT)]
     assert payload.body["messages"][-1]["content"][0]["content"] == "x"
 
 
-def test_a_mark_on_the_models_own_words() -> None:
-    words = {"type": "output_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
-    said = {"type": "message", "role": "assistant", "content": [words]}
-    payload = build(input=[USER, said, USER], prompt_cache_options={"mode": "explicit"})
-    assert marks(payload) == [("a", SHORT)]
+def test_a_breakpoint_on_assistant_text_is_sent() -> None:
+    part = {"type": "output_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    assistant_message = {"type": "message", "role": "assistant", "content": [part]}
+    payload = build(input=[USER, assistant_message, USER], prompt_cache_options={"mode": "explicit"})
+    assert breakpoints(payload) == [("a", SHORT)]
 
 
-def test_no_more_than_four() -> None:
-    many = [marked(str(number)) for number in range(6)]
+def test_at_most_four_breakpoints_are_sent() -> None:
+    many = [with_breakpoint(str(number)) for number in range(6)]
     payload = build(input=many, instructions="System.")
-    assert [name for name, _ in marks(payload)] == ["2", "3", "4", "5"]
+    assert [name for name, _ in breakpoints(payload)] == ["2", "3", "4", "5"]
     assert rendered(payload.downgrades) == ["only the last 4 prompt cache breakpoints are sent"]
     three = build(input=[*many[:3], USER], instructions="System.")
-    assert [name for name, _ in marks(three)] == ["0", "1", "2", "hi"]
+    assert [name for name, _ in breakpoints(three)] == ["0", "1", "2", "hi"]
 
 
-def test_all_live_equally_long() -> None:
+def test_all_breakpoints_get_the_same_ttl() -> None:
     kinds: list[dict[str, Any]] = [
-        {"input": [marked("one", ttl="30m"), USER]},
-        {"input": [marked("one"), USER], "prompt_cache_retention": "24h"},
-        {"input": [marked("one"), USER], "prompt_cache_options": {"ttl": "12h"}},
+        {"input": [with_breakpoint("one", ttl="30m"), USER]},
+        {"input": [with_breakpoint("one"), USER], "prompt_cache_retention": "24h"},
+        {"input": [with_breakpoint("one"), USER], "prompt_cache_options": {"ttl": "12h"}},
     ]
-    for given in kinds:
-        assert marks(build(**given)) == [("one", LONG), ("hi", LONG)]
-    assert marks(build(input=[marked("one", ttl="5m")])) == [("one", SHORT)]
+    for params in kinds:
+        assert breakpoints(build(**params)) == [("one", LONG), ("hi", LONG)]
+    assert breakpoints(build(input=[with_breakpoint("one", ttl="5m")])) == [("one", SHORT)]
 
 
-def test_a_row_may_leave_it_to_the_caller() -> None:
+def test_an_endpoint_row_may_leave_breakpoints_to_the_caller() -> None:
     endpoint = replace(ENDPOINT, quirks=msgspec.structs.replace(ENDPOINT.quirks, prompt_cache="marked"))
-    request = create_from(model="m", input=[marked("one"), USER])
-    assert marks(build_payload(build_turn(request, model="m"), endpoint)) == [("one", SHORT)]
+    request = create_from(model="m", input=[with_breakpoint("one"), USER])
+    assert breakpoints(build_payload(build_turn(request, model="m"), endpoint)) == [("one", SHORT)]
 
 
-def test_the_clients_own_items_are_not_touched() -> None:
+def test_the_turns_items_are_not_modified() -> None:
     request = create_from(model="m", input=[USER], tools=[TOOL])
     turn = build_turn(request, model="m")
     assert build_payload(turn, ENDPOINT) == build_payload(turn, ENDPOINT)

@@ -1,4 +1,4 @@
-"""The backend on a real socket: what it sends, and every way in which an upstream can fail it."""
+"""The backend on a real socket: its requests, and every upstream failure."""
 
 import asyncio
 import json
@@ -18,9 +18,17 @@ from antiphon.http.target import Deadlines
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, TextDelta, UsageReported
 from antiphon.turn.context import TurnRequest, build_turn
-from tests.backends.anthropic_messages.building import thought
+from tests.backends.anthropic_messages.building import opened_reasoning
 from tests.backends.anthropic_messages.upstream import Upstream, run_upstream
-from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import (
+    SSE_HEAD,
+    Script,
+    Wire,
+    answering,
+    chunked,
+    complete_response,
+    raw_upstream,
+)
 
 KEY = "sk-ant-canary-0123456789"
 LIMITS: dict[str, Any] = {
@@ -31,12 +39,12 @@ LIMITS: dict[str, Any] = {
 }
 MESSAGE = {"type": "message", "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
 START = b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":1}}}\n\n'
-WORD = (
+TEXT_EVENT = (
     b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
     b'"delta":{"type":"text_delta","text":"word"}}\n\n'
 )
 STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-GOOD = SSE_HEAD + chunked(START + WORD + STOP) + chunked(b"")
+GOOD = SSE_HEAD + chunked(START + TEXT_EVENT + STOP) + chunked(b"")
 OVERLOADED = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}).encode()
 
 
@@ -58,24 +66,24 @@ def turn(model: str = "m", *, stream: bool = True, **params: Any) -> TurnRequest
     return build_turn(create_from(model="m", stream=stream, **{"input": "hi", **params}), model=model)
 
 
-async def collect(backend: AnthropicMessagesBackend, asked: TurnRequest) -> list[Chunk]:
-    return [chunk async for batch in backend.prepare(asked).chunks() for chunk in batch]
+async def collect(backend: AnthropicMessagesBackend, turn_request: TurnRequest) -> list[Chunk]:
+    return [chunk async for batch in backend.prepare(turn_request).chunks() for chunk in batch]
 
 
-async def play(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
+async def run_turn(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
     async with raw_upstream(*scripts) as raw, backend_at(raw.url, **changes) as backend:
         return await collect(backend, turn(stream=stream))
 
 
 async def fail(*scripts: Script, stream: bool = True, **changes: Any) -> BackendError:
-    """The error with which a turn fails before it said anything."""
+    """The error that a turn raises before its first chunk."""
     with pytest.raises(BackendError) as caught:
-        await play(*scripts, stream=stream, **changes)
+        await run_turn(*scripts, stream=stream, **changes)
     assert "canary" not in caught.value.message
     return caught.value
 
 
-# What is sent
+# Requests
 
 
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
@@ -94,7 +102,7 @@ async def test_an_answer(upstream: Upstream, path: str, stream: bool) -> None:
     assert not {"authorization", "anthropic-beta"} & headers.keys()
 
 
-async def test_a_header_names_what_is_used_ahead_of_its_time(upstream: Upstream) -> None:
+async def test_a_header_names_the_beta_features(upstream: Upstream) -> None:
     request = create_from(
         model="m",
         input=[
@@ -105,7 +113,7 @@ async def test_a_header_names_what_is_used_ahead_of_its_time(upstream: Upstream)
         stream=True,
     )
     origin = f"anthropic_messages@{upstream.url.removeprefix('http://')}"
-    mine = thought("hm", {"type": "thinking", "signature": "sig-of-hm", "length": 2}, origin=origin)
+    mine = opened_reasoning("hm", {"type": "thinking", "signature": "sig-of-hm", "length": 2}, origin=origin)
     first, *rest = request.items
     async with backend_at(upstream.url) as backend:
         await collect(backend, build_turn(request, [first, mine, *rest], model="claude-opus-5-5"))
@@ -131,8 +139,11 @@ async def test_models_and_their_windows(upstream: Upstream) -> None:
         assert await backend.context_window("claude-old") is None
 
 
-async def test_a_list_of_models_that_is_none() -> None:
-    async with raw_upstream(answering(whole(200, b'{"data":[{}]}'))) as raw, backend_at(raw.url) as backend:
+async def test_an_invalid_model_list() -> None:
+    async with (
+        raw_upstream(answering(complete_response(200, b'{"data":[{}]}'))) as raw,
+        backend_at(raw.url) as backend,
+    ):
         with pytest.raises(BackendBroken, match="Anthropic's format"):
             await backend.models()
         assert await backend.context_window("x") is None
@@ -142,7 +153,7 @@ async def test_a_list_of_models_that_is_none() -> None:
             await backend.models()
 
 
-async def test_what_it_says_of_itself() -> None:
+async def test_name_natives_and_features() -> None:
     async with backend_at("http://localhost:1") as backend:
         assert backend.name == "anthropic"
         assert backend.natives == FUNCTIONS
@@ -150,7 +161,7 @@ async def test_what_it_says_of_itself() -> None:
         assert all(support.why for support in backend.features("m").values() if support.level != "native")
 
 
-async def test_what_was_left_out_is_told() -> None:
+async def test_omitted_params_are_reported() -> None:
     async with backend_at("http://localhost:1") as backend:
         prepared = backend.prepare(
             turn("claude-opus-5", temperature=0.5, text={"format": {"type": "json_object"}})
@@ -170,16 +181,19 @@ async def test_refusals_reach_the_caller(upstream: Upstream) -> None:
             assert (caught.value.status, caught.value.code) == (status, code)
 
 
-async def test_an_overloaded_server_is_asked_again() -> None:
-    refusing = answering(whole(529, OVERLOADED))
-    assert (await play(refusing, refusing, answering(GOOD)))[-1] == Finished("stop")
+async def test_requests_to_an_overloaded_server_are_retried() -> None:
+    refusing = answering(complete_response(529, OVERLOADED))
+    assert (await run_turn(refusing, refusing, answering(GOOD)))[-1] == Finished("stop")
     error = await fail(refusing, retries=1)
     assert (error.status, error.retryable) == (503, True)
 
 
 async def test_bad_credentials_are_not_tried_twice() -> None:
     body = json.dumps({"type": "error", "error": {"type": "authentication_error", "message": f"bad {KEY}"}})
-    async with raw_upstream(answering(whole(401, body.encode()))) as raw, backend_at(raw.url) as backend:
+    async with (
+        raw_upstream(answering(complete_response(401, body.encode()))) as raw,
+        backend_at(raw.url) as backend,
+    ):
         with pytest.raises(BackendRefused, match="ANTHROPIC_API_KEY") as caught:
             await collect(backend, turn())
         assert len(raw.wires) == 1
@@ -195,19 +209,19 @@ async def test_an_overload_at_the_start_of_a_stream_is_an_error_of_the_turn() ->
 
 async def test_an_overload_in_mid_stream_is_a_failure_of_the_answer() -> None:
     event = b"event: error\ndata: %b\n\n" % OVERLOADED
-    chunks = await play(answering(SSE_HEAD + chunked(START + WORD + event) + chunked(b"")))
+    chunks = await run_turn(answering(SSE_HEAD + chunked(START + TEXT_EVENT + event) + chunked(b"")))
     assert chunks[0] == TextDelta("word")
     assert isinstance(chunks[-1], Failed)
     assert chunks[-1].error.status == 503
 
 
-async def test_a_stream_that_breaks_off_has_failed() -> None:
+async def test_a_truncated_stream_fails_the_turn() -> None:
     async def cut(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT))
         wire.close()
 
-    for script in (cut, answering(SSE_HEAD + chunked(START + WORD) + chunked(b""))):
-        chunks = await play(script)
+    for script in (cut, answering(SSE_HEAD + chunked(START + TEXT_EVENT) + chunked(b""))):
+        chunks = await run_turn(script)
         assert chunks[0] == TextDelta("word")
         assert isinstance(chunks[-1], Failed)
         assert isinstance(chunks[-1].error, BackendBroken)
@@ -215,13 +229,13 @@ async def test_a_stream_that_breaks_off_has_failed() -> None:
 
 async def test_silence_ends_at_the_deadline() -> None:
     async def silent(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT))
         await wire.until_cut_off()
 
     async def mute(wire: Wire) -> None:
         await wire.until_cut_off()
 
-    chunks = await play(silent)
+    chunks = await run_turn(silent)
     assert isinstance(chunks[-1], Failed)
     assert isinstance(chunks[-1].error, BackendTimeout)
     for stream in (True, False):
@@ -230,31 +244,31 @@ async def test_silence_ends_at_the_deadline() -> None:
 
 async def test_a_complete_answer_needs_no_end_of_the_connection() -> None:
     async def linger(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD + STOP))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT + STOP))
         await wire.until_cut_off()
 
-    assert (await play(linger))[-1] == Finished("stop")
+    assert (await run_turn(linger))[-1] == Finished("stop")
 
 
 @pytest.mark.parametrize(
     "body",
     [b"{}", b"nothing", b'{"choices":[{"message":{"content":"chat"}}]}', json.dumps([MESSAGE]).encode()],
 )
-async def test_a_body_that_is_no_message(body: bytes) -> None:
-    assert isinstance(await fail(answering(whole(200, body)), stream=False), BackendBroken)
+async def test_an_invalid_message_body(body: bytes) -> None:
+    assert isinstance(await fail(answering(complete_response(200, body)), stream=False), BackendBroken)
 
 
-async def test_a_page_of_a_proxy_is_no_answer() -> None:
-    page = whole(200, b"<html>Log in</html>", media="text/html")
+async def test_an_html_page_of_a_proxy_is_an_error() -> None:
+    page = complete_response(200, b"<html>Log in</html>", media="text/html")
     assert "Log in" in (await fail(answering(page))).message
 
 
-async def test_a_body_where_a_stream_was_asked_for_is_read_all_the_same() -> None:
-    chunks = await play(answering(whole(200, json.dumps(MESSAGE).encode())))
+async def test_a_json_body_instead_of_a_stream_is_read() -> None:
+    chunks = await run_turn(answering(complete_response(200, json.dumps(MESSAGE).encode())))
     assert chunks == [TextDelta("Hi"), Finished("stop")]
 
 
-async def test_leaving_cuts_the_upstream_off(upstream: Upstream) -> None:
+async def test_closing_the_turn_closes_the_connection(upstream: Upstream) -> None:
     async with backend_at(upstream.url) as backend:
         async with aclosing(backend.prepare(turn("hangs")).chunks()) as chunks:
             async for batch in chunks:
@@ -274,5 +288,5 @@ async def test_leaving_cuts_the_upstream_off(upstream: Upstream) -> None:
         ("claude-opus-4-6", "reasoning", "native"),
     ],
 )
-def test_features_are_those_of_the_model(model: str, feature: Feature, level: str) -> None:
+def test_features_depend_on_the_model(model: str, feature: Feature, level: str) -> None:
     assert message_features(Quirks(), traits_of(model))[feature].level == level

@@ -1,4 +1,4 @@
-"""Images, documents and what else a message may hold."""
+"""Images, documents and other message content."""
 
 import base64
 from typing import Any
@@ -94,7 +94,7 @@ def test_files(members: dict[str, Any], expected: dict[str, Any]) -> None:
         ({"type": "input_file", "file_data": "data:text/plain;base64,?"}, InvalidRequest, "file_data"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_by_its_path(
+def test_unsupported_content_is_rejected_with_its_path(
     members: dict[str, Any], kind: type[InvalidRequest], param: str
 ) -> None:
     error = refused(input=[{"role": "user", "content": [members]}])
@@ -102,32 +102,36 @@ def test_what_cannot_be_sent_is_refused_by_its_path(
     assert error.param == f"input[0].content[0].{param}"
 
 
-def test_sound_is_refused() -> None:
+def test_audio_is_rejected() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
     error = refused(input=[{"role": "user", "content": [sound]}])
     assert isinstance(error, Unsupported)
     assert error.param == "input[0].content[0]"
 
 
-def test_the_detail_of_an_image_is_named_if_it_says_something() -> None:
+def test_an_image_detail_other_than_the_default_is_reported() -> None:
     image = {"type": "input_image", "image_url": "https://example.com/a.png"}
     for detail, noted in (("high", True), ("auto", False)):
         payload = build(input=[{"role": "user", "content": [{**image, "detail": detail}]}])
         assert bool(payload.downgrades) == noted
 
 
-def test_the_model_says_no_images() -> None:
+def test_images_of_the_assistant_are_not_sent() -> None:
     image = {"type": "input_image", "image_url": "https://example.com/a.png"}
     error = refused(input=[USER, {"role": "system", "content": [image]}, USER])
     assert error.param == "input[1].content[0]"
 
 
-def test_what_was_refused_is_replayed_as_text() -> None:
-    said = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
-    assert messages(USER, said, USER)[1] == ("assistant", [{"type": "text", "text": "No."}])
+def test_a_refusal_is_replayed_as_text() -> None:
+    refusal_message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "No."}],
+    }
+    assert messages(USER, refusal_message, USER)[1] == ("assistant", [{"type": "text", "text": "No."}])
 
 
-def test_files_in_an_output_are_sent_inside_of_it() -> None:
+def test_files_in_a_tool_output_are_sent_within_it() -> None:
     output = {
         **OUTPUT,
         "output": [{"type": "input_text", "text": "x"}, {"type": "input_file", "file_data": PDF}],

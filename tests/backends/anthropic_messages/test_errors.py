@@ -1,4 +1,4 @@
-"""An upstream's refusals as ours."""
+"""Upstream errors mapped to ours."""
 
 import json
 from dataclasses import replace
@@ -100,7 +100,7 @@ def test_refusals(
     assert message in error.message
 
 
-def test_the_operator_is_told_what_to_do() -> None:
+def test_errors_for_the_operator_include_the_remedy() -> None:
     assert "ANTHROPIC_API_KEY" in refuse(401, "authentication_error", "x").message
     assert "base_url" in refuse(404, "not_found_error", "Not found").message
 
@@ -111,7 +111,7 @@ def test_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "expected"),
     [
         (b"<html><b>Bad gateway</b></html>", "Bad gateway"),
         (b'{"error":"odd"}', "odd"),
@@ -122,8 +122,8 @@ def test_when_to_come_back() -> None:
         (b"", "status 502"),
     ],
 )
-def test_other_shapes(body: bytes, words: str) -> None:
-    assert words in ERRORS.refusal(ENDPOINT, 502, {}, body).message
+def test_other_shapes(body: bytes, expected: str) -> None:
+    assert expected in ERRORS.refusal(ENDPOINT, 502, {}, body).message
 
 
 def test_secrets_are_not_repeated() -> None:

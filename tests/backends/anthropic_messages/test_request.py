@@ -1,4 +1,4 @@
-"""From a turn to the upstream's body: what the golden cases do not show."""
+"""From a turn to the upstream's body: cases that the golden files do not cover."""
 
 from typing import Any
 
@@ -53,11 +53,11 @@ def test_the_least_request_is_small() -> None:
         ("glm-5", ""),
     ],
 )
-def test_a_model_is_found_by_the_longest_beginning(model: str, row: str) -> None:
+def test_a_model_row_is_found_by_the_longest_prefix(model: str, row: str) -> None:
     assert traits_of(model) is MODELS[row]
 
 
-def test_every_model_that_can_be_told_not_to_think_has_a_bound_and_consistent_efforts() -> None:
+def test_every_model_row_has_a_token_limit_and_consistent_efforts() -> None:
     for name, traits in MODELS.items():
         assert traits.max_tokens >= 4096, name
         assert traits.unasked or traits.off == "disabled", name
@@ -66,7 +66,7 @@ def test_every_model_that_can_be_told_not_to_think_has_a_bound_and_consistent_ef
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "sent", "noted"),
+    ("model", "options", "sent", "noted"),
     [
         (OLD, {"temperature": 0.0}, {"temperature": 0.0}, False),
         (OLD, {"temperature": 1.0, "top_p": 1.0}, {}, False),
@@ -80,14 +80,14 @@ def test_every_model_that_can_be_told_not_to_think_has_a_bound_and_consistent_ef
         (OLD, {"top_p": 0.9, "reasoning": {"effort": "low"}}, {}, True),
     ],
 )
-def test_sampling(model: str, given: dict[str, Any], sent: dict[str, Any], noted: bool) -> None:
-    payload = build(model, **given)
+def test_sampling(model: str, options: dict[str, Any], sent: dict[str, Any], noted: bool) -> None:
+    payload = build(model, **options)
     assert {name: payload.body[name] for name in ("temperature", "top_p") if name in payload.body} == sent
     assert bool(payload.downgrades) == noted
 
 
 @pytest.mark.parametrize(
-    ("given", "sent"),
+    ("options", "sent"),
     [
         ({"user": "u"}, {"metadata": {"user_id": "u"}}),
         ({"user": "u", "safety_identifier": "s"}, {"metadata": {"user_id": "s"}}),
@@ -99,16 +99,16 @@ def test_sampling(model: str, given: dict[str, Any], sent: dict[str, Any], noted
         ({"max_output_tokens": 5}, {"max_tokens": 5}),
     ],
 )
-def test_what_changes_nothing_is_passed_on(given: dict[str, Any], sent: dict[str, Any]) -> None:
-    payload = build(**given)
+def test_supported_params_are_passed_on(options: dict[str, Any], sent: dict[str, Any]) -> None:
+    payload = build(**options)
     for name in ("metadata", "service_tier", "stream"):
         assert payload.body.get(name) == sent.get(name)
     assert payload.body["max_tokens"] == sent.get("max_tokens", 64_000)
     assert payload.downgrades == ()
 
 
-def test_what_has_no_place_is_named() -> None:
-    given: dict[str, Any] = {
+def test_unsupported_params_are_reported() -> None:
+    options: dict[str, Any] = {
         "presence_penalty": 1.0,
         "frequency_penalty": 1.0,
         "prompt_cache_key": "k",
@@ -117,9 +117,9 @@ def test_what_has_no_place_is_named() -> None:
         "reasoning": {"mode": "pro"},
         "top_logprobs": 2,
     }
-    named, logprobs = build(**given).downgrades
-    left_out = {*given.keys() - {"text", "reasoning", "top_logprobs"}, "text.verbosity", "reasoning.mode"}
-    assert (named.code, set(named.params)) == ("not_sent", left_out)
+    named, logprobs = build(**options).downgrades
+    omitted = {*options.keys() - {"text", "reasoning", "top_logprobs"}, "text.verbosity", "reasoning.mode"}
+    assert (named.code, set(named.params)) == ("not_sent", omitted)
     assert (logprobs.code, logprobs.params) == ("output_omitted", ("top_logprobs",))
 
 
@@ -143,7 +143,7 @@ def test_the_choice_among_tools(choice: Any, parallel: bool | None, sent: Any) -
     assert payload.unenforced == frozenset()
 
 
-def test_a_model_that_cannot_be_forced_is_asked_and_checked() -> None:
+def test_a_model_without_forced_tool_choice_is_prompted_and_checked() -> None:
     payload = build("claude-opus-5-5", tools=[TOOL], tool_choice="required", parallel_tool_calls=False)
     assert payload.body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
     assert "look" in payload.body["system"][-1]["text"]
@@ -206,7 +206,7 @@ def test_more_strict_tools_than_are_taken() -> None:
 # Messages
 
 
-def test_system_messages_at_the_beginning_are_the_system_prompt() -> None:
+def test_leading_system_messages_become_the_system_prompt() -> None:
     payload = build(
         instructions="One.",
         input=[{"role": "developer", "content": "Two."}, {"role": "system", "content": "3"}, USER],
@@ -227,15 +227,15 @@ def test_a_late_system_message_has_its_role_right_before_the_model() -> None:
     late = {"role": "developer", "content": "Now."}
     assert messages(USER, late, model=NEW) == [("user", [text("hi")]), ("system", [text("Now.")])]
     assert messages(USER, CALL, OUTPUT, late, model=NEW)[-1] == ("system", [text("Now.")])
-    behind_the_model = messages(USER, {"role": "assistant", "content": "a"}, late, USER, model=NEW)
-    assert behind_the_model[-1] == ("user", [text("<system>\nNow.\n</system>"), text("hi")])
+    after_the_assistant = messages(USER, {"role": "assistant", "content": "a"}, late, USER, model=NEW)
+    assert after_the_assistant[-1] == ("user", [text("<system>\nNow.\n</system>"), text("hi")])
     last = messages(USER, {"role": "assistant", "content": "a"}, late, model=NEW)
     assert last[-1] == ("user", [text("<system>\nNow.\n</system>")])
     before_the_user = messages(USER, late, USER, model=NEW)
     assert [role for role, _ in before_the_user] == ["user"]
 
 
-def test_who_speaks_twice_has_one_message() -> None:
+def test_consecutive_messages_of_one_role_are_merged() -> None:
     assert messages(
         USER, USER, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}, USER
     ) == [
@@ -245,7 +245,7 @@ def test_who_speaks_twice_has_one_message() -> None:
     ]
 
 
-def test_outputs_open_the_message_behind_their_calls_in_their_order() -> None:
+def test_tool_results_come_first_in_the_message_after_their_calls() -> None:
     second = {**CALL, "call_id": "c2"}
     found = messages(
         USER, CALL, second, USER, {**OUTPUT, "call_id": "c2", "output": "two"}, OUTPUT, tools=[TOOL]
@@ -263,12 +263,12 @@ def test_outputs_open_the_message_behind_their_calls_in_their_order() -> None:
     ]
 
 
-def test_rounds_of_calls_stay_apart() -> None:
+def test_rounds_of_calls_are_not_merged() -> None:
     found = messages(USER, CALL, OUTPUT, {**CALL, "call_id": "c2"}, {**OUTPUT, "call_id": "c2"})
     assert [role for role, _ in found] == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_a_call_without_an_output_gets_one_that_says_so() -> None:
+def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
     payload = build(input=[USER, CALL, USER])
     result = payload.body["messages"][-1]["content"][0]
     assert (result["type"], result["tool_use_id"]) == ("tool_result", "c1")
@@ -277,7 +277,7 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
 
 
 def outputs(*items: Any) -> list[Any]:
-    """What the results say, message by message."""
+    """The contents of the tool results, per message."""
     return [
         [block.get("content") for block in blocks if block["type"] == "tool_result"]
         for role, blocks in messages(USER, *items, tools=[TOOL])
@@ -285,7 +285,7 @@ def outputs(*items: Any) -> list[Any]:
     ][1:]
 
 
-def said(output: str, call_id: str = "c1") -> dict[str, Any]:
+def output_item(output: str, call_id: str = "c1") -> dict[str, Any]:
     return {**OUTPUT, "call_id": call_id, "output": output}
 
 
@@ -295,18 +295,18 @@ def test_names_of_calls_are_no_longer_than_is_taken() -> None:
 
 
 def test_no_output_is_lost() -> None:
-    assert outputs(CALL, said("one"), said("two")) == [[[text("one"), text("two")]]]
-    assert outputs(CALL, CALL, said("one"), said("two")) == [["one", "two"]]
-    assert outputs(CALL, CALL, said("one"), said("two"), said("three")) == [
+    assert outputs(CALL, output_item("one"), output_item("two")) == [[[text("one"), text("two")]]]
+    assert outputs(CALL, CALL, output_item("one"), output_item("two")) == [["one", "two"]]
+    assert outputs(CALL, CALL, output_item("one"), output_item("two"), output_item("three")) == [
         ["one", [text("two"), text("three")]]
     ]
-    assert outputs(CALL, said("one"), CALL, said("two")) == [["one"], ["two"]]
-    assert outputs(CALL, USER, CALL, said("two")) == [[NO_OUTPUT], ["two"]]
-    payload = build(input=[USER, CALL, said("one"), said("two")])
+    assert outputs(CALL, output_item("one"), CALL, output_item("two")) == [["one"], ["two"]]
+    assert outputs(CALL, USER, CALL, output_item("two")) == [[NO_OUTPUT], ["two"]]
+    payload = build(input=[USER, CALL, output_item("one"), output_item("two")])
     assert rendered(payload.downgrades) == ["several outputs of one call are sent as one"]
 
 
-def test_many_calls_of_one_id_cost_no_more_than_others() -> None:
+def test_many_calls_with_one_id_take_linear_time() -> None:
     looked_up = 0
 
     class Ids(set[str]):
@@ -323,7 +323,7 @@ def test_many_calls_of_one_id_cost_no_more_than_others() -> None:
     assert 0 < looked_up < 1000
 
 
-def test_an_output_without_a_call_is_refused() -> None:
+def test_an_output_without_a_call_is_rejected() -> None:
     assert refused(input=[USER, OUTPUT]).param == "input[1]"
 
 
@@ -350,13 +350,13 @@ def test_ids_of_calls_have_the_form_that_is_taken_and_are_unique() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"a"', "[" * 100_000])
-def test_arguments_that_are_no_object_are_sent_inside_of_one(arguments: str) -> None:
+def test_non_object_arguments_are_wrapped_in_an_object(arguments: str) -> None:
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     assert payload.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
     assert "no JSON object" in payload.downgrades[0].render()
 
 
-def test_blank_texts_are_left_out() -> None:
+def test_blank_texts_are_omitted() -> None:
     blank = {"role": "user", "content": [{"type": "input_text", "text": " \n"}]}
     assert messages(blank, USER, {"role": "assistant", "content": ""}, USER) == [
         ("user", [text("hi"), text("hi")])
@@ -369,20 +369,20 @@ def test_the_user_begins_and_ends_the_conversation() -> None:
     assert len(payload.downgrades) == 2
 
 
-def test_instructions_alone_become_the_users_message() -> None:
+def test_instructions_without_input_become_a_user_message() -> None:
     payload = build(input=" ", instructions="Greet me.")
     assert payload.body["messages"][0]["content"][0]["text"] == "Greet me."
     assert "system" not in payload.body
     assert refused(input=" ").param == "input"
 
 
-def test_what_the_model_cannot_read_is_refused() -> None:
+def test_items_that_the_model_cannot_read_are_rejected() -> None:
     error = refused(input=[USER, {"type": "program", "id": "x"}])
     assert isinstance(error, Unsupported)
     assert error.param == "input[1]"
-    asked = build_turn(create_from(model="m", input="hi"), model="m")
+    turn_request = build_turn(create_from(model="m", input="hi"), model="m")
     with pytest.raises(Unsupported, match="'program'"):
-        build_payload(replace(asked, items=(*asked.items, OpaqueItem("program", {}))), ENDPOINT)
+        build_payload(replace(turn_request, items=(*turn_request.items, OpaqueItem("program", {}))), ENDPOINT)
 
 
 # Structured output
@@ -417,7 +417,7 @@ def test_a_schema_that_is_enforced_in_part_is_checked_too() -> None:
         (OLD, {"type": "json_schema", "name": "n", "schema": {"type": "object"}}),
     ],
 )
-def test_json_that_is_only_asked_for(model: str, form: dict[str, Any]) -> None:
+def test_json_object_format_is_only_prompted(model: str, form: dict[str, Any]) -> None:
     payload = build(model, text={"format": form})
     assert "output_config" not in payload.body
     assert "JSON" in payload.body["system"][0]["text"]
@@ -425,5 +425,5 @@ def test_json_that_is_only_asked_for(model: str, form: dict[str, Any]) -> None:
     assert "JSON" in payload.downgrades[0].render()
 
 
-def test_text_is_no_format() -> None:
+def test_the_text_format_is_not_sent() -> None:
     assert build(text={"format": {"type": "text"}}) == build()

@@ -1,4 +1,4 @@
-"""What of a JSON schema is enforced."""
+"""The enforceable part of a JSON schema."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def open_obj(**properties: Any) -> dict[str, Any]:
         {**obj(a={"$ref": "#/$defs/A"}, b={"$ref": "#/$defs/A"}), "$defs": {"A": obj(c=STRING)}},
     ],
 )
-def test_a_schema_within_what_is_known_stays_as_it_is(schema: dict[str, Any]) -> None:
+def test_a_supported_schema_is_unchanged(schema: dict[str, Any]) -> None:
     assert enforceable(schema) == (schema, True)
 
 
@@ -46,7 +46,7 @@ def test_a_schema_within_what_is_known_stays_as_it_is(schema: dict[str, Any]) ->
         (obj(a={"oneOf": [STRING]}), obj(a={"anyOf": [STRING]}), False),
     ],
 )
-def test_what_is_not_known_is_taken_out(schema: Any, enforced: Any, exact: bool) -> None:
+def test_unsupported_keywords_are_removed(schema: Any, enforced: Any, exact: bool) -> None:
     assert enforceable(schema) == (enforced, exact)
 
 
@@ -65,11 +65,11 @@ def test_what_is_not_known_is_taken_out(schema: Any, enforced: Any, exact: bool)
         {"$ref": "https://example.com/schema"},
     ],
 )
-def test_what_cannot_be_enforced(schema: dict[str, Any]) -> None:
+def test_unenforceable_schemas(schema: dict[str, Any]) -> None:
     assert enforceable(schema) is None
 
 
-def test_definitions_that_fan_out_cost_no_more_than_they_are_long() -> None:
+def test_definitions_that_fan_out_take_linear_time() -> None:
     definitions = {
         f"D{number}": obj(a={"$ref": f"#/$defs/D{number + 1}"}, b={"$ref": f"#/$defs/D{number + 1}"})
         for number in range(60)

@@ -1,4 +1,4 @@
-"""Events to chunks: odd ones, and any order of them."""
+"""Events to chunks: unusual events, and events in any order."""
 
 from itertools import count
 from typing import Any
@@ -57,8 +57,8 @@ def reason(why: str, **usage: Any) -> bytes:
     return event("message_delta", delta={"stop_reason": why}, usage=usage or None)
 
 
-def say(words: str) -> bytes:
-    return delta("text_delta", text=words)
+def text_event(content_text: str) -> bytes:
+    return delta("text_delta", text=content_text)
 
 
 def read(*payloads: bytes, summarised: bool = False) -> list[Chunk]:
@@ -66,7 +66,7 @@ def read(*payloads: bytes, summarised: bool = False) -> list[Chunk]:
     return reader.feed(payloads) + reader.end()
 
 
-def whole(*content: dict[str, Any], **members: Any) -> list[Chunk]:
+def read_complete(*content: dict[str, Any], **members: Any) -> list[Chunk]:
     body = {"type": "message", "content": content, "stop_reason": "end_turn", **members}
     return StreamReader(ENDPOINT).read_body(msgspec.json.encode(body))
 
@@ -78,7 +78,7 @@ def failure_of(chunks: list[Chunk]) -> Exception:
 
 
 def test_text_is_passed_on_as_it_is() -> None:
-    assert read(begin("text", text=""), say("a\u2028b"), say(""), end(), STOP) == [
+    assert read(begin("text", text=""), text_event("a\u2028b"), text_event(""), end(), STOP) == [
         TextDelta("a\u2028b"),
         Finished("stop"),
     ]
@@ -101,20 +101,20 @@ def test_text_is_passed_on_as_it_is() -> None:
         event("message_start"),
     ],
 )
-def test_what_says_nothing_is_ignored(payload: bytes) -> None:
+def test_events_without_content_are_ignored(payload: bytes) -> None:
     assert read(payload, STOP) == [Finished("stop")]
 
 
 @pytest.mark.parametrize("payload", [b"ping", b"[]", b'"x"', b"{", b'{"type":7}', b"\xff", b"[" * 100_000])
 def test_garbage_is_a_failure(payload: bytes) -> None:
-    error = failure_of(read(say("a"), payload))
+    error = failure_of(read(text_event("a"), payload))
     assert isinstance(error, BackendBroken)
     assert len(error.message) < 300
 
 
 def test_garbage_after_a_complete_answer_does_no_harm() -> None:
     assert read(reason("end_turn"), b"?") == [Finished("stop")]
-    assert read(say("a"), b" [DONE] ") == [TextDelta("a"), Finished("stop")]
+    assert read(text_event("a"), b" [DONE] ") == [TextDelta("a"), Finished("stop")]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_garbage_after_a_complete_answer_does_no_harm() -> None:
 )
 def test_reasons_are_ours(why: str, expected: str) -> None:
     assert read(reason(why))[-1] == Finished(expected)  # pyright: ignore[reportArgumentType]
-    assert whole(stop_reason=why)[-1] == Finished(expected)  # pyright: ignore[reportArgumentType]
+    assert read_complete(stop_reason=why)[-1] == Finished(expected)  # pyright: ignore[reportArgumentType]
 
 
 def test_calls_are_a_reason() -> None:
@@ -139,7 +139,7 @@ def test_calls_are_a_reason() -> None:
     assert read(begin("tool_use", id="t", name="f"), reason("max_tokens"))[-1] == Finished("length")
 
 
-def test_a_refusal_says_why() -> None:
+def test_a_refusal_carries_its_explanation() -> None:
     details = {"stop_reason": "refusal", "stop_details": {"type": "refusal", "explanation": "No."}}
     assert read(event("message_delta", delta=details)) == [RefusalDelta("No."), Finished("content_filter")]
     for bare in (None, {}, {"explanation": None}, "x"):
@@ -148,33 +148,33 @@ def test_a_refusal_says_why() -> None:
 
 
 def test_a_stream_that_just_ends_has_failed() -> None:
-    assert isinstance(failure_of(read(say("a"))), BackendBroken)
+    assert isinstance(failure_of(read(text_event("a"))), BackendBroken)
     assert isinstance(failure_of(read()), BackendBroken)
 
 
-def test_half_an_event_at_the_end_is_left_out() -> None:
+def test_half_an_event_at_the_end_is_omitted() -> None:
     reader = StreamReader(ENDPOINT)
     reader.feed([reason("end_turn")])
     assert reader.end([b'{"type":"mess']) == [Finished("stop")]
     assert StreamReader(ENDPOINT).end([STOP]) == [Finished("stop")]
 
 
-def test_nothing_is_said_after_the_end() -> None:
+def test_no_chunks_follow_the_end() -> None:
     reader = StreamReader(ENDPOINT)
     assert reader.feed([STOP]) == [Finished("stop")]
-    assert reader.feed([say("a"), begin("text", text="b"), STOP, b"?", event("error", error={})]) == []
+    assert reader.feed([text_event("a"), begin("text", text="b"), STOP, b"?", event("error", error={})]) == []
     assert reader.end() == []
     assert reader.lost(BackendTimeout()) == []
     assert (reader.over, reader.complete, reader.finishing) == (True, True, False)
 
 
-def test_a_loss_after_the_reason_is_no_loss() -> None:
+def test_a_disconnect_after_the_finish_reason_is_no_failure() -> None:
     reader = StreamReader(ENDPOINT)
-    reader.feed([say("a"), reason("end_turn")])
+    reader.feed([text_event("a"), reason("end_turn")])
     assert reader.finishing
     assert reader.lost(BackendTimeout()) == [Finished("stop")]
     early = StreamReader(ENDPOINT)
-    early.feed([say("a")])
+    early.feed([text_event("a")])
     assert isinstance(failure_of(early.lost(BackendTimeout())), BackendTimeout)
     assert not early.complete
 
@@ -186,7 +186,7 @@ def test_errors_in_a_stream() -> None:
     assert "Busy" in error.message
 
 
-# Thoughts
+# Thinking
 
 
 def thinking(*, summarised: bool = False) -> list[Chunk]:
@@ -211,7 +211,7 @@ def mark(**body: Any) -> ProviderStateAdded:
     return ProviderStateAdded(ProviderState(ORIGIN, body))
 
 
-def test_thoughts_are_marked_with_their_signatures() -> None:
+def test_thinking_yields_provider_state_with_its_signature() -> None:
     assert thinking() == [
         ReasoningDelta("h"),
         ReasoningDelta("m"),
@@ -223,7 +223,7 @@ def test_thoughts_are_marked_with_their_signatures() -> None:
     ]
 
 
-def test_thoughts_may_be_told_as_summaries() -> None:
+def test_thinking_may_be_emitted_as_summaries() -> None:
     assert thinking(summarised=True) == [
         ReasoningSummaryDelta("h", 0),
         ReasoningSummaryDelta("m", 0),
@@ -235,7 +235,7 @@ def test_thoughts_may_be_told_as_summaries() -> None:
     ]
 
 
-def test_a_thought_that_is_not_shown_is_marked_all_the_same() -> None:
+def test_hidden_thinking_yields_provider_state_too() -> None:
     found = read(begin("thinking", thinking=""), delta("signature_delta", signature="s"), end(), STOP)
     assert found == [mark(type="thinking", signature="s", length=0), Finished("stop")]
     assert read(begin("thinking", thinking=""), end(), STOP) == [Finished("stop")]
@@ -248,8 +248,8 @@ def test_a_block_that_does_not_end_ends_with_the_next_or_with_the_message() -> N
     assert read(signed, begin("text", text="a"), STOP)[:3] == [ReasoningDelta("hm"), marked, TextDelta("a")]
 
 
-def test_a_whole_message_gives_the_same_chunks() -> None:
-    found = whole(
+def test_a_complete_body_yields_the_same_chunks() -> None:
+    found = read_complete(
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "text", "text": "Hi", "citations": None},
         {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}},
@@ -272,7 +272,7 @@ def test_a_whole_message_gives_the_same_chunks() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"x", b'{"choices":[]}', b'{"type":"message"}'])
-def test_a_body_that_is_no_message_is_a_failure(body: bytes) -> None:
+def test_an_invalid_message_body_is_a_failure(body: bytes) -> None:
     assert isinstance(failure_of(StreamReader(ENDPOINT).read_body(body)), BackendBroken)
 
 
@@ -286,7 +286,7 @@ def test_a_body_that_is_an_error() -> None:
 # Usage and citations
 
 
-def test_the_usage_of_beginning_and_end() -> None:
+def test_usage_of_the_first_and_the_last_event_is_combined() -> None:
     start = {
         "input_tokens": 10,
         "cache_read_input_tokens": 100,
@@ -304,8 +304,8 @@ def test_the_usage_of_beginning_and_end() -> None:
     assert read(reason("end_turn", cache_read_input_tokens=1), STOP) == [Finished("stop")]
 
 
-def test_what_a_failure_cost_is_told() -> None:
-    found = read(event("message_start", message={"usage": {"input_tokens": 10}}), say("a"))
+def test_usage_of_a_failure_is_reported() -> None:
+    found = read(event("message_start", message={"usage": {"input_tokens": 10}}), text_event("a"))
     assert isinstance(found[-2], UsageReported)
 
 
@@ -346,7 +346,7 @@ def test_citations_are_annotations(citation: Any, expected: Any) -> None:
     )
 
 
-def test_places_of_citations_begin_anew_after_a_call() -> None:
+def test_citation_positions_start_anew_after_a_call() -> None:
     found = read(
         begin("text", 0, text="words before"),
         end(0),
@@ -361,7 +361,7 @@ def test_places_of_citations_begin_anew_after_a_call() -> None:
     assert (cited["start_index"], cited["end_index"]) == (0, 2)
 
 
-# Anything in any order
+# Events in any order
 
 indices = st.integers(0, 2)
 texts = st.text(alphabet='ab{}"\n', max_size=4)
@@ -405,7 +405,7 @@ events = st.one_of(
 
 
 @given(st.lists(events, max_size=25), st.booleans())
-def test_any_order_of_events_gives_well_formed_chunks(payloads: list[bytes], summarised: bool) -> None:
+def test_any_order_of_events_yields_well_formed_chunks(payloads: list[bytes], summarised: bool) -> None:
     found = read(*payloads, summarised=summarised)
     assert isinstance(found[-1], Finished | Failed)
     assert sum(isinstance(chunk, Finished | Failed) for chunk in found) == 1
@@ -419,10 +419,10 @@ def test_any_order_of_events_gives_well_formed_chunks(payloads: list[bytes], sum
 
 
 @given(st.lists(events, max_size=25))
-def test_any_order_of_events_gives_a_well_formed_response(payloads: list[bytes]) -> None:
+def test_any_order_of_events_yields_a_well_formed_response(payloads: list[bytes]) -> None:
     numbers = count(1)
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
     machine = Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools={})
-    told = [*machine.start(), *machine.feed(read(*payloads)), *machine.end(2)]
-    check_order([to_wire(one) for one in told])
-    assert fold(told) == response_to_wire(machine.response)
+    emitted = [*machine.start(), *machine.feed(read(*payloads)), *machine.end(2)]
+    check_order([to_wire(one) for one in emitted])
+    assert fold(emitted) == response_to_wire(machine.response)

@@ -1,4 +1,4 @@
-"""How much is asked for, and how a thought is handed back."""
+"""Thinking budgets and efforts, and how thinking blocks are sent back."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from tests.backends.anthropic_messages.building import (
     TOOL,
     USER,
     build,
+    opened_reasoning,
     plain,
     text,
-    thought,
 )
 
 FOUR_SIX = "claude-sonnet-4-6"
@@ -60,7 +60,7 @@ def test_effort(model: str, reasoning: dict[str, Any], thinking: Any, effort: st
         (OLD, {"summary": "auto"}, None, "no reasoning to summarise"),
     ],
 )
-def test_what_of_the_effort_is_otherwise(
+def test_efforts_that_are_sent_differently_are_reported(
     model: str, reasoning: dict[str, Any], sent: str | None, note: str
 ) -> None:
     payload = build(model, reasoning=reasoning)
@@ -68,7 +68,7 @@ def test_what_of_the_effort_is_otherwise(
     assert note in payload.downgrades[0].render()
 
 
-def test_thinking_leaves_room_for_the_answer() -> None:
+def test_the_thinking_budget_leaves_tokens_for_the_answer() -> None:
     body = build(OLD, reasoning={"effort": "high"}, max_output_tokens=4000).body
     assert body["thinking"]["budget_tokens"] == 3000
     payload = build(OLD, reasoning={"effort": "high"}, max_output_tokens=1000)
@@ -91,12 +91,14 @@ def test_thinking_leaves_room_for_the_answer() -> None:
         ("claude-3-5-haiku", None, None, None, "does not think"),
     ],
 )
-def test_thinking_that_another_api_asks_for(
+def test_thinking_requested_by_another_api(
     model: str, budget: int | None, effort: Any, thinking: Any, note: str | None
 ) -> None:
     payload = build(model, thinking=Thinking(budget), reasoning={"effort": effort})
     assert payload.body.get("thinking") == thinking
-    assert [note in said for said in rendered(payload.downgrades) if note] == [True] * (note is not None)
+    assert [note in text_of_note for text_of_note in rendered(payload.downgrades) if note] == [True] * (
+        note is not None
+    )
     assert len(payload.downgrades) == (note is not None)
 
 
@@ -108,9 +110,9 @@ def test_a_budget_need_only_be_below_the_bound() -> None:
     assert len(tight.downgrades) == 1
 
 
-def test_thoughts_are_handed_back_to_a_model_that_shall_think() -> None:
-    given: dict[str, Any] = {"input": [USER, ANSWER, USER], "thoughts": {1: thought("hm", SIGNED)}}
-    (_, blocks) = plain(build(FOUR_SIX, thinking=Thinking(), **given))[1]
+def test_thinking_blocks_are_sent_back_to_a_thinking_model() -> None:
+    params: dict[str, Any] = {"input": [USER, ANSWER, USER], "opened": {1: opened_reasoning("hm", SIGNED)}}
+    (_, blocks) = plain(build(FOUR_SIX, thinking=Thinking(), **params))[1]
     assert blocks == [HANDED_BACK, text("a")]
 
 
@@ -123,11 +125,11 @@ def test_a_forced_call_turns_a_budget_off() -> None:
     assert adaptive.body["thinking"] == {"type": "adaptive"}
 
 
-def test_thoughts_are_handed_back_before_the_call_that_they_led_to() -> None:
+def test_thinking_blocks_are_sent_back_before_their_call() -> None:
     payload = build(
         OLD,
         input=[USER, CALL, OUTPUT],
-        thoughts={1: thought("hm", SIGNED, REDACTED)},
+        opened={1: opened_reasoning("hm", SIGNED, REDACTED)},
         reasoning={"effort": "low"},
     )
     (_, blocks) = plain(payload)[1]
@@ -136,65 +138,65 @@ def test_thoughts_are_handed_back_before_the_call_that_they_led_to() -> None:
     assert payload.body["thinking"]["type"] == "enabled"
 
 
-def test_several_thoughts_of_one_item_are_told_apart() -> None:
-    item = thought("hmso", SIGNED, {"type": "thinking", "signature": "s2", "length": 2})
-    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], thoughts={1: item}))[1]
+def test_several_thinking_blocks_of_one_item_are_separated() -> None:
+    item = opened_reasoning("hmso", SIGNED, {"type": "thinking", "signature": "s2", "length": 2})
+    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], opened={1: item}))[1]
     assert blocks == [HANDED_BACK, {"type": "thinking", "thinking": "so", "signature": "s2"}, text("a")]
 
 
-def test_a_thought_that_was_told_as_a_summary_has_its_text_in_the_mark() -> None:
-    item = thought("", {"type": "thinking", "signature": "s1", "thinking": "hm"})
-    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], thoughts={1: item}))[1]
+def test_thinking_emitted_as_a_summary_has_its_text_in_the_provider_state() -> None:
+    item = opened_reasoning("", {"type": "thinking", "signature": "s1", "thinking": "hm"})
+    (_, blocks) = plain(build(NEW, input=[USER, ANSWER, USER], opened={1: item}))[1]
     assert blocks == [HANDED_BACK, text("a")]
 
 
 @pytest.mark.parametrize(
     ("model", "item", "note"),
     [
-        (NEW, thought("hm", SIGNED, origin="anthropic_messages@elsewhere"), "did not make it"),
-        (NEW, thought("hm"), "did not make it"),
-        (NEW, thought("ham", SIGNED), "not as this model's server made it"),
-        (NEW, thought("hm", {**SIGNED, "signature": ""}), "not as this model's server made it"),
-        (OLD, thought("hm", SIGNED), "thinking is off"),
+        (NEW, opened_reasoning("hm", SIGNED, origin="anthropic_messages@elsewhere"), "did not make it"),
+        (NEW, opened_reasoning("hm"), "did not make it"),
+        (NEW, opened_reasoning("ham", SIGNED), "not as this model's server made it"),
+        (NEW, opened_reasoning("hm", {**SIGNED, "signature": ""}), "not as this model's server made it"),
+        (OLD, opened_reasoning("hm", SIGNED), "thinking is off"),
     ],
 )
-def test_thoughts_that_are_of_no_use_are_left_out_and_named(model: str, item: Any, note: str) -> None:
-    payload = build(model, input=[USER, ANSWER, USER], thoughts={1: item})
+def test_unusable_thinking_blocks_are_omitted_and_reported(model: str, item: Any, note: str) -> None:
+    payload = build(model, input=[USER, ANSWER, USER], opened={1: item})
     assert plain(payload)[1] == ("assistant", [text("a")])
     assert note in payload.downgrades[0].render()
 
 
-def test_other_makers_sign_nothing() -> None:
-    item = thought("hm", {**SIGNED, "signature": ""})
-    payload = build("glm-5", input=[USER, CALL, OUTPUT], thoughts={1: item}, reasoning={"effort": "low"})
+def test_other_vendors_have_empty_signatures() -> None:
+    item = opened_reasoning("hm", {**SIGNED, "signature": ""})
+    payload = build("glm-5", input=[USER, CALL, OUTPUT], opened={1: item}, reasoning={"effort": "low"})
     assert plain(payload)[1][1][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
 
 
-def test_a_thought_that_led_to_nothing_is_no_message() -> None:
-    payload = build(NEW, input=[USER, USER], thoughts={1: thought("hm", SIGNED)})
+def test_reasoning_without_an_answer_is_not_sent() -> None:
+    payload = build(NEW, input=[USER, USER], opened={1: opened_reasoning("hm", SIGNED)})
     assert plain(payload) == [("user", [text("hi"), text("hi")])]
 
 
-def test_a_budget_is_off_where_another_model_made_the_calls() -> None:
-    given: dict[str, Any] = {"input": [USER, CALL, OUTPUT], "reasoning": {"effort": "low"}}
-    payload = build(OLD, **given)
+def test_thinking_is_off_if_another_model_made_the_calls() -> None:
+    params: dict[str, Any] = {"input": [USER, CALL, OUTPUT], "reasoning": {"effort": "low"}}
+    payload = build(OLD, **params)
     assert "thinking" not in payload.body
     assert "another model" in payload.downgrades[0].render()
-    earlier = build(OLD, **given, thoughts={0: thought("hm", SIGNED)})
+    earlier = build(OLD, **params, opened={0: opened_reasoning("hm", SIGNED)})
     assert "thinking" not in earlier.body
     assert [block["type"] for _, blocks in plain(earlier) for block in blocks].count("thinking") == 0
-    assert build(FOUR_SIX, **given).body["thinking"] == {"type": "adaptive"}
-    with_a_question = build(OLD, input=[USER, CALL, OUTPUT, ANSWER, USER], reasoning={"effort": "low"})
-    assert with_a_question.body["thinking"]["type"] == "enabled"
+    assert build(FOUR_SIX, **params).body["thinking"] == {"type": "adaptive"}
+    with_a_user_message = build(OLD, input=[USER, CALL, OUTPUT, ANSWER, USER], reasoning={"effort": "low"})
+    assert with_a_user_message.body["thinking"]["type"] == "enabled"
 
 
-def test_stale_thoughts_are_dropped_where_they_would_be_refused() -> None:
-    given: dict[str, Any] = {"input": [USER, ANSWER, USER], "thoughts": {1: thought("hm", SIGNED)}}
-    payload = build("claude-opus-5-5", **given)
+def test_stale_thinking_blocks_are_dropped_where_they_would_be_rejected() -> None:
+    params: dict[str, Any] = {"input": [USER, ANSWER, USER], "opened": {1: opened_reasoning("hm", SIGNED)}}
+    payload = build("claude-opus-5-5", **params)
     assert payload.body["thinking"] == {
         "type": "adaptive",
         "block_binding": {"prefix_mismatch_behavior": "drop_block"},
     }
     assert payload.headers == {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
-    for model, more in ((NEW, given), ("claude-opus-5-5", {})):
+    for model, more in ((NEW, params), ("claude-opus-5-5", {})):
         assert build(model, **more).headers == {}

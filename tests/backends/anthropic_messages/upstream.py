@@ -1,7 +1,7 @@
-"""A server of the Messages API on loopback that behaves as its model's name says. It is the outside world.
+"""A Messages API server on loopback whose behaviour depends on the model's name.
 
-It is as strict as the real one where that is known to hurt: roles, blank texts, calls and their results, and
-signatures of thoughts.
+It validates like the real one: roles, blank texts, calls and their results, and signatures of thinking
+blocks.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ LIMIT = 5
 
 
 class Upstream:
-    """What it heard, and what became of it."""
+    """The server, with the requests that it received."""
 
     def __init__(self) -> None:
         self.requests: list[JsonObject] = []
@@ -41,7 +41,7 @@ class Upstream:
             case "hangs":
                 return await self._hang(request)
             case _:
-                return await self._say(request, body, *_script(body))
+                return await self._respond(request, body, *_script(body))
 
     async def models(self, _request: web.Request) -> web.Response:
         data = [
@@ -50,7 +50,7 @@ class Upstream:
         ]  # fmt: skip
         return web.json_response({"data": data, "has_more": False})
 
-    async def _say(
+    async def _respond(
         self, request: web.Request, body: JsonObject, content: list[JsonObject], reason: str
     ) -> web.StreamResponse:
         usage = {"input_tokens": 9, "cache_read_input_tokens": 4, "output_tokens": 6}
@@ -81,7 +81,7 @@ class Upstream:
         return response
 
     async def _hang(self, request: web.Request) -> web.StreamResponse:
-        """Says one word and then pings, until it is cut off."""
+        """Sends one text delta and then pings until the connection closes."""
         response = await _begin(request)
         await _event(response, "content_block_start", index=0, content_block={"type": "text", "text": ""})
         await _event(response, "content_block_delta", index=0, delta={"type": "text_delta", "text": "one"})
@@ -97,33 +97,33 @@ class Upstream:
 
 
 def _script(body: JsonObject) -> tuple[list[JsonObject], str]:
-    """What to say, by the tools that it has and the conversation so far."""
+    """The answer for the request's tools and messages."""
     last = body["messages"][-1]["content"]
     results = [block for block in last if block["type"] == "tool_result"]
     thinks = body.get("thinking", {}).get("type") in ("enabled", "adaptive")
-    thought = {"type": "thinking", "thinking": f"Thought {len(body['messages'])}.", "signature": ""}
-    thought["signature"] = SIGNATURE + thought["thinking"]
-    opening: list[JsonObject] = [thought] if thinks else []
+    thinking_block = {"type": "thinking", "thinking": f"Thought {len(body['messages'])}.", "signature": ""}
+    thinking_block["signature"] = SIGNATURE + thinking_block["thinking"]
+    leading_blocks: list[JsonObject] = [thinking_block] if thinks else []
     if results:
-        said = " and ".join(str(block.get("content", "")) for block in results)
-        return [*opening, {"type": "text", "text": f"It is {said}."}], "end_turn"
+        results_text = " and ".join(str(block.get("content", "")) for block in results)
+        return [*leading_blocks, {"type": "text", "text": f"It is {results_text}."}], "end_turn"
     if "format" in body.get("output_config", {}):
-        return [*opening, {"type": "text", "text": '{"a": "hi"}'}], "end_turn"
+        return [*leading_blocks, {"type": "text", "text": '{"a": "hi"}'}], "end_turn"
     if body.get("tools"):
         name = body["tools"][0]["name"]
         calls = [
             {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {"city": city}}
             for number, city in enumerate(("Paris", "Rome"))
         ]
-        return [*opening, {"type": "text", "text": "Let me see."}, *calls], "tool_use"
+        return [*leading_blocks, {"type": "text", "text": "Let me see."}, *calls], "tool_use"
     return [
-        *opening,
+        *leading_blocks,
         {"type": "text", "text": f"You said: {last[-1].get('text', last[-1]['type'])}"},
     ], "end_turn"
 
 
 def _fault(body: JsonObject) -> str:
-    """Why the real server would refuse this."""
+    """The reason for which the real server would reject this request."""
     messages = body["messages"]
     if "max_tokens" not in body:
         return "max_tokens: Field required"
@@ -140,7 +140,7 @@ def _fault(body: JsonObject) -> str:
         >= LIMIT
     ):
         return "A maximum of 4 blocks with cache_control may be provided"
-    return _unanswered(messages) or _unthought(body)
+    return _unanswered(messages) or _lacks_thinking(body)
 
 
 def _unanswered(messages: list[JsonObject]) -> str:
@@ -153,8 +153,8 @@ def _unanswered(messages: list[JsonObject]) -> str:
     return ""
 
 
-def _unthought(body: JsonObject) -> str:
-    """With a budget, a model that goes on from its calls must have begun them with a thought."""
+def _lacks_thinking(body: JsonObject) -> str:
+    """With a thinking budget, an assistant message with calls must begin with a thinking block."""
     messages = body["messages"]
     if (
         body.get("thinking", {}).get("type") != "enabled"
@@ -166,7 +166,7 @@ def _unthought(body: JsonObject) -> str:
 
 
 def _cut(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
-    """A block as it begins, and the deltas that make it whole."""
+    """A block's start, and the deltas that complete it."""
 
     def pieces(kind: str, field: str, text: str) -> list[JsonObject]:
         return [{"type": kind, field: text[at : at + 5]} for at in range(0, len(text), 5)]
@@ -201,7 +201,7 @@ async def _event(response: web.StreamResponse, kind: str, **members: Any) -> Non
 
 @contextmanager
 def run_upstream() -> Generator[Upstream, None, None]:
-    """The server, in a thread of its own."""
+    """Run the server in its own thread."""
     upstream = Upstream()
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

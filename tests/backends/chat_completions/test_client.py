@@ -1,4 +1,4 @@
-"""The client on a real socket: good answers, heartbeats, and what becomes of the connection."""
+"""The client on a real socket: valid answers, heartbeats, and reuse of connections."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ from antiphon.errors import (
     SettingsError,
 )
 from antiphon.turn.chunks import HEARTBEAT, Chunk, Finished, TextDelta, UsageReported
-from tests.backends.chat_completions.playing import (
+from tests.backends.chat_completions.client_support import (
     COMPLETION,
     backend_for,
     collect,
     hang,
-    play,
+    run_turn,
     turn,
 )
 from tests.http.raw_upstream import (
@@ -28,46 +28,48 @@ from tests.http.raw_upstream import (
     DONE,
     SSE_HEAD,
     STOP,
-    WORD,
+    TEXT_EVENT,
     Wire,
     answering,
     chunked,
+    complete_response,
     event,
     good_stream,
     raw_upstream,
-    whole,
 )
 
 
 async def test_a_stream_is_read_to_its_end() -> None:
-    assert await play(answering(good_stream("Hel", "lo\u2028"))) == [
+    assert await run_turn(answering(good_stream("Hel", "lo\u2028"))) == [
         TextDelta("Hel"),
         TextDelta("lo\u2028"),
         Finished("stop"),
     ]
 
 
-async def test_what_comes_in_one_read_comes_in_one_batch() -> None:
+async def test_events_of_one_read_are_one_batch() -> None:
     async with raw_upstream(answering(good_stream("a", "b"))) as upstream, backend_for(upstream) as backend:
         assert await collect(backend) == [[TextDelta("a"), TextDelta("b"), Finished("stop")]]
 
 
-async def test_nobody_watching_means_one_body() -> None:
+async def test_without_streaming_one_body_is_requested() -> None:
     async with (
-        raw_upstream(answering(whole(200, json.dumps(COMPLETION).encode()))) as upstream,
+        raw_upstream(answering(complete_response(200, json.dumps(COMPLETION).encode()))) as upstream,
         backend_for(upstream) as backend,
     ):
         assert await collect(backend, stream=False) == [[TextDelta("Hi"), Finished("stop")]]
         assert "stream" not in json.loads(upstream.wires[0].body)
 
 
-async def test_what_comes_is_read_as_what_it_says_it_is() -> None:
-    body = answering(whole(200, json.dumps(COMPLETION).encode(), media="application/json; charset=utf-8"))
-    assert await play(body, stream=True) == [TextDelta("Hi"), Finished("stop")]
-    assert await play(answering(good_stream("Hi")), stream=False) == [TextDelta("Hi"), Finished("stop")]
+async def test_the_content_type_decides_how_the_answer_is_read() -> None:
+    body = answering(
+        complete_response(200, json.dumps(COMPLETION).encode(), media="application/json; charset=utf-8")
+    )
+    assert await run_turn(body, stream=True) == [TextDelta("Hi"), Finished("stop")]
+    assert await run_turn(answering(good_stream("Hi")), stream=False) == [TextDelta("Hi"), Finished("stop")]
 
 
-async def test_the_request_carries_our_key_and_nothing_of_the_client() -> None:
+async def test_the_request_carries_our_key_and_no_client_headers() -> None:
     async with (
         raw_upstream(answering(good_stream("a"))) as upstream,
         backend_for(upstream, headers={"x-team": "blue"}) as backend,
@@ -89,14 +91,14 @@ async def test_the_request_carries_our_key_and_nothing_of_the_client() -> None:
         }
 
 
-async def test_a_body_with_images_is_sent_whole() -> None:
+async def test_a_large_body_with_images_is_sent_completely() -> None:
     text = "x" * 3_000_000
     async with raw_upstream(answering(good_stream("a"))) as upstream, backend_for(upstream) as backend:
         [_ async for _ in backend.prepare(turn(text=text)).chunks()]
         assert json.loads(upstream.wires[0].body)["messages"][0]["content"] == text
 
 
-async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
+async def test_a_connection_is_reused_after_a_complete_answer() -> None:
     async with raw_upstream(answering(good_stream("a"))) as upstream, backend_for(upstream) as backend:
         for _ in range(3):
             await collect(backend)
@@ -104,7 +106,7 @@ async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
 
 
 async def test_a_connection_is_used_again_even_if_its_last_bytes_come_late() -> None:
-    late = answering(SSE_HEAD + chunked(WORD + STOP + DONE), chunked(b""))
+    late = answering(SSE_HEAD + chunked(TEXT_EVENT + STOP + DONE), chunked(b""))
     async with raw_upstream(late) as upstream, backend_for(upstream) as backend:
         await collect(backend)
         await asyncio.sleep(0.02)
@@ -114,7 +116,7 @@ async def test_a_connection_is_used_again_even_if_its_last_bytes_come_late() -> 
 
 async def test_closing_the_turn_cuts_the_upstream_off_at_once() -> None:
     async def endless(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.send(SSE_HEAD + chunked(TEXT_EVENT))
         await wire.until_cut_off()
 
     async with raw_upstream(endless) as upstream, backend_for(upstream) as backend:
@@ -126,7 +128,7 @@ async def test_closing_the_turn_cuts_the_upstream_off_at_once() -> None:
 async def test_cancelling_the_task_cuts_the_upstream_off_at_once() -> None:
     async with raw_upstream(hang) as upstream, backend_for(upstream) as backend:
         task = asyncio.create_task(collect(backend))
-        await asyncio.wait_for(upstream.heard.wait(), 1)
+        await asyncio.wait_for(upstream.request_received.wait(), 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -135,7 +137,7 @@ async def test_cancelling_the_task_cuts_the_upstream_off_at_once() -> None:
 
 async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat() -> None:
     async def endless(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.send(SSE_HEAD + chunked(TEXT_EVENT))
         await wire.until_cut_off()
 
     async with raw_upstream(endless) as upstream, backend_for(upstream, heartbeat=0.02) as backend:
@@ -145,7 +147,9 @@ async def test_cancelling_the_task_in_mid_stream_is_not_mistaken_for_a_heartbeat
         async def listen() -> None:
             async with aclosing(backend.prepare(turn()).chunks()) as batches:
                 async for batch in batches:
-                    if batch is not HEARTBEAT or received:  # a loaded machine may be late with the first word
+                    if (
+                        batch is not HEARTBEAT or received
+                    ):  # a loaded machine may be late with the first delta
                         received.append(batch)
                     if len(received) == 3:
                         enough.set()
@@ -169,7 +173,7 @@ async def test_configured_headers_replace_ours() -> None:
         assert "basic abc" in head
 
 
-async def test_an_endpoint_without_a_key_sends_none() -> None:
+async def test_an_endpoint_without_a_key_sends_no_authorization() -> None:
     async with (
         raw_upstream(answering(good_stream("a"))) as upstream,
         backend_for(upstream, api_key="") as backend,
@@ -188,12 +192,12 @@ async def test_an_endpoint_without_a_key_sends_none() -> None:
         "http://host/a b",
     ],
 )
-async def test_an_address_that_is_no_address_is_refused_at_the_start(address: str) -> None:
+async def test_an_invalid_address_is_rejected_at_startup(address: str) -> None:
     with pytest.raises(SettingsError, match="base_url"):
         ChatCompletionsBackend(default_endpoint("plain", address))
 
 
-async def test_a_header_that_cannot_be_sent_is_refused_at_the_start() -> None:
+async def test_a_header_that_cannot_be_sent_is_rejected_at_startup() -> None:
     endpoint = replace(default_endpoint("plain", "http://localhost/v1"), headers={"x": "\u20ac"})
     with pytest.raises(SettingsError, match="header"):
         ChatCompletionsBackend(endpoint)
@@ -203,7 +207,7 @@ async def test_a_queue_may_send_empty_lines_before_the_body() -> None:
     head = SSE_HEAD.replace(b"text/event-stream", b"application/json")
     body = json.dumps(COMPLETION).encode()
     script = answering(head, chunked(b"\n"), chunked(b"\n"), chunked(body), chunked(b""))
-    assert await play(script, stream=False) == [TextDelta("Hi"), Finished("stop")]
+    assert await run_turn(script, stream=False) == [TextDelta("Hi"), Finished("stop")]
 
 
 async def test_heartbeats_come_while_the_upstream_thinks() -> None:
@@ -213,7 +217,7 @@ async def test_heartbeats_come_while_the_upstream_thinks() -> None:
         for _ in range(7):
             await wire.send(chunked(b": ping\n\n" + event({"content": ""})))
             await asyncio.sleep(0.01)
-        await wire.send(chunked(WORD + STOP + DONE) + chunked(b""))
+        await wire.send(chunked(TEXT_EVENT + STOP + DONE) + chunked(b""))
 
     async with raw_upstream(slow) as upstream, backend_for(upstream, heartbeat=0.03) as backend:
         batches = await collect(backend)
@@ -222,11 +226,11 @@ async def test_heartbeats_come_while_the_upstream_thinks() -> None:
         assert len(upstream.wires) == 1
 
 
-async def test_no_heartbeat_comes_while_the_upstream_talks() -> None:
+async def test_no_heartbeat_is_sent_while_events_arrive() -> None:
     async def talk(wire: Wire) -> None:
         await wire.send(SSE_HEAD)
         for _ in range(20):
-            await wire.send(chunked(WORD))
+            await wire.send(chunked(TEXT_EVENT))
             await asyncio.sleep(0.02)
         await wire.send(chunked(STOP + DONE) + chunked(b""))
 
@@ -236,7 +240,7 @@ async def test_no_heartbeat_comes_while_the_upstream_talks() -> None:
 
 async def test_heartbeats_come_while_a_body_is_written() -> None:
     async def slow(wire: Wire) -> None:
-        answer = whole(200, json.dumps(COMPLETION).encode())
+        answer = complete_response(200, json.dumps(COMPLETION).encode())
         await wire.send(answer[:-10])
         await asyncio.sleep(0.1)
         await wire.send(answer[-10:])
@@ -249,15 +253,18 @@ async def test_heartbeats_come_while_a_body_is_written() -> None:
 
 async def test_a_stream_may_end_by_closing() -> None:
     async def closing(wire: Wire) -> None:
-        await wire.send(CLOSING_HEAD + WORD + STOP.rstrip())
+        await wire.send(CLOSING_HEAD + TEXT_EVENT + STOP.rstrip())
         wire.close()
 
-    assert await play(closing) == [TextDelta("word"), Finished("stop")]
+    assert await run_turn(closing) == [TextDelta("word"), Finished("stop")]
 
 
 async def test_models_are_listed() -> None:
     body = b'{"object":"list","data":[{"id":"a","created":5,"owned_by":"me"},{"id":"b"}]}'
-    async with raw_upstream(answering(whole(200, body))) as upstream, backend_for(upstream) as backend:
+    async with (
+        raw_upstream(answering(complete_response(200, body))) as upstream,
+        backend_for(upstream) as backend,
+    ):
         found = await backend.models()
         assert [(model.id, model.created, model.owned_by) for model in found] == [
             ("a", 5, "me"),
@@ -268,7 +275,7 @@ async def test_models_are_listed() -> None:
 
 async def test_models_may_take_a_while() -> None:
     async def slow(wire: Wire) -> None:
-        answer = whole(200, b'{"data":[{"id":"a"}]}')
+        answer = complete_response(200, b'{"data":[{"id":"a"}]}')
         for piece in (answer[:40], answer[40:-5], answer[-5:]):
             await asyncio.sleep(0.05)
             await wire.send(piece)
@@ -277,15 +284,24 @@ async def test_models_may_take_a_while() -> None:
         assert [model.id for model in await backend.models()] == ["a"]
 
 
-@pytest.mark.parametrize("answer", [whole(200, b"[]"), whole(500, b"x"), whole(200, b"x", media="text/html")])
-async def test_models_that_cannot_be_told_are_an_error(answer: bytes) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        complete_response(200, b"[]"),
+        complete_response(500, b"x"),
+        complete_response(200, b"x", media="text/html"),
+    ],
+)
+async def test_an_invalid_model_list_is_an_error(answer: bytes) -> None:
     async with raw_upstream(answering(answer)) as upstream, backend_for(upstream) as backend:
         with pytest.raises(BackendError):
             await backend.models()
         await backend.aclose()
 
 
-async def test_usage_comes_before_the_end() -> None:
+async def test_usage_is_emitted_before_the_end() -> None:
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\n'
-    found = await play(answering(SSE_HEAD + chunked(WORD + STOP), chunked(usage + DONE) + chunked(b"")))
+    found = await run_turn(
+        answering(SSE_HEAD + chunked(TEXT_EVENT + STOP), chunked(usage + DONE) + chunked(b""))
+    )
     assert [type(chunk) for chunk in found] == [TextDelta, UsageReported, Finished]

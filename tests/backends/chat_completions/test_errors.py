@@ -1,4 +1,4 @@
-"""Upstream errors of any shape become ours, with the upstream's words and the right status."""
+"""Upstream errors of any shape become ours, with the upstream's message and the right status."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -64,21 +64,21 @@ def test_the_message_is_found_in_every_shape(body: Any, message: str) -> None:
         (529, 503, True),
     ],
 )
-def test_statuses_keep_their_meaning(status: int, outward: int, retryable: bool) -> None:
+def test_statuses_are_mapped_to_the_same_meaning(status: int, outward: int, retryable: bool) -> None:
     error = refuse(status, {"error": {"message": "why"}})
     assert (error.status, error.retryable) == (outward, retryable)
     assert "why" in error.message
 
 
 @pytest.mark.parametrize("status", [401, 402, 403])
-def test_refused_credentials_are_the_operators_and_not_the_callers(status: int) -> None:
+def test_rejected_credentials_are_the_operators_and_not_the_callers(status: int) -> None:
     error = refuse(status, {"error": {"message": "Invalid API Key"}})
     assert (error.status, error.code) == (502, "upstream_auth_error")
     assert "GROQ_API_KEY" in error.message
     assert "Invalid API Key" in error.message
 
 
-def test_secrets_never_leave() -> None:
+def test_secrets_are_redacted() -> None:
     body = {"error": {"message": "key the-configured-key, Bearer abcdef, sk-live-12345678 are wrong"}}
     assert refuse(400, body).message == "key [redacted], Bearer [redacted], [redacted] are wrong"
 
@@ -88,7 +88,7 @@ def test_messages_are_short() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "upstream_message",
     [
         "This model's maximum context length is 8192 tokens, but you requested 9000.",
         "the request exceeds the available context size, try increasing it",
@@ -103,8 +103,8 @@ def test_messages_are_short() -> None:
     ],
 )
 @pytest.mark.parametrize("status", [400, 413, 500])
-def test_a_full_context_is_told_as_such(words: str, status: int) -> None:
-    error = refuse(status, {"error": {"message": words}})
+def test_a_full_context_is_reported_as_context_length_exceeded(upstream_message: str, status: int) -> None:
+    error = refuse(status, {"error": {"message": upstream_message}})
     assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "input")
 
 
@@ -119,23 +119,23 @@ def test_a_full_context_is_told_as_such(words: str, status: int) -> None:
         {"message": "Unknown model: x"},
     ],
 )
-def test_an_unknown_model_is_told_as_such(error: dict[str, Any]) -> None:
+def test_an_unknown_model_is_reported_as_model_not_found(error: dict[str, Any]) -> None:
     found = refuse(404, {"error": error})
     assert (found.status, found.code, found.param) == (404, "model_not_found", "model")
 
 
 @pytest.mark.parametrize("body", [b"", b"404 page not found", {"detail": "Not Found"}])
-def test_a_wrong_path_comes_with_a_hint(body: Any) -> None:
+def test_a_wrong_path_error_includes_a_hint(body: Any) -> None:
     assert "base_url" in refuse(404, body).message
 
 
-def test_parameters_are_called_what_the_caller_calls_them() -> None:
+def test_errors_name_the_callers_parameter() -> None:
     assert refuse(400, {"error": {"message": "m", "param": "messages[1].content"}}).param == "input"
     assert refuse(400, {"error": {"message": "m", "param": "max_tokens"}}).param == "max_output_tokens"
     assert refuse(400, {"error": {"message": "m", "param": "logit_bias"}}).param is None
 
 
-def test_codes_are_kept_if_they_are_codes() -> None:
+def test_valid_error_codes_are_preserved() -> None:
     assert refuse(400, {"error": {"message": "m", "code": "invalid_image"}}).code == "invalid_image"
     assert refuse(400, {"error": {"message": "m", "code": 3001}}).code == "upstream_error"
     assert refuse(429, {"error": {"message": "m"}}).code == "rate_limit_exceeded"
@@ -158,9 +158,7 @@ def test_codes_are_kept_if_they_are_codes() -> None:
         ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT", "date": "Sun, 06 Nov 1994 09:00:00 GMT"}, 0.0),
     ],
 )
-def test_how_long_to_wait_is_told_in_seconds_or_as_a_date(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_is_read_in_seconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
     assert refuse(429, {}, headers).retry_after == seconds
 
@@ -178,5 +176,5 @@ def test_how_long_to_wait_is_told_in_seconds_or_as_a_date(
         ("m", 502),
     ],
 )
-def test_an_error_in_a_stream_has_the_status_that_it_stands_for(error: Any, status: int) -> None:
+def test_an_error_in_a_stream_has_the_matching_status(error: Any, status: int) -> None:
     assert ERRORS.failure(ENDPOINT, error).status == status

@@ -1,4 +1,4 @@
-"""What a row claims in the manifest is what its requests do, row by row."""
+"""The features that a row claims in the manifest match its requests, row by row."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ def build(quirks: Quirks, **params: Any) -> Payload:
     return build_payload(build_turn(request, model="m", native=FUNCTIONS), quirks)
 
 
-def said(payload: Payload) -> str:
+def messages_json(payload: Payload) -> str:
     return json.dumps(payload.body["messages"])
 
 
@@ -65,7 +65,7 @@ def test_every_feature_has_an_entry_and_a_reason(quirks: Quirks) -> None:
 
 
 @every_row
-def test_streams_and_their_cost(quirks: Quirks) -> None:
+def test_streaming_and_usage(quirks: Quirks) -> None:
     body = build(quirks, stream=True).body
     assert (body["stream"], level(quirks, "streaming"), level(quirks, "usage")) == (True, "native", "native")
     assert ("stream_options" in body) == quirks.usage_on_request
@@ -85,10 +85,14 @@ def test_tools(quirks: Quirks) -> None:
 @every_row
 def test_grammars(quirks: Quirks) -> None:
     called = build(quirks, tools=[{"type": "custom", "name": "write", "format": GRAMMAR}])
-    assert "grammar" in called.unenforced  # a call that the model makes by itself is written by no grammar
+    assert (
+        "grammar" in called.unenforced
+    )  # calls that the model makes by itself are not constrained by a grammar
     turn = build_turn(create_from(model="m", input="hi"), model="m", native=FUNCTIONS)
-    alone = build_payload(replace(turn, grammar=TextFormatGrammar("grammar", "regex", "[ab]+")), quirks)
-    assert ("grammar" in alone.unenforced) == (level(quirks, "constrained_text") == "unsupported")
+    without_tools = build_payload(
+        replace(turn, grammar=TextFormatGrammar("grammar", "regex", "[ab]+")), quirks
+    )
+    assert ("grammar" in without_tools.unenforced) == (level(quirks, "constrained_text") == "unsupported")
     assert level(quirks, "grammars") == "emulated"
 
 
@@ -113,7 +117,7 @@ def test_structured_output(quirks: Quirks) -> None:
     enforced = payload.body.get("response_format", {}).get("type") == "json_schema"
     assert enforced == (level(quirks, "structured_output") == "native")
     assert enforced != ("format" in payload.unenforced)
-    assert enforced != ("unmistakable" in said(payload))
+    assert enforced != ("unmistakable" in messages_json(payload))
     free = build(quirks, text={"format": {"type": "json_object"}})
     assert ("response_format" in free.body) == (level(quirks, "json_mode") == "native")
     assert ("response_format" in free.body) != ("format" in free.unenforced)
@@ -124,12 +128,12 @@ def test_reasoning(quirks: Quirks) -> None:
     body = build(quirks, reasoning={"effort": "high"}).body
     sent = bool({"reasoning_effort", "reasoning", "thinking"} & set(body))
     assert sent == (level(quirks, "reasoning_effort") == "native")
-    replayed = "unmistakable" in said(build(quirks, input=THINKING, tools=TOOLS))
+    replayed = "unmistakable" in messages_json(build(quirks, input=THINKING, tools=TOOLS))
     assert replayed == (level(quirks, "reasoning_replay") == "native")
 
 
 @every_row
-def test_what_can_be_attached(quirks: Quirks) -> None:
+def test_supported_attachments(quirks: Quirks) -> None:
     image = {"type": "input_image", "image_url": f"data:image/png;base64,{DATA}"}
     file = {"type": "input_file", "filename": "a.pdf", "file_data": f"data:application/pdf;base64,{DATA}"}
     audio = {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}}
@@ -143,4 +147,6 @@ def test_logprobs_and_caching(quirks: Quirks) -> None:
     logprobs = build(quirks, include=["message.output_text.logprobs"]).body.get("logprobs")
     assert bool(logprobs) == (level(quirks, "logprobs") == "native")
     cached = build(quirks, input=[{"role": "user", "content": [CACHED]}])
-    assert ("prompt_cache_breakpoint" in said(cached)) == (level(quirks, "prompt_caching") == "native")
+    assert ("prompt_cache_breakpoint" in messages_json(cached)) == (
+        level(quirks, "prompt_caching") == "native"
+    )

@@ -1,4 +1,4 @@
-"""Grammars of an answer: sent to engines built with llguidance, reported as unenforced elsewhere."""
+"""Grammars of an answer: sent to engines with llguidance, reported as unenforced elsewhere."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_other_servers_are_sent_no_grammar(kind: str, grammar: TextFormatGrammar
     ]
 
 
-def test_a_grammar_takes_the_place_of_a_format() -> None:
+def test_a_grammar_replaces_a_format() -> None:
     form = {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}
     body = build(Quirks(grammars=True), LAMP, text=form).body
     assert "response_format" not in body

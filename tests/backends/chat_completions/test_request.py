@@ -1,4 +1,4 @@
-"""From a turn to the upstream's body: what the golden cases do not show."""
+"""From a turn to the upstream's body: cases that the golden files do not cover."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ TOOL: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {}},
 }
 CALL: dict[str, Any] = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
-THOUGHT: dict[str, Any] = {
+REASONING: dict[str, Any] = {
     "type": "reasoning",
     "summary": [],
     "content": [{"type": "reasoning_text", "text": "hm"}],
@@ -56,19 +56,19 @@ def test_the_least_request_is_small() -> None:
 
 @pytest.mark.requirement("PROTOCOL/create-sampling")
 def test_sampling_is_passed_on() -> None:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "temperature": 0.0,
         "top_p": 0.5,
         "presence_penalty": 1.0,
         "frequency_penalty": -1.0,
     }
-    body = build(**given, max_output_tokens=9).body
-    assert {name: body[name] for name in given} == given
+    body = build(**options, max_output_tokens=9).body
+    assert {name: body[name] for name in options} == options
     assert body["max_tokens"] == 9
     assert build(OPENAI, max_output_tokens=9).body["max_completion_tokens"] == 9
 
 
-def test_a_watched_turn_is_asked_for_as_a_stream_and_any_other_in_one_piece() -> None:
+def test_a_streamed_turn_requests_a_stream_and_others_one_body() -> None:
     assert build(stream=True).body["stream_options"] == {"include_usage": True}
     assert "stream" not in build().body
     assert "stream_options" not in build(ENDPOINTS["mistral"].quirks, stream=True).body
@@ -85,7 +85,7 @@ def test_a_user_may_quote_the_model() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/create-instructions")
-def test_instructions_come_first_and_join_the_system_messages_behind_them() -> None:
+def test_instructions_come_first_merged_with_the_following_system_messages() -> None:
     found = messages(
         {"role": "system", "content": "b"},
         {"role": "developer", "content": [{"type": "input_text", "text": "c"}]},
@@ -95,12 +95,12 @@ def test_instructions_come_first_and_join_the_system_messages_behind_them() -> N
     assert found == [{"role": "system", "content": "a\n\nb\n\nc"}, {"role": "user", "content": "hi"}]
 
 
-def test_the_developer_is_kept_where_it_is_known() -> None:
+def test_the_developer_role_is_sent_where_it_is_supported() -> None:
     found = messages({"role": "developer", "content": "b"}, quirks=OPENAI, instructions="a")
     assert [message["role"] for message in found] == ["system", "developer"]
 
 
-def test_late_system_messages_stay_where_templates_take_them() -> None:
+def test_late_system_messages_stay_in_place_where_templates_accept_them() -> None:
     items = ({"role": "user", "content": "hi"}, {"role": "system", "content": "late"})
     assert messages(*items, quirks=OPENAI)[1]["role"] == "system"
     payload = build(input=list(items))
@@ -108,7 +108,7 @@ def test_late_system_messages_stay_where_templates_take_them() -> None:
     assert "system messages" in payload.downgrades[0].render()
 
 
-def test_calls_join_the_words_before_them_and_the_words_after_them() -> None:
+def test_calls_are_merged_with_the_text_before_and_after_them() -> None:
     found = messages(
         {"role": "assistant", "content": "first"},
         CALL,
@@ -122,25 +122,25 @@ def test_calls_join_the_words_before_them_and_the_words_after_them() -> None:
     assert [call["id"] for call in found[0]["tool_calls"]] == ["c1", "c2"]
 
 
-def test_two_answers_stay_two_messages() -> None:
+def test_two_answers_are_two_messages() -> None:
     found = messages({"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"})
     assert [message["content"] for message in found] == ["a", "b"]
 
 
-def test_an_output_follows_its_call_even_if_something_came_between() -> None:
+def test_an_output_follows_its_call_even_if_items_stood_between() -> None:
     found = messages(
         CALL, {"role": "user", "content": "wait"}, OUTPUT, {"role": "assistant", "content": "ok"}
     )
     assert [message["role"] for message in found] == ["assistant", "tool", "user", "assistant"]
 
 
-def test_a_call_after_an_output_is_a_message_of_its_own() -> None:
+def test_a_call_after_an_output_is_a_separate_message() -> None:
     second = {**CALL, "call_id": "c2"}
     found = messages(CALL, OUTPUT, second, {**OUTPUT, "call_id": "c2"})
     assert [message["role"] for message in found] == ["assistant", "tool", "assistant", "tool"]
 
 
-def test_a_call_without_an_output_gets_one_that_says_so() -> None:
+def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
     calls = [
         {"type": "function_call", "call_id": name, "name": "f", "arguments": "{}"} for name in ("c1", "c2")
     ]
@@ -155,40 +155,40 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
     assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
 
 
-def test_an_output_without_its_call_is_refused() -> None:
+def test_an_output_without_its_call_is_rejected() -> None:
     error = refused(input=[{"role": "user", "content": "hi"}, OUTPUT])
     assert (error.param, error.status) == ("input[1]", 400)
 
 
-def test_reasoning_goes_back_only_where_it_is_taken() -> None:
-    items = [THOUGHT, {"role": "assistant", "content": "yes"}]
-    kept = messages(*items, quirks=ENDPOINTS["vllm"].quirks)
-    assert kept == [{"role": "assistant", "content": "yes", "reasoning": "hm"}]
+def test_reasoning_is_sent_back_only_where_it_is_supported() -> None:
+    items = [REASONING, {"role": "assistant", "content": "yes"}]
+    with_reasoning = messages(*items, quirks=ENDPOINTS["vllm"].quirks)
+    assert with_reasoning == [{"role": "assistant", "content": "yes", "reasoning": "hm"}]
     dropped = build(input=items)
     assert dropped.body["messages"] == [{"role": "assistant", "content": "yes"}]
     assert "reasoning" in dropped.downgrades[0].render()
 
 
-def test_reasoning_that_led_to_nothing_is_not_given_to_a_later_answer() -> None:
-    items = [THOUGHT, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
+def test_reasoning_without_an_answer_is_not_attached_to_a_later_answer() -> None:
+    items = [REASONING, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
     assert "reasoning" not in messages(*items, quirks=ENDPOINTS["vllm"].quirks)[1]
 
 
-def test_sealed_reasoning_that_nobody_could_open_is_left_out() -> None:
-    thought: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": "?"}
-    found = messages(thought, {"role": "assistant", "content": "yes"}, quirks=ENDPOINTS["vllm"].quirks)
+def test_unopened_sealed_reasoning_is_omitted() -> None:
+    sealed: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": "?"}
+    found = messages(sealed, {"role": "assistant", "content": "yes"}, quirks=ENDPOINTS["vllm"].quirks)
     assert found == [{"role": "assistant", "content": "yes"}]
 
 
 @pytest.mark.parametrize("kind", ["acme:thing", "web_search_call"])
-def test_receipts_are_left_out_and_reported(kind: str) -> None:
+def test_hosted_items_are_omitted_and_reported(kind: str) -> None:
     payload = build(input=[{"type": kind, "id": "x"}, {"role": "user", "content": "hi"}])
     assert len(payload.body["messages"]) == 1
     assert kind in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize("kind", sorted(OPAQUE_ITEMS))
-def test_items_that_bear_meaning_are_refused(kind: str) -> None:
+def test_items_that_cannot_be_dropped_are_rejected(kind: str) -> None:
     error = refused(input=[{"role": "user", "content": "hi"}, {"type": kind, "id": "x"}])
     assert isinstance(error, Unsupported)
     assert (error.param, kind in error.message) == ("input[1]", True)
@@ -197,12 +197,12 @@ def test_items_that_bear_meaning_are_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     "item", [{"type": "compaction", "encrypted_content": "?"}, {"type": "compaction_trigger"}]
 )
-def test_a_compaction_that_nobody_opened_is_refused(item: dict[str, Any]) -> None:
+def test_an_unopened_compaction_is_rejected(item: dict[str, Any]) -> None:
     error = refused(input=[{"role": "user", "content": "hi"}, item])
     assert (error.param, error.code, item["type"] in error.message) == ("input[1]", "unsupported_item", True)
 
 
-def test_a_reference_that_nobody_resolved_is_refused() -> None:
+def test_an_unresolved_item_reference_is_rejected() -> None:
     assert refused(input=[{"type": "item_reference", "id": "msg_1"}]).param == "input[0]"
 
 
@@ -222,7 +222,7 @@ def test_a_reference_that_nobody_resolved_is_refused() -> None:
         (PLAIN, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}, ""),
     ],
 )
-def test_content_that_cannot_be_sent_is_refused_with_its_place(
+def test_unsupported_content_is_rejected_with_its_path(
     quirks: Quirks, part: dict[str, Any], param: str
 ) -> None:
     error = refused(quirks, input=[user({"type": "input_text", "text": "look"}, part)])
@@ -244,14 +244,14 @@ def test_only_users_and_tools_show_images() -> None:
     assert refused(input=[{"role": "system", "content": [image]}]).param == "input[0].content[0]"
 
 
-def test_an_image_alone_in_an_output_leaves_a_word_in_its_place() -> None:
+def test_an_output_with_only_an_image_gets_a_placeholder_text() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
     found = messages(CALL, {**OUTPUT, "output": [image]})
     assert found[1]["content"] == "See the next user message."
     assert found[2]["content"][1]["type"] == "image_url"
 
 
-def test_a_choice_of_none_shows_no_tools() -> None:
+def test_tool_choice_none_sends_no_tools() -> None:
     body = build(tools=[TOOL], tool_choice="none").body
     assert "tools" not in body
     assert "tool_choice" not in body
@@ -284,28 +284,28 @@ def test_parallel_calls_are_mentioned_only_with_tools() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/create-effort")
-def test_effort_is_said_as_the_endpoint_understands_it(kind: str, effort: str, sent: dict[str, Any]) -> None:
+def test_effort_is_sent_in_the_endpoints_form(kind: str, effort: str, sent: dict[str, Any]) -> None:
     payload = build(ENDPOINTS[kind].quirks, reasoning={"effort": effort})
     assert sent.items() <= payload.body.items()
     changed = effort not in ENDPOINTS[kind].quirks.efforts
     assert bool(payload.downgrades) == changed
 
 
-def test_effort_is_left_out_where_none_is_taken() -> None:
+def test_effort_is_omitted_where_it_is_unsupported() -> None:
     payload = build(replace(PLAIN, efforts=()), reasoning={"effort": "high"})
     assert "reasoning_effort" not in payload.body
     assert "reasoning.effort" in payload.downgrades[0].render()
 
 
-def test_logprobs_are_asked_for_or_reported() -> None:
+def test_logprobs_are_requested_or_reported_as_omitted() -> None:
     assert build(top_logprobs=3).body["top_logprobs"] == 3
-    alone = build(include=["message.output_text.logprobs"]).body
-    assert alone["logprobs"] is True
-    assert "top_logprobs" not in alone
+    without_count = build(include=["message.output_text.logprobs"]).body
+    assert without_count["logprobs"] is True
+    assert "top_logprobs" not in without_count
     assert "logprobs" in build(replace(PLAIN, logprobs=False), top_logprobs=3).downgrades[0].render()
 
 
-def test_json_is_asked_for_in_words_where_nothing_else_is_known() -> None:
+def test_json_is_prompted_where_no_format_is_supported() -> None:
     dumb = replace(PLAIN, json_object=False, json_schema=False)
     payload = build(dumb, text={"format": {"type": "json_object"}})
     assert "response_format" not in payload.body
@@ -313,13 +313,13 @@ def test_json_is_asked_for_in_words_where_nothing_else_is_known() -> None:
     assert len(payload.downgrades) == 1
 
 
-def test_a_schema_keeps_its_description() -> None:
+def test_the_description_of_a_schema_is_sent() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "description": "d"}
     sent = build(text={"format": form}).body["response_format"]["json_schema"]
     assert sent == {"name": "n", "schema": {"type": "object"}, "description": "d"}
 
 
-def test_hints_are_passed_or_named_in_one_note() -> None:
+def test_hints_are_passed_on_or_reported_in_one_note() -> None:
     hints: dict[str, Any] = {
         "user": "u",
         "prompt_cache_key": "k",
@@ -335,7 +335,7 @@ def test_hints_are_passed_or_named_in_one_note() -> None:
         assert name in payload.downgrades[0].render()
 
 
-def test_what_is_served_here_is_not_sent_and_not_reported() -> None:
+def test_params_served_by_the_gateway_are_not_sent_and_not_reported() -> None:
     payload = build(OPENAI, store=True, metadata={"a": "b"}, service_tier="auto", truncation="disabled")
     assert payload.body.keys() == {"model", "messages"}
     assert payload.downgrades == ()
@@ -346,7 +346,7 @@ def test_verbosity_is_sent_where_it_is_known() -> None:
     assert build(text={"verbosity": "medium"}).downgrades == ()
 
 
-def test_a_note_is_made_once() -> None:
+def test_a_downgrade_is_noted_once() -> None:
     strict = [{**TOOL, "strict": True}, {**TOOL, "name": "other", "strict": True}]
     assert len(build(tools=strict).downgrades) == 1
 

@@ -1,4 +1,4 @@
-"""What is sent again, when, and what never is."""
+"""Which requests are retried, when, and which are never retried."""
 
 import asyncio
 
@@ -9,22 +9,22 @@ from antiphon.errors import (
     BackendUnreachable,
 )
 from antiphon.turn.chunks import HEARTBEAT, Finished, TextDelta
-from tests.backends.chat_completions.playing import (
+from tests.backends.chat_completions.client_support import (
     backend_for,
     collect,
     fail,
     failure_of,
-    play,
+    run_turn,
 )
 from tests.http.raw_upstream import (
     SSE_HEAD,
-    WORD,
+    TEXT_EVENT,
     Wire,
     answering,
     chunked,
+    complete_response,
     good_stream,
     raw_upstream,
-    whole,
 )
 
 
@@ -37,8 +37,8 @@ async def test_a_server_that_hangs_up_on_every_request_is_unreachable() -> None:
     assert error.retryable
 
 
-async def test_a_busy_upstream_is_asked_again_after_the_time_it_wants() -> None:
-    busy = answering(whole(429, b'{"error":{"message":"slow down"}}', "Retry-After: 0.05"))
+async def test_a_busy_upstream_is_retried_after_its_retry_after_time() -> None:
+    busy = answering(complete_response(429, b'{"error":{"message":"slow down"}}', "Retry-After: 0.05"))
     async with raw_upstream(busy, answering(good_stream("ok"))) as upstream, backend_for(upstream) as backend:
         before = asyncio.get_running_loop().time()
         assert await collect(backend) == [[TextDelta("ok"), Finished("stop")]]
@@ -47,7 +47,7 @@ async def test_a_busy_upstream_is_asked_again_after_the_time_it_wants() -> None:
 
 
 async def test_a_pause_that_is_too_long_is_left_to_the_caller() -> None:
-    busy = answering(whole(429, b'{"error":{"message":"slow down"}}', "Retry-After: 60"))
+    busy = answering(complete_response(429, b'{"error":{"message":"slow down"}}', "Retry-After: 60"))
     async with raw_upstream(busy) as upstream, backend_for(upstream) as backend:
         with pytest.raises(BackendRefused) as caught:
             await collect(backend)
@@ -59,15 +59,15 @@ async def test_failures_before_the_answer_are_tried_again(stream: bool) -> None:
     async def drop(wire: Wire) -> None:
         wire.close()
 
-    sick = answering(whole(500, b"oops"))
-    assert await play(sick, drop, answering(good_stream("ok")), stream=stream) == [
+    sick = answering(complete_response(500, b"oops"))
+    assert await run_turn(sick, drop, answering(good_stream("ok")), stream=stream) == [
         TextDelta("ok"),
         Finished("stop"),
     ]
 
 
-async def test_retries_are_not_told_as_heartbeats() -> None:
-    sick = answering(whole(503, b"{}"))
+async def test_retries_do_not_emit_heartbeats() -> None:
+    sick = answering(complete_response(503, b"{}"))
     async with (
         raw_upstream(sick, sick, answering(good_stream("ok"))) as upstream,
         backend_for(upstream) as backend,
@@ -76,7 +76,7 @@ async def test_retries_are_not_told_as_heartbeats() -> None:
 
 
 async def test_a_long_pause_has_heartbeats() -> None:
-    busy = answering(whole(503, b"{}", "Retry-After: 0.2"))
+    busy = answering(complete_response(503, b"{}", "Retry-After: 0.2"))
     async with (
         raw_upstream(busy, answering(good_stream("ok"))) as upstream,
         backend_for(upstream, heartbeat=0.05) as backend,
@@ -87,23 +87,29 @@ async def test_a_long_pause_has_heartbeats() -> None:
 
 
 async def test_retries_come_to_an_end() -> None:
-    async with raw_upstream(answering(whole(500, b"oops"))) as upstream, backend_for(upstream) as backend:
+    async with (
+        raw_upstream(answering(complete_response(500, b"oops"))) as upstream,
+        backend_for(upstream) as backend,
+    ):
         with pytest.raises(BackendRefused, match="oops"):
             await collect(backend)
         assert len(upstream.wires) == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422, 501])
-async def test_what_will_not_get_better_is_not_tried_again(status: int) -> None:
-    async with raw_upstream(answering(whole(status, b"{}"))) as upstream, backend_for(upstream) as backend:
+async def test_permanent_errors_are_not_retried(status: int) -> None:
+    async with (
+        raw_upstream(answering(complete_response(status, b"{}"))) as upstream,
+        backend_for(upstream) as backend,
+    ):
         with pytest.raises(BackendRefused):
             await collect(backend)
         assert len(upstream.wires) == 1
 
 
-async def test_nothing_is_sent_again_after_the_first_word() -> None:
+async def test_no_retry_after_the_first_delta() -> None:
     error = b'data: {"error":{"message":"overloaded","code":503}}\n\n'
-    script = answering(SSE_HEAD + chunked(WORD), chunked(error))
+    script = answering(SSE_HEAD + chunked(TEXT_EVENT), chunked(error))
     async with raw_upstream(script) as upstream, backend_for(upstream) as backend:
         found = [chunk for batch in await collect(backend) for chunk in batch]
         assert isinstance(failure_of(found), BackendRefused)
@@ -116,7 +122,7 @@ async def test_an_error_as_the_first_event_is_raised() -> None:
     assert (await fail(answering(SSE_HEAD + chunked(usage + error)))).status == 503
 
 
-async def test_an_idle_connection_that_was_just_closed_costs_no_try() -> None:
+async def test_a_closed_idle_connection_does_not_count_as_an_attempt() -> None:
     async def drop(wire: Wire) -> None:
         wire.close()
 

@@ -1,4 +1,4 @@
-"""Upstream payloads to chunks: odd deltas, and how bytes are cut."""
+"""Upstream payloads to chunks: unusual deltas, and any split of the bytes."""
 
 from dataclasses import replace
 from typing import Any
@@ -77,7 +77,7 @@ def test_other_choices_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"{}", b'{"type":"ping"}', b'{"choices":[]}', b'{"choices":null}'])
-def test_what_says_nothing_is_ignored(payload: bytes) -> None:
+def test_payloads_without_content_are_ignored(payload: bytes) -> None:
     assert read(payload, b" [DONE] ") == [Finished("stop")]
 
 
@@ -109,24 +109,24 @@ def test_reasons_are_ours(reason: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
-def test_reasons_that_are_faults_are_failures(reason: str) -> None:
+def test_error_finish_reasons_are_failures(reason: str) -> None:
     error = failure_of(read(delta({"content": "a"}), delta(finish_reason=reason)))
     assert isinstance(error, BackendRefused)
     assert error.retryable
 
 
-def test_a_later_reason_wins_and_words_behind_it_are_kept() -> None:
+def test_a_later_finish_reason_wins_and_text_after_the_first_is_emitted() -> None:
     found = read(
         delta({"content": "a"}, finish_reason="stop"), delta({"content": "b"}, finish_reason="length")
     )
     assert found == [TextDelta("a"), TextDelta("b"), Finished("length")]
 
 
-def test_an_empty_reason_is_none() -> None:
+def test_an_empty_finish_reason_is_ignored() -> None:
     assert isinstance(failure_of(read(delta({"content": "a"}, finish_reason=""))), BackendBroken)
 
 
-def test_nothing_is_said_after_the_end() -> None:
+def test_no_chunks_follow_the_end() -> None:
     reader = StreamReader(ENDPOINT)
     assert reader.feed([b"[DONE]"]) == [Finished("stop")]
     assert reader.feed([delta({"content": "a"}), b"[DONE]", b"?"]) == []
@@ -135,7 +135,7 @@ def test_nothing_is_said_after_the_end() -> None:
     assert (reader.over, reader.complete, reader.finishing) == (True, True, False)
 
 
-def test_a_loss_after_the_reason_is_no_loss() -> None:
+def test_a_disconnect_after_the_finish_reason_is_no_failure() -> None:
     reader = StreamReader(ENDPOINT)
     reader.feed([delta({"content": "a"}, finish_reason="stop")])
     assert reader.finishing
@@ -149,7 +149,7 @@ def test_a_loss_before_the_reason_is_a_failure() -> None:
     assert (reader.over, reader.complete) == (True, False)
 
 
-def test_usage_is_told_once_and_the_last_report_counts() -> None:
+def test_usage_is_reported_once_and_the_last_report_counts() -> None:
     def usage(count: int | None) -> bytes:
         return msgspec.json.encode({"choices": [], "usage": {"completion_tokens": count}})
 
@@ -158,7 +158,7 @@ def test_usage_is_told_once_and_the_last_report_counts() -> None:
     assert found == [UsageReported(expected), Finished("stop")]
 
 
-def test_usage_is_told_even_if_the_answer_fails() -> None:
+def test_usage_is_reported_even_if_the_answer_fails() -> None:
     report = b'{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6}}'
     found = read(report, b'{"error":{"message":"x"}}')
     assert [type(chunk) for chunk in found] == [UsageReported, Failed]
@@ -174,12 +174,12 @@ def test_usage_is_told_even_if_the_answer_fails() -> None:
         b'{"choices":[{"index":0,"delta":{},"error":{"message":"slow down"}}]}',
     ],
 )
-def test_errors_in_a_stream_are_failures_in_the_upstreams_words(payload: bytes) -> None:
+def test_errors_in_a_stream_are_failures_with_the_upstreams_message(payload: bytes) -> None:
     error = failure_of(read(delta({"content": "a"}), payload, delta({"content": "b"})))
     assert "slow down" in str(error)
 
 
-def test_words_in_the_same_delta_as_an_error_are_said_first() -> None:
+def test_text_in_the_same_delta_as_an_error_is_emitted_first() -> None:
     payload = b'{"error":{"message":"x"},"choices":[{"index":0,"delta":{"content":"a"}}]}'
     assert [type(chunk) for chunk in read(payload)] == [TextDelta, Failed]
 
@@ -194,7 +194,7 @@ def test_deltas_without_index_and_id_belong_to_the_last_call() -> None:
     assert calls_of(found) == [("c", "f", "{}")]
 
 
-def test_a_repeated_name_is_no_new_call_while_the_arguments_are_not_whole() -> None:
+def test_a_repeated_name_is_no_new_call_while_the_arguments_are_incomplete() -> None:
     found = read(*(call(index=0, name="f", arguments=part) for part in ('{"a"', ":", "1}")), b"[DONE]")
     assert calls_of(found) == [("", "f", '{"a":1}')]
 
@@ -204,24 +204,24 @@ def test_a_repeated_name_without_arguments_is_no_new_call() -> None:
     assert calls_of(found) == [("", "f", "{}")]
 
 
-def test_arguments_that_only_look_whole_are_not() -> None:
+def test_arguments_that_only_look_complete_are_continued() -> None:
     found = read(
         call(index=0, name="f", arguments='{"a":{}'), call(index=0, name="f", arguments="}"), b"[DONE]"
     )
     assert calls_of(found) == [("", "f", '{"a":{}}')]
 
 
-def test_a_call_that_takes_anothers_place_finishes_it() -> None:
+def test_a_new_call_at_an_index_finishes_the_earlier_call() -> None:
     found = read(call(index=0, id="a", name="f", arguments="{}"), call(index=0, id="b", name="g"), b"[DONE]")
     assert CallFinished(0) in found
     assert calls_of(found) == [("a", "f", "{}"), ("b", "g", "")]
 
 
-def test_calls_mean_that_the_model_waits_for_tools_whatever_it_says() -> None:
+def test_an_answer_with_calls_finishes_with_tool_calls_whatever_the_reason() -> None:
     assert read(call(index=0, id="a", name="f"), delta(finish_reason="stop"))[-1] == Finished("tool_calls")
 
 
-def test_held_text_is_said_before_a_call() -> None:
+def test_held_text_is_emitted_before_a_call() -> None:
     found = read(delta({"content": "<"}), call(index=0, id="a", name="f"), b"[DONE]")
     assert found[0] == TextDelta("<")
 
@@ -231,7 +231,7 @@ def test_a_template_may_have_opened_the_thinking() -> None:
     assert found == [ReasoningDelta("hm"), TextDelta("yes"), Finished("stop")]
 
 
-def test_thinking_may_be_a_string_inside_a_list() -> None:
+def test_thinking_may_be_a_string_in_a_list() -> None:
     content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "yes"}, {"type": "reference"}]
     assert read(delta({"content": content}), b"[DONE]")[:2] == [ReasoningDelta("hm"), TextDelta("yes")]
 
@@ -239,7 +239,7 @@ def test_thinking_may_be_a_string_inside_a_list() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"{}", b'{"choices":[]}', b'{"choices":[{"index":0}]}', b"<html>"]
 )
-def test_a_body_that_is_no_completion_is_a_failure(body: bytes) -> None:
+def test_an_invalid_completion_body_is_a_failure(body: bytes) -> None:
     reader = StreamReader(ENDPOINT)
     assert isinstance(failure_of(reader.read_body(body)), BackendBroken)
 
@@ -254,7 +254,7 @@ STREAMS = sorted(path.read_bytes() for path in FOLDER.glob("*/upstream.sse"))
 
 
 def shape(chunks: list[Chunk]) -> list[Any]:
-    """The chunks with neighbouring words and arguments joined."""
+    """The chunks, with adjacent text and arguments joined."""
     joined: list[Any] = []
     for chunk in chunks:
         last: Any = joined[-1] if joined else None
@@ -270,7 +270,7 @@ def shape(chunks: list[Chunk]) -> list[Any]:
 
 
 @given(st.sampled_from(STREAMS), st.data())
-def test_how_the_bytes_are_cut_changes_nothing(stream: bytes, data: st.DataObject) -> None:
+def test_any_split_of_the_bytes_yields_the_same_chunks(stream: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=40)))
     pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
 

@@ -1,7 +1,7 @@
-"""A `codex app-server` that plays a scenario. Run as a program; it needs nothing but Python.
+"""A `codex app-server` that plays a scenario. Run as a program; it needs only Python.
 
-`PLAY` names the scenarios, one for each time that it is started (the last one for all further times); `STARTS`
-is a file in which the starts are counted.
+`PLAY` names the scenarios, one per start (the last one also for all further starts); `STARTS` is a file that
+counts the starts.
 """
 
 import json
@@ -29,29 +29,29 @@ def send(**message: Any) -> None:
         print(json.dumps(message), flush=True)
 
 
-def tell(method: str, about: str, **params: Any) -> None:
-    """A notification about a turn; the thread has the same name."""
+def notify(method: str, about: str, **params: Any) -> None:
+    """Send a notification about a turn; the thread has the same name."""
     send(method=method, params={"threadId": about, "turnId": about, **params})
 
 
-def say(turn: str, text: str) -> None:
-    tell("item/agentMessage/delta", turn, itemId="m1", delta=text)
+def send_text(turn: str, text: str) -> None:
+    notify("item/agentMessage/delta", turn, itemId="m1", delta=text)
 
 
 def end(turn: str, status: str = "completed", error: Any = None) -> None:
-    tell("rawResponse/completed", turn, responseId="r", usage=_COST)
-    tell("turn/completed", turn, turn={"id": turn, "status": status, "error": error})
+    notify("rawResponse/completed", turn, responseId="r", usage=_COST)
+    notify("turn/completed", turn, turn={"id": turn, "status": status, "error": error})
 
 
 def call(turn: str, call_id: str, name: str = "look", arguments: str = '{ "at" : 1 }') -> None:
     item = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-    tell("rawResponseItem/completed", turn, item=item)
+    notify("rawResponseItem/completed", turn, item=item)
     params = {"threadId": turn, "turnId": turn, "callId": call_id, "tool": name, "arguments": {"at": 1}}
     send(id=f"ask-{call_id}-{turn}", method="item/tool/call", params=params)
 
 
 class Child:
-    """Answers what every scenario answers in the same way."""
+    """Answers the requests that all scenarios answer alike."""
 
     def __init__(self) -> None:
         self.lines: Iterator[str] = iter(sys.stdin)
@@ -68,7 +68,7 @@ class Child:
             yield message
 
     def next_turn(self) -> str:
-        """Serve until a turn is begun; its name."""
+        """Serve until a turn starts; its name."""
         for message in self.requests():
             if "id" not in message or "method" not in message:
                 continue
@@ -91,7 +91,7 @@ class Child:
         sys.exit(0)
 
     def next_answer(self) -> str:
-        """Serve until codex is answered; the answer."""
+        """Serve until the client answers a request; the answer."""
         for message in self.requests():
             if "method" not in message:
                 return self.answers[-1]
@@ -101,7 +101,7 @@ class Child:
 
 
 def note(text: str) -> None:
-    """Remember something for the test."""
+    """Write a note for the test."""
     with Path(os.environ["NOTES"]).open("a") as notes:
         notes.write(f"{text}\n")
 
@@ -109,9 +109,9 @@ def note(text: str) -> None:
 def answer(child: Child) -> None:
     while True:
         turn = child.next_turn()
-        say(turn, "Hel")
-        say(turn, "lo")
-        tell("item/completed", turn, item={"type": "agentMessage", "id": "m1", "text": "Hello"})
+        send_text(turn, "Hel")
+        send_text(turn, "lo")
+        notify("item/completed", turn, item={"type": "agentMessage", "id": "m1", "text": "Hello"})
         end(turn)
 
 
@@ -126,7 +126,7 @@ def dies_at_start(child: Child) -> None:
 
 
 def dies_in_turn(child: Child) -> None:
-    say(child.next_turn(), "Hel")
+    send_text(child.next_turn(), "Hel")
     print("\x1b[31mout of luck\x1b[0m", file=sys.stderr, flush=True)
     os._exit(7)
 
@@ -137,24 +137,24 @@ def dies_before_it_speaks(child: Child) -> None:
 
 
 def garbage(child: Child) -> None:
-    say(child.next_turn(), "Hel")
+    send_text(child.next_turn(), "Hel")
     print("<html>this is not it</html>", flush=True)
     mute(child)
 
 
 def absurd(child: Child) -> None:
-    say(child.next_turn(), "Hel")
+    send_text(child.next_turn(), "Hel")
     print('{"params":{"threadId":7},"method":"x"}', flush=True)
     mute(child)
 
 
 def silent(child: Child) -> None:
     while True:
-        say(child.next_turn(), "Hel")
+        send_text(child.next_turn(), "Hel")
 
 
 def hangs(child: Child) -> None:
-    """Shakes hands, and never answers again."""
+    """Completes the handshake and never answers again."""
     send(id=json.loads(next(child.lines))["id"], result={})
     mute(child)
 
@@ -170,23 +170,23 @@ def asks(child: Child) -> None:
     turn = child.next_turn()
     for method in ("item/commandExecution/requestApproval", "item/tool/requestUserInput", "clock/read"):
         send(id=f"q-{method}", method=method, params={"threadId": turn})
-        say(turn, child.next_answer() + "\n")
+        send_text(turn, child.next_answer() + "\n")
     end(turn)
     mute(child)
 
 
 def tools(child: Child) -> None:
     turn = child.next_turn()
-    # The history is told too; it is not a call of this turn.
+    # The history is sent too; it is not a call of this turn.
     history = {"type": "function_call", "call_id": "old", "name": "look", "arguments": "{}"}
     params = {"threadId": turn, "turnId": "earlier", "item": history}
     send(method="rawResponseItem/completed", params=params)
     call(turn, "c1")
     call(turn, "c2")
-    tell("rawResponse/completed", turn, responseId="r", usage=_COST)
+    notify("rawResponse/completed", turn, responseId="r", usage=_COST)
     note(child.next_answer())
     note(child.next_answer())
-    say(turn, "done")
+    send_text(turn, "done")
     end(turn)
     answer(child)
 
@@ -195,44 +195,44 @@ def calls(child: Child) -> None:
     while True:
         turn = child.next_turn()
         call(turn, "c1")
-        tell("rawResponse/completed", turn, responseId="r", usage=None)
+        notify("rawResponse/completed", turn, responseId="r", usage=None)
 
 
 def calls_alike(child: Child) -> None:
-    """Calls the same tool with the same id in every turn, but not with the same arguments."""
+    """Calls the same tool with the same id in every turn, but with different arguments."""
     for number in (1, 2):
         turn = child.next_turn()
-        say(turn, "words")
+        send_text(turn, "words")
         call(turn, "c1", arguments=f'{{"at":{number}}}')
-        tell("rawResponse/completed", turn, responseId="r", usage=None)
+        notify("rawResponse/completed", turn, responseId="r", usage=None)
     for _ in range(2):
-        got = child.next_answer()
-        turn = json.loads(got)["id"].removeprefix("ask-c1-")
-        say(turn, got)
+        reply = child.next_answer()
+        turn = json.loads(reply)["id"].removeprefix("ask-c1-")
+        send_text(turn, reply)
         end(turn)
     answer(child)
 
 
 def falls_silent_after_a_call(child: Child) -> None:
     turn = child.next_turn()
-    say(turn, "words")
+    send_text(turn, "words")
     call(turn, "c1")
     answer(child)
 
 
 def warns_and_is_killed(child: Child) -> None:
-    """Killed by a signal; the variable says which."""
+    """Killed by a signal, which the environment variable names."""
     print("Error: something harmless at the start", file=sys.stderr, flush=True)
-    say(child.next_turn(), "Hel")
+    send_text(child.next_turn(), "Hel")
     os.kill(os.getpid(), int(os.environ["SIGNAL"]))
 
 
 def closes_its_input(child: Child) -> None:
-    """Shakes hands and does not read any more; then asks something, which nobody can answer."""
+    """Completes the handshake and stops reading; then sends a request that cannot be answered."""
     send(id=json.loads(next(child.lines))["id"], result={})
     next(child.lines)
     os.close(0)
-    os.closerange(3, 256)  # uvloop hands each stream down twice
+    os.closerange(3, 256)  # uvloop passes each stream down twice
     note("closed")
     for number in range(20):
         send(id=number, method="item/tool/requestUserInput", params={})
@@ -243,15 +243,15 @@ def closes_its_input(child: Child) -> None:
 def reasons(child: Child) -> None:
     while True:
         turn = child.next_turn()
-        tell("item/reasoning/textDelta", turn, itemId="r1", delta="Hmm")
-        say(turn, "Hello")
+        notify("item/reasoning/textDelta", turn, itemId="r1", delta="Hmm")
+        send_text(turn, "Hello")
         end(turn)
 
 
 def is_cut_off(child: Child) -> None:
     while True:
         turn = child.next_turn()
-        say(turn, "Hel")
+        send_text(turn, "Hel")
         end(turn, "failed", {"message": "Incomplete response returned, reason: max_output_tokens"})
 
 
@@ -259,7 +259,7 @@ def is_slow(child: Child) -> None:
     while True:
         turn = child.next_turn()
         time.sleep(0.6)
-        say(turn, "Hello")
+        send_text(turn, "Hello")
         end(turn)
 
 
@@ -269,13 +269,13 @@ def start_helper() -> None:
 
 
 def leaves_a_helper(child: Child) -> None:
-    """Ends when it is asked to; what it has started does not, and keeps the error stream open."""
+    """Ends on request; its child process does not, and holds the error stream open."""
     start_helper()
     answer(child)
 
 
 def ends_with_a_helper(child: Child) -> None:
-    """Ends by itself, and what it has started keeps the error stream open."""
+    """Ends by itself; its child process holds the error stream open."""
     send(id=json.loads(next(child.lines))["id"], result={})
     next(child.lines)
     start_helper()
@@ -284,13 +284,13 @@ def ends_with_a_helper(child: Child) -> None:
 
 
 def counts(child: Child) -> None:
-    """Says how many turns there are at a time, at most."""
+    """Reports the largest number of concurrent turns."""
     active, peak, lock = set[str](), 0, threading.Lock()
 
     def finish(turn: str) -> None:
         time.sleep(0.05)
         with lock:
-            say(turn, str(peak))
+            send_text(turn, str(peak))
             active.discard(turn)
             end(turn)
 

@@ -1,4 +1,4 @@
-"""The backend on a scripted child: turns, tools, and everything that can go wrong with a process."""
+"""The backend on a scripted child: turns, tools, and every failure of the process."""
 
 import asyncio
 import os
@@ -30,15 +30,15 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
-from tests.backends.codex_app_server.playing import LOOK, answered, asking, staged, text_of
+from tests.backends.codex_app_server.child_support import LOOK, answered, staged, text_of, turn_for
 
 COST = UsageReported(Usage(10, InputTokensDetails(2), 5, OutputTokensDetails(1), 15))
-PATIENCE = 30.0
+TEST_TIMEOUT_SECONDS = 30.0
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    """Wait for something that another process does."""
-    async with asyncio.timeout(PATIENCE):
+    """Wait for a condition that another process fulfils."""
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
         while not happened():  # noqa: ASYNC110 -- a file of another process sets no event
             await asyncio.sleep(0.01)
 
@@ -51,7 +51,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
-async def test_an_answer_is_said_once_though_it_comes_twice(tmp_path: Path) -> None:
+async def test_an_answer_received_twice_is_emitted_once(tmp_path: Path) -> None:
     async with staged(tmp_path, "answer") as stage:
         assert await stage.run() == [TextDelta("Hel"), TextDelta("lo"), COST, Finished("stop")]
 
@@ -65,11 +65,11 @@ async def test_one_process_serves_all_turns_and_is_started_by_the_first(tmp_path
     assert not is_running(stage.pids[0])
 
 
-async def test_a_program_that_is_missing_is_named_with_the_way_out(tmp_path: Path) -> None:
+async def test_a_missing_program_error_includes_the_remedy(tmp_path: Path) -> None:
     child = ChildOptions(str(tmp_path / "nothing"), {}, tmp_path)
     backend = CodexBackend(child, ThreadOptions(folder=str(tmp_path)), Limits())
     with pytest.raises(BackendUnreachable, match=r"npm install -g @openai/codex.*codex\.command"):
-        await anext(backend.prepare(asking()).chunks())
+        await anext(backend.prepare(turn_for()).chunks())
     await backend.aclose()
 
 
@@ -80,7 +80,7 @@ async def test_a_handshake_that_is_not_answered_times_out(tmp_path: Path) -> Non
         assert not any(map(is_running, stage.pids))
 
 
-async def test_a_process_that_dies_at_its_start_tells_its_last_words(tmp_path: Path) -> None:
+async def test_a_process_that_dies_at_startup_reports_its_last_error_output(tmp_path: Path) -> None:
     async with staged(tmp_path, "dies_at_start", "answer") as stage:
         with pytest.raises(BackendBroken) as caught:
             await stage.run()
@@ -89,7 +89,7 @@ async def test_a_process_that_dies_at_its_start_tells_its_last_words(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("scenario", "words"),
+    ("scenario", "cause"),
     [
         ("dies_in_turn", "codex exited with status 7: out of luck"),
         ("garbage", "codex sent something that is not its protocol: this is not it"),
@@ -97,41 +97,41 @@ async def test_a_process_that_dies_at_its_start_tells_its_last_words(tmp_path: P
     ],
 )
 async def test_a_process_that_breaks_in_mid_turn_fails_it_and_serves_the_next(
-    tmp_path: Path, scenario: str, words: str
+    tmp_path: Path, scenario: str, cause: str
 ) -> None:
     async with staged(tmp_path, scenario, "answer") as stage:
         first, last = await stage.run()
         assert first == TextDelta("Hel")
         assert isinstance(last, Failed)
         assert isinstance(last.error, BackendBroken)
-        assert last.error.message.startswith(words)
+        assert last.error.message.startswith(cause)
         await until(lambda: not is_running(stage.pids[0]))
         assert text_of(await stage.run()) == "Hello"
 
 
 @pytest.mark.parametrize(
-    ("signal", "words"), [("9", "9: for lack of memory, or by hand."), ("15", "15: no reason was given")]
+    ("signal", "cause"), [("9", "9: for lack of memory, or by hand."), ("15", "15: no reason was given")]
 )
-async def test_a_process_that_was_killed_says_so_and_not_what_it_said_at_its_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, words: str
+async def test_a_killed_process_reports_the_signal_and_not_its_startup_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, cause: str
 ) -> None:
     monkeypatch.setenv("SIGNAL", signal)
     async with staged(tmp_path, "warns_and_is_killed") as stage:
         last = (await stage.run())[-1]
         assert isinstance(last, Failed)
-        assert last.error.message == f"codex was killed by signal {words}"
+        assert last.error.message == f"codex was killed by signal {cause}"
 
 
-async def test_a_folder_that_cannot_be_made_is_named_with_its_setting(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_is_reported_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     child = ChildOptions("true", {}, tmp_path / "file" / "work")
     backend = CodexBackend(child, ThreadOptions(folder=str(tmp_path)), Limits())
     with pytest.raises(BackendUnreachable, match=r"file/work', cannot be made.*'codex\.folder'"):
-        await anext(backend.prepare(asking()).chunks())
+        await anext(backend.prepare(turn_for()).chunks())
     await backend.aclose()
 
 
-async def test_a_process_that_dies_before_it_speaks_is_an_error_and_not_a_failed_answer(
+async def test_a_process_that_dies_before_the_first_delta_raises_an_error(
     tmp_path: Path,
 ) -> None:
     async with staged(tmp_path, "dies_before_it_speaks") as stage:
@@ -139,7 +139,7 @@ async def test_a_process_that_dies_before_it_speaks_is_an_error_and_not_a_failed
             await stage.run()
 
 
-async def test_a_turn_that_falls_silent_fails_and_is_interrupted(tmp_path: Path) -> None:
+async def test_a_silent_turn_times_out_and_is_interrupted(tmp_path: Path) -> None:
     async with staged(tmp_path, "silent", silence=1.0) as stage:
         _, last = await stage.run()
         assert isinstance(last, Failed)
@@ -148,7 +148,7 @@ async def test_a_turn_that_falls_silent_fails_and_is_interrupted(tmp_path: Path)
         await until(lambda: stage.notes == ["interrupted t1"])
 
 
-async def test_a_process_that_answers_nothing_any_more_is_started_anew(tmp_path: Path) -> None:
+async def test_an_unresponsive_process_is_restarted(tmp_path: Path) -> None:
     async with staged(tmp_path, "hangs", "answer", silence=0.3) as stage:
         with pytest.raises(BackendTimeout, match="did not answer 'thread/start'"):
             await stage.run()
@@ -156,14 +156,14 @@ async def test_a_process_that_answers_nothing_any_more_is_started_anew(tmp_path:
         assert await stage.backend.models()
 
 
-async def test_a_refused_request_is_an_error_with_the_words_of_codex(tmp_path: Path) -> None:
+async def test_a_rejected_request_is_an_error_with_codexs_message(tmp_path: Path) -> None:
     async with staged(tmp_path, "refuses") as stage:
         with pytest.raises(BackendRefused, match="mcp__x") as caught:
             await stage.run()
         assert caught.value.status == 400
 
 
-async def test_what_codex_asks_of_a_person_is_declined_and_the_unknown_refused(tmp_path: Path) -> None:
+async def test_approval_requests_are_declined_and_unknown_requests_rejected(tmp_path: Path) -> None:
     async with staged(tmp_path, "asks") as stage:
         approval, question, unknown = text_of(await stage.run()).splitlines()
     assert '"decision":"decline"' in approval
@@ -171,7 +171,7 @@ async def test_what_codex_asks_of_a_person_is_declined_and_the_unknown_refused(t
     assert '"code":-32601' in unknown
 
 
-async def test_calls_are_told_as_the_model_wrote_them_and_their_outputs_go_on_with_the_turn(
+async def test_calls_are_emitted_verbatim_and_their_outputs_resume_the_turn(
     tmp_path: Path,
 ) -> None:
     async with staged(tmp_path, "tools") as stage:
@@ -207,18 +207,18 @@ async def test_outputs_of_another_conversation_do_not_go_on_with_the_turn(
     async with staged(tmp_path, "tools") as stage:
         await stage.run(tools=[LOOK])
         assert (
-            stage.backend.parking.take(stage.backend.prepare(asking(tools=[LOOK], input=history)).request)
+            stage.backend.parking.take(stage.backend.prepare(turn_for(tools=[LOOK], input=history)).request)
             is None
         )
         assert len(stage.backend.parking) == 1
 
 
-def continued(at: int, *, words: str = "words", arguments: str = "") -> list[dict[str, object]]:
-    """What a client sends after the call of `calls_alike`."""
+def continued(at: int, *, text: str = "words", arguments: str = "") -> list[dict[str, object]]:
+    """The client's request after the call of `calls_alike`."""
     call = {"call_id": "c1", "name": "look", "arguments": arguments or f'{{"at":{at}}}'}
     return [
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": words},
+        {"role": "assistant", "content": text},
         {"type": "function_call", **call},
         {"type": "function_call_output", "call_id": "c1", "output": f"saw {at}"},
     ]
@@ -234,20 +234,20 @@ async def test_equal_questions_and_equal_call_ids_do_not_mix_up_two_turns(tmp_pa
             assert f"saw {number}" in answer
 
 
-@pytest.mark.parametrize("edit", [{"words": "Words"}, {"words": ""}, {"arguments": '{"at": 1}'}])
+@pytest.mark.parametrize("edit", [{"text": "Words"}, {"text": ""}, {"arguments": '{"at": 1}'}])
 async def test_an_edited_history_begins_a_new_thread(tmp_path: Path, edit: dict[str, str]) -> None:
     async with staged(tmp_path, "calls_alike") as stage:
         await stage.run(tools=[LOOK])
-        edited = stage.backend.prepare(asking(tools=[LOOK], input=continued(1, **edit))).request
+        edited = stage.backend.prepare(turn_for(tools=[LOOK], input=continued(1, **edit))).request
         assert stage.backend.parking.take(edited) is None
-        same = stage.backend.prepare(asking(tools=[LOOK], input=continued(1))).request
+        same = stage.backend.prepare(turn_for(tools=[LOOK], input=continued(1))).request
         assert stage.backend.parking.take(same) is not None
 
 
-async def test_a_model_that_falls_silent_after_a_call_does_not_hold_the_response(tmp_path: Path) -> None:
+async def test_silence_after_a_call_does_not_delay_the_response(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(PATIENCE),
-        staged(tmp_path, "falls_silent_after_a_call", quiet=0.2, silence=10 * PATIENCE) as stage,
+        asyncio.timeout(TEST_TIMEOUT_SECONDS),
+        staged(tmp_path, "falls_silent_after_a_call", quiet=0.2, silence=10 * TEST_TIMEOUT_SECONDS) as stage,
     ):
         assert await stage.run(tools=[LOOK]) == [
             TextDelta("words"),
@@ -261,26 +261,26 @@ async def test_a_model_that_falls_silent_after_a_call_does_not_hold_the_response
         assert text_of(await stage.run(tools=[LOOK], input=answered("c1"))) == "Hello"
 
 
-async def test_a_turn_whose_outputs_never_come_is_interrupted(tmp_path: Path) -> None:
+async def test_a_turn_without_tool_outputs_is_interrupted(tmp_path: Path) -> None:
     async with staged(tmp_path, "tools", tools=0.01) as stage:
         await stage.run(tools=[LOOK])
         await until(lambda: "interrupted t1" in stage.notes)
         assert len(stage.backend.parking) == 0
 
 
-async def test_the_oldest_waiting_turn_is_given_up_for_one_too_many(tmp_path: Path) -> None:
+async def test_the_oldest_waiting_turn_is_dropped_beyond_the_limit(tmp_path: Path) -> None:
     async with staged(tmp_path, "calls") as stage:
-        stage.backend.parking = Parking(PATIENCE, capacity=2)
+        stage.backend.parking = Parking(TEST_TIMEOUT_SECONDS, capacity=2)
         for _ in range(3):
             await stage.run(tools=[LOOK])
         assert len(stage.backend.parking) == 2
         await until(lambda: stage.notes == ["interrupted t1"])
 
 
-async def test_waiting_turns_take_no_place_from_working_ones(tmp_path: Path) -> None:
+async def test_waiting_turns_do_not_count_as_running_turns(tmp_path: Path) -> None:
     async with staged(tmp_path, "tools", turns=1) as stage:
         await stage.run(tools=[LOOK])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
             assert text_of(await stage.run(tools=[LOOK], input=answered("c1", "c2"))) == "done"
 
 
@@ -291,9 +291,9 @@ async def test_no_more_turns_than_allowed_are_worked_on_at_once(tmp_path: Path) 
     assert max(int(text_of(chunks)) for chunks in answers) <= 2
 
 
-async def test_a_client_that_leaves_interrupts_the_turn(tmp_path: Path) -> None:
+async def test_a_client_disconnect_interrupts_the_turn(tmp_path: Path) -> None:
     async with staged(tmp_path, "silent") as stage:
-        async with aclosing(stage.backend.prepare(asking()).chunks()) as batches:
+        async with aclosing(stage.backend.prepare(turn_for()).chunks()) as batches:
             assert await anext(batches) == [TextDelta("Hel")]
         await until(lambda: stage.notes == ["interrupted t1"])
 
@@ -301,7 +301,7 @@ async def test_a_client_that_leaves_interrupts_the_turn(tmp_path: Path) -> None:
 async def test_silence_is_filled_with_heartbeats(tmp_path: Path) -> None:
     async with (
         staged(tmp_path, "silent", heartbeat=0.02) as stage,
-        aclosing(stage.backend.prepare(asking()).chunks()) as batches,
+        aclosing(stage.backend.prepare(turn_for()).chunks()) as batches,
     ):
         async for batch in batches:
             if batch != HEARTBEAT:
@@ -310,7 +310,7 @@ async def test_silence_is_filled_with_heartbeats(tmp_path: Path) -> None:
         assert await anext(batches) == HEARTBEAT
 
 
-async def test_its_models_are_those_that_codex_lists(tmp_path: Path) -> None:
+async def test_the_models_are_read_from_codex(tmp_path: Path) -> None:
     async with staged(tmp_path, "answer") as stage:
         assert [info.id for info in await stage.backend.models()] == ["model-1", "model-2"]
 

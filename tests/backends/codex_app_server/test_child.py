@@ -1,4 +1,6 @@
-"""The process at its end: whoever waits is told why, and nothing of it stays. Also with uvloop, as served."""
+"""The end of the process: waiting calls get the cause, and no subprocess remains. Also with uvloop, as in
+production.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,8 +12,8 @@ import uvloop
 from antiphon.backends.codex_app_server import child as module
 from antiphon.backends.codex_app_server.child import Child
 from antiphon.errors import BackendBroken
-from tests.backends.codex_app_server.playing import child_options
-from tests.backends.codex_app_server.test_backend import PATIENCE, is_running, until
+from tests.backends.codex_app_server.child_support import child_options
+from tests.backends.codex_app_server.test_backend import TEST_TIMEOUT_SECONDS, is_running, until
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +26,7 @@ LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 def run(loop: Callable[[], asyncio.AbstractEventLoop], main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
             await main()
 
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -38,7 +40,7 @@ def noted(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_process_that_does_not_read_any_more_is_given_up(
+def test_a_process_that_closed_its_input_is_abandoned(
     tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> None:
@@ -46,7 +48,7 @@ def test_a_process_that_does_not_read_any_more_is_given_up(
         await until(lambda: noted(tmp_path) == ["closed"])
         with pytest.raises(BackendBroken, match="closed its input"):
             while True:
-                await child.call("thread/start", {}, patience=PATIENCE)
+                await child.call("thread/start", {}, patience=TEST_TIMEOUT_SECONDS)
         assert not child.alive
         await until(lambda: not is_running(child.pid))
         await child.aclose()
@@ -56,22 +58,22 @@ def test_a_process_that_does_not_read_any_more_is_given_up(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
-def test_who_asks_a_dying_process_is_told_of_what_it_died(
+def test_a_call_to_a_dying_process_gets_the_cause_of_its_death(
     tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> None:
         child = await Child.start(child_options(tmp_path, "ends_with_a_helper"))
         await until(lambda: not child.alive)
-        assert child.error is None  # its helper may still say why
+        assert child.error is None  # its child process may still write the cause
         with pytest.raises(BackendBroken, match="exited with status 7: Error: out of luck"):
-            await child.call("thread/start", {}, patience=PATIENCE)
+            await child.call("thread/start", {}, patience=TEST_TIMEOUT_SECONDS)
         await child.aclose()
 
     run(loop, main)
 
 
 @pytest.mark.slow
-async def test_who_waits_is_told_the_cause_also_when_the_process_is_tidied_up_meanwhile(
+async def test_a_waiting_call_gets_the_cause_even_if_the_child_is_closed_meanwhile(
     tmp_path: Path,
 ) -> None:
     child = await Child.start(child_options(tmp_path, "ends_with_a_helper"))
@@ -79,11 +81,11 @@ async def test_who_waits_is_told_the_cause_also_when_the_process_is_tidied_up_me
     waiting = child.ask("thread/start", {})
     await child.aclose()
     with pytest.raises(BackendBroken, match="out of luck"):
-        await child.answer_to(waiting, patience=PATIENCE)
+        await child.answer_to(waiting, patience=TEST_TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow
-async def test_nothing_that_it_has_started_stays(tmp_path: Path) -> None:
+async def test_subprocesses_of_the_child_are_killed(tmp_path: Path) -> None:
     child = await Child.start(child_options(tmp_path, "leaves_a_helper"))
     await until(lambda: len(noted(tmp_path)) == 1)
     helper = int(noted(tmp_path)[0])
@@ -92,16 +94,16 @@ async def test_nothing_that_it_has_started_stays(tmp_path: Path) -> None:
     await until(lambda: not is_running(helper))
 
 
-async def test_a_fault_of_ours_while_reading_is_told_to_those_who_wait(
+async def test_an_internal_error_while_reading_reaches_waiting_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = await Child.start(child_options(tmp_path, "answer"))
 
-    def stumble(_: object) -> None:
+    def fail(_: object) -> None:
         raise ValueError("stumbled")
 
-    monkeypatch.setattr(child, "_take", stumble)
+    monkeypatch.setattr(child, "_take", fail)
     with pytest.raises(BackendBroken, match="stumbled"):
-        await child.call("model/list", {"cursor": None}, patience=PATIENCE)
+        await child.call("model/list", {"cursor": None}, patience=TEST_TIMEOUT_SECONDS)
     assert not child.alive
     await child.aclose()

@@ -1,4 +1,4 @@
-"""Codex's errors as ours."""
+"""Codex's errors mapped to ours."""
 
 from typing import Any
 
@@ -43,17 +43,17 @@ def test_each_kind_has_its_status_and_code(info: Any, status: int, code: str) ->
 
 
 @pytest.mark.parametrize("info", ["unauthorized", {"httpConnectionFailed": {"httpStatusCode": 403}}])
-def test_a_missing_login_says_what_the_operator_can_do(info: Any) -> None:
+def test_a_missing_login_error_includes_the_remedy(info: Any) -> None:
     assert "codex login" in turn_failure(TurnError("no", info)).message
 
 
 @pytest.mark.parametrize("info", ["other", None, {"somethingNew": None}])
-def test_a_stream_that_broke_off_is_known_by_its_words(info: Any) -> None:
+def test_a_broken_stream_is_recognized_by_its_message(info: Any) -> None:
     error = turn_failure(TurnError("stream disconnected before completion: Transport error", info))
     assert (error.status, error.code) == (502, "stream_disconnected")
 
 
-def test_the_refusal_of_its_own_upstream_is_handed_on() -> None:
+def test_errors_of_codexs_own_upstream_are_passed_on() -> None:
     body = '{"error":{"message":"Too long.","type":"x","param":"input","code":"context_length_exceeded"}}'
     error = turn_failure(TurnError(body, "other"))
     assert (error.message, error.status, error.code, error.param) == (
@@ -64,13 +64,13 @@ def test_the_refusal_of_its_own_upstream_is_handed_on() -> None:
     )
 
 
-def test_secrets_in_its_words_are_not_shown() -> None:
+def test_secrets_in_messages_are_redacted() -> None:
     error = turn_failure(TurnError("refused", "other", "sent Bearer sk-secret-0123456789"))
     assert "secret" not in error.message
 
 
 @pytest.mark.parametrize(("code", "status"), [(-32600, 400), (-32602, 400), (-32603, 502)])
-def test_a_refused_request_names_what_was_asked(code: int, status: int) -> None:
+def test_a_rejected_request_names_the_method(code: int, status: int) -> None:
     error = request_refusal("thread/start", RpcError(code, "no such thing"))
     assert error.status == status
     assert error.message == "codex refused 'thread/start': no such thing"

@@ -1,4 +1,4 @@
-"""Which of a program's last words tell why it ended."""
+"""Which line of a program's error output is reported as the cause of its end."""
 
 import pytest
 
@@ -19,7 +19,7 @@ Node.js v22.1.0
 
 
 @pytest.mark.parametrize(
-    ("said", "cause"),
+    ("output", "cause"),
     [
         (NODE, "Error: Missing optional dependency. Reinstall it."),
         (b"error: no such option\n\nUsage: codex\n", "error: no such option"),
@@ -31,22 +31,22 @@ Node.js v22.1.0
         (b"", "no reason was given"),
     ],
 )
-def test_the_line_that_looks_like_an_error_is_preferred(said: bytes, cause: str) -> None:
-    words = ErrorOutput()
-    for at in range(0, len(said), 7):
-        words.feed(said[at : at + 7])
-    assert words.cause() == cause
+def test_the_line_that_looks_like_an_error_is_preferred(output: bytes, cause: str) -> None:
+    errors = ErrorOutput()
+    for at in range(0, len(output), 7):
+        errors.feed(output[at : at + 7])
+    assert errors.cause() == cause
 
 
-def test_what_was_forgotten_is_not_the_cause() -> None:
-    words = ErrorOutput()
-    words.feed(b"Error: harmless\nand the beg")
-    words.clear()
-    assert words.cause() == "no reason was given"
+def test_cleared_output_is_not_the_cause() -> None:
+    errors = ErrorOutput()
+    errors.feed(b"Error: harmless\nand the beg")
+    errors.clear()
+    assert errors.cause() == "no reason was given"
 
 
-def test_endless_words_are_not_kept() -> None:
-    words = ErrorOutput()
+def test_endless_error_output_is_bounded() -> None:
+    errors = ErrorOutput()
     for _ in range(100):
-        words.feed(b"x" * 100_000)
-    assert len(words.cause()) <= 500
+        errors.feed(b"x" * 100_000)
+    assert len(errors.cause()) <= 500

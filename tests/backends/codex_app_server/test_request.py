@@ -1,4 +1,4 @@
-"""What codex is asked."""
+"""The requests sent to codex."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.context import build_turn
-from tests.backends.codex_app_server.playing import LOOK, answered, asking, request_of
+from tests.backends.codex_app_server.child_support import LOOK, answered, request_of, turn_for
 
 DATA = "data:image/png;base64,AAAA"
 
 
-def test_a_thread_is_fresh_harmless_and_without_tools_of_its_own() -> None:
+def test_a_thread_is_new_read_only_and_without_codexs_own_tools() -> None:
     thread = request_of(instructions="Be brief.").thread
     assert thread["ephemeral"] is True
     assert thread["approvalPolicy"] == "never"
@@ -27,21 +27,21 @@ def test_a_thread_is_fresh_harmless_and_without_tools_of_its_own() -> None:
     assert "model" not in thread
 
 
-def test_with_tools_of_its_own_codex_stays_as_it_is() -> None:
+def test_with_its_own_tools_enabled_codex_is_not_restricted() -> None:
     options = ThreadOptions(folder="/work", sandbox="workspace-write", own_tools=True)
-    thread = build_request(asking(), options).thread
+    thread = build_request(turn_for(), options).thread
     assert thread["sandbox"] == "workspace-write"
     assert {"environments", "config", "baseInstructions"}.isdisjoint(thread)
-    with_tools = build_request(asking(tools=[LOOK]), options).thread
+    with_tools = build_request(turn_for(tools=[LOOK]), options).thread
     assert with_tools["config"] == {"features": {"code_mode": {"direct_only_tool_namespaces": ["functions"]}}}
 
 
-def test_any_other_model_than_codex_is_named() -> None:
+def test_a_model_other_than_codex_is_sent() -> None:
     turn = build_turn(create_from(model="mine", input="hi"), model="gpt-x")
     assert build_request(turn, ThreadOptions(folder="/work")).thread["model"] == "gpt-x"
 
 
-def test_the_history_keeps_roles_calls_outputs_and_images() -> None:
+def test_the_history_preserves_roles_calls_outputs_and_images() -> None:
     history: list[dict[str, Any]] = [
         {"role": "system", "content": "Rule."},
         {
@@ -77,7 +77,7 @@ def test_the_history_keeps_roles_calls_outputs_and_images() -> None:
     ]
 
 
-def test_reasoning_in_the_history_is_left_out_and_reported() -> None:
+def test_reasoning_in_the_history_is_omitted_and_reported() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
     request = request_of(input=[{"role": "user", "content": "hi"}, reasoning, reasoning])
     assert len(request.items) == 1
@@ -94,13 +94,13 @@ def test_reasoning_in_the_history_is_left_out_and_reported() -> None:
         ({"type": "input_image", "image_url": "file:///etc/passwd"}, "input[0].content[0].image_url"),
     ],
 )
-def test_what_codex_cannot_take_is_refused_by_name(part: dict[str, Any], param: str) -> None:
+def test_unsupported_params_are_rejected_by_name(part: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         request_of(input=[{"role": "user", "content": [part]}])
     assert caught.value.param == param
 
 
-def test_an_image_in_a_tool_output_must_be_whole_too() -> None:
+def test_an_image_in_a_tool_output_must_be_a_data_url_too() -> None:
     history = answered("c1")
     history[-1]["output"] = [{"type": "input_image", "image_url": "https://outside/x.png"}]
     with pytest.raises(InvalidRequest, match="data: URL") as caught:
@@ -127,18 +127,18 @@ def test_the_detail_of_an_image_in_a_tool_output_is_not_sent(detail: str | None)
     assert bool(request.downgrades) == (detail not in ("auto", None))
 
 
-def test_an_output_without_its_call_is_refused() -> None:
+def test_an_output_without_its_call_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="No tool call found"):
         request_of(input=[{"type": "function_call_output", "call_id": "c1", "output": "x"}])
 
 
-def test_an_item_that_would_be_missed_is_refused() -> None:
+def test_an_item_that_cannot_be_dropped_is_rejected() -> None:
     item = {"type": "program", "id": "cm_1", "code": "1", "call_id": "c", "fingerprint": "f"}
     with pytest.raises(Unsupported, match="program"):
         request_of(input=[{"role": "user", "content": "hi"}, item])
 
 
-def test_tools_are_given_in_codexs_form() -> None:
+def test_tools_are_sent_in_codexs_format() -> None:
     free = {"type": "custom", "name": "free", "description": "Free text."}
     request = request_of(tools=[LOOK, free, {"type": "function", "name": "bare", "parameters": None}])
     look, custom, bare = request.thread["dynamicTools"]
@@ -157,12 +157,12 @@ def test_tools_are_given_in_codexs_form() -> None:
     }
 
 
-def test_a_choice_of_none_shows_no_tools() -> None:
+def test_tool_choice_none_sends_no_tools() -> None:
     assert "dynamicTools" not in request_of(tools=[LOOK], tool_choice="none").thread
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "look"}])
-def test_a_choice_that_codex_cannot_enforce_is_asked_for_and_reported(choice: Any) -> None:
+def test_an_unenforceable_tool_choice_is_prompted_and_reported(choice: Any) -> None:
     request = request_of(tools=[LOOK], tool_choice=choice, instructions="Be brief.")
     instructions = request.thread["developerInstructions"]
     assert instructions.startswith("Be brief.\n\nYou must answer by calling one of these tools")
@@ -172,7 +172,7 @@ def test_a_choice_that_codex_cannot_enforce_is_asked_for_and_reported(choice: An
     ]
 
 
-def test_effort_summary_and_schema_have_fields_of_their_own() -> None:
+def test_effort_summary_and_schema_have_their_own_fields() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
     text = {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}
     request = request_of(reasoning={"effort": "high", "summary": "concise"}, text=text)
@@ -180,14 +180,14 @@ def test_effort_summary_and_schema_have_fields_of_their_own() -> None:
     assert request.downgrades == ()
 
 
-def test_json_without_a_schema_is_asked_for() -> None:
+def test_json_without_a_schema_is_prompted() -> None:
     request = request_of(text={"format": {"type": "json_object"}})
     assert request.turn == {}
     assert "JSON object" in request.thread["developerInstructions"]
     assert len(request.downgrades) == 1
 
 
-def test_what_codex_has_no_field_for_is_reported_in_one_sentence() -> None:
+def test_params_without_a_codex_field_are_reported_in_one_note() -> None:
     request = request_of(
         max_output_tokens=5,
         temperature=0,
@@ -213,7 +213,7 @@ def test_outputs_at_the_end_become_answers_to_codex() -> None:
     }
 
 
-def test_the_fingerprint_tells_apart_what_is_asked() -> None:
+def test_the_fingerprint_distinguishes_requests() -> None:
     one = request_of(tools=[LOOK], input=answered("c1"))
     assert one.fingerprint(1) == request_of(tools=[LOOK]).fingerprint(1)
     for other in (
@@ -225,11 +225,11 @@ def test_the_fingerprint_tells_apart_what_is_asked() -> None:
         assert one.fingerprint(1) != other.fingerprint(1)
 
 
-def test_what_was_said_since_is_text_and_calls_and_nothing_else() -> None:
+def test_the_continuation_consists_of_text_and_calls_only() -> None:
     question, call, output = answered("c1")
-    words = {"role": "assistant", "content": "words"}
+    answer = {"role": "assistant", "content": "words"}
     sent = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{ "at" : 1 }'}
-    assert request_of(input=[question, words, call, output]).added_after(1) == ("words", [sent])
+    assert request_of(input=[question, answer, call, output]).added_after(1) == ("words", [sent])
     assert request_of(input=[question, call, output]).added_after(1) == ("", [sent])
     assert request_of(input=[question, call, question, output]).added_after(1) is None
     assert request_of(input=[question, call, output, output]).added_after(1) is None

@@ -1,4 +1,4 @@
-"""Lines: cut anywhere, and what is none."""
+"""JSON-RPC lines: split anywhere, and invalid ones."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ LINES = b'{"id":1,"result":{"a":"\xc3\xa9"}}\n\n{"method":"x","params":{"threadI
 
 
 @given(st.lists(st.integers(0, len(LINES))))
-def test_a_cut_anywhere_changes_nothing(cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_yields_the_same_messages(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(LINES)]
     reader = LineReader()
     pieces = [LINES[start:end] for start, end in pairwise(places)]
@@ -27,7 +27,7 @@ def test_a_cut_anywhere_changes_nothing(cuts: list[int]) -> None:
     "line",
     [b"hello", b"{}", b"[1]", b'{"id":[1],"method":"x"}', b'{"method":7}', b"\xff\xfe", b"[" * 100_000],
 )
-def test_what_is_no_message_is_an_error_that_shows_its_beginning(line: bytes) -> None:
+def test_an_invalid_message_is_an_error_that_quotes_its_beginning(line: bytes) -> None:
     with pytest.raises(BackendBroken, match="not its protocol"):
         list(LineReader().feed(line + b"\n"))
 
@@ -39,14 +39,14 @@ def test_a_line_without_end_is_an_error() -> None:
         list(reader.feed(b"123456"))
 
 
-def test_what_came_before_the_nonsense_is_heard() -> None:
+def test_messages_before_an_invalid_line_are_delivered() -> None:
     messages = LineReader().feed(b'{"method":"x"}\nnonsense\n')
     assert next(messages).method == "x"
     with pytest.raises(BackendBroken):
         next(messages)
 
 
-def test_what_is_sent_is_one_line_each() -> None:
+def test_each_message_is_sent_as_one_line() -> None:
     for line in (
         request_line(1, "a/b", {"text": "two\nlines"}),
         result_line("q", {}),

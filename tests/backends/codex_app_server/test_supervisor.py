@@ -1,4 +1,4 @@
-"""A child that breaks again and again is not started in a loop, and nobody queues for its failure."""
+"""A child that fails repeatedly is not restarted in a loop, and callers do not queue for its failure."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.backends.codex_app_server.supervisor import Supervisor, pause_after
 from antiphon.errors import BackendBroken, BackendUnreachable, Unavailable
-from tests.backends.codex_app_server.playing import child_options
+from tests.backends.codex_app_server.child_support import child_options
 
 AGES = 10_000.0
 
@@ -20,7 +20,7 @@ def test_pauses_between_starts_grow_to_a_limit() -> None:
     assert [pause_after(failures, 0.5, 5.0) for failures in range(8)] == [0, 0, 0.5, 1, 2, 4, 5, 5]
 
 
-async def test_during_the_pause_everybody_is_told_the_last_error_at_once(tmp_path: Path) -> None:
+async def test_during_the_pause_every_call_gets_the_last_error_at_once(tmp_path: Path) -> None:
     supervisor = Supervisor(child_options(tmp_path, "dies_at_start"), pause=AGES, longest_pause=AGES)
     for _ in range(2):
         with pytest.raises(BackendBroken):
@@ -38,7 +38,7 @@ async def test_during_the_pause_everybody_is_told_the_last_error_at_once(tmp_pat
     assert starts(tmp_path) == 2
 
 
-async def test_those_who_wait_share_the_outcome_of_one_start(tmp_path: Path) -> None:
+async def test_waiting_calls_share_the_outcome_of_one_start(tmp_path: Path) -> None:
     supervisor = Supervisor(child_options(tmp_path, "dies_at_start", "answer"), pause=AGES)
     outcomes = await asyncio.gather(*(supervisor.child() for _ in range(8)), return_exceptions=True)
     assert starts(tmp_path) == 1
@@ -48,7 +48,7 @@ async def test_those_who_wait_share_the_outcome_of_one_start(tmp_path: Path) -> 
     await supervisor.aclose()
 
 
-async def test_whoever_stops_waiting_does_not_stop_the_start(tmp_path: Path) -> None:
+async def test_cancelling_a_waiting_call_does_not_cancel_the_start(tmp_path: Path) -> None:
     supervisor = Supervisor(child_options(tmp_path, "answer"))
     impatient = asyncio.create_task(supervisor.child())
     patient = asyncio.create_task(supervisor.child())
@@ -79,7 +79,7 @@ async def test_children_that_die_before_they_worked_are_not_replaced_for_ever(tm
     await supervisor.aclose()
 
 
-async def test_the_end_comes_during_a_start(tmp_path: Path) -> None:
+async def test_closing_during_a_start(tmp_path: Path) -> None:
     supervisor = Supervisor(child_options(tmp_path, "mute"))
     waiting = asyncio.create_task(supervisor.child())
     await asyncio.sleep(0)

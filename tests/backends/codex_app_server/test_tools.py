@@ -1,4 +1,4 @@
-"""Tools whose names codex has taken for itself."""
+"""Tools whose names codex reserves for itself."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.backends.codex_app_server.tools import ToolNames
 from antiphon.turn.context import TurnTool
-from tests.backends.codex_app_server.playing import LOOK, request_of
+from tests.backends.codex_app_server.child_support import LOOK, request_of
 
 
 def names_of(*names: str) -> ToolNames:
@@ -23,7 +23,7 @@ def test_a_name_that_codex_has_taken_gets_an_alias(name: str) -> None:
     assert names.by_alias[f"client_{name}"].name == name
 
 
-def test_an_alias_is_nobody_elses_name_and_not_too_long() -> None:
+def test_an_alias_is_unique_and_not_too_long() -> None:
     long = "mcp__" + "x" * 59
     names = names_of("exec_command", "client_exec_command", long, f"{long}y")
     assert names.alias("exec_command") == "client_exec_command_2"
@@ -32,7 +32,7 @@ def test_an_alias_is_nobody_elses_name_and_not_too_long() -> None:
     assert len(names.alias(f"{long}y")) == 65
 
 
-def test_an_alias_stands_in_the_declaration_the_history_and_the_prompt() -> None:
+def test_an_alias_is_used_in_the_declaration_the_history_and_the_prompt() -> None:
     history: list[dict[str, Any]] = [
         {"role": "user", "content": "hi"},
         {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": "{}"},

@@ -1,4 +1,4 @@
-"""The same answers, written in each HTTP dialect: what the fake upstreams of the contract send."""
+"""The same answers in each HTTP dialect, as sent by the fake upstreams of the contract."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """One rig per backend: the backend itself, on a fake upstream that plays a scenario.
 
-A scenario is the same for all: what the model's side does in every turn. What is particular to a backend (its
-wire, its child process, its engine) is here, so that the contract is written once.
+A scenario describes the model's behaviour in every turn and is the same for all backends. The specifics of a
+backend (its wire format, its child process, its engine) are here, so that the contract is written once.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest
-from tests.backends.codex_app_server.playing import staged
+from tests.backends.codex_app_server.child_support import staged
 from tests.backends.contract.payloads import (
     ARGUMENTS,
     INPUT_TOKENS,
@@ -48,7 +48,7 @@ from tests.backends.contract.payloads import (
     event,
 )
 from tests.backends.local.fake_llama import FakeLlama, ending, piece
-from tests.http.raw_upstream import Wire, chunked, raw_upstream, whole
+from tests.http.raw_upstream import Wire, chunked, complete_response, raw_upstream
 
 Scenario = Literal[
     "text",
@@ -82,9 +82,9 @@ class Rig:
 
     backend: Backend
     started: Callable[[], int]
-    """How many turns have reached the upstream."""
+    """The number of turns that reached the upstream."""
     cancelled: Callable[[], Awaitable[object]]
-    """Waits until the upstream notices that a turn was given up."""
+    """Waits until the upstream notices the cancellation of a turn."""
     model: str = "m"
 
 
@@ -148,7 +148,7 @@ class Rigs:
         started = 0
         given_up = asyncio.Event()
 
-        async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        async def run_script(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
             nonlocal started
             started += 1
             try:
@@ -159,7 +159,7 @@ class Rigs:
             finally:
                 given_up.set()
 
-        backend = ScriptedBackend(play)
+        backend = ScriptedBackend(run_script)
         yield Rig(backend, lambda: started, given_up.wait)
         await backend.aclose()
 
@@ -180,7 +180,7 @@ async def _http(name: str, scenario: Scenario) -> AsyncGenerator[Rig, None]:
     async def serve(wire: Wire) -> None:
         writer = WRITERS[name]()
         if wire.head.startswith("GET"):
-            await wire.send(whole(200, json.dumps(writer.models).encode()))
+            await wire.send(complete_response(200, json.dumps(writer.models).encode()))
         else:
             await _answer(wire, writer, scenario)
 
@@ -199,7 +199,7 @@ async def _http(name: str, scenario: Scenario) -> AsyncGenerator[Rig, None]:
 
 async def _answer(wire: Wire, writer: Writer, scenario: Scenario) -> None:
     if scenario == "refuses":
-        await wire.send(whole(500, json.dumps(writer.error).encode()))
+        await wire.send(complete_response(500, json.dumps(writer.error).encode()))
         return
     await wire.send(SSE_HEAD)
     if scenario == "silent":
@@ -233,7 +233,7 @@ def _payloads(writer: Writer, scenario: Scenario) -> Iterable[dict[str, Any] | s
 
 
 def _llama_answer(scenario: Scenario, body: dict[str, Any]) -> Iterable[bytes]:
-    """What llama.cpp sends for a body. It runs in a thread of the engine, so it may block."""
+    """The llama.cpp payloads for a body. Runs in a thread of the engine, so it may block."""
     end = ending(prompt=INPUT_TOKENS, completion=OUTPUT_TOKENS)
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     match scenario:

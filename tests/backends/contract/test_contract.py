@@ -1,4 +1,4 @@
-"""The contract of the port `Backend`, over all backends. What is particular to one is tested beside it."""
+"""The contract of the port `Backend`, for all backends. Tests of one backend's specifics are in its folder."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ def text_of(chunks: Sequence[Chunk]) -> str:
 
 
 def end_of(chunks: Sequence[Chunk]) -> Chunk:
-    """The last chunk; a report of usage may follow it."""
+    """The last chunk, ignoring a usage report after it."""
     return [chunk for chunk in chunks if not isinstance(chunk, UsageReported)][-1]
 
 
@@ -101,14 +101,16 @@ async def test_usage_is_reported(rigs: Rigs, name: BackendName) -> None:
 
 
 @pytest.mark.parametrize("name", REASONING)
-async def test_reasoning_comes_before_the_text_and_apart_from_it(rigs: Rigs, name: BackendName) -> None:
+async def test_reasoning_is_emitted_before_the_text_and_separately(rigs: Rigs, name: BackendName) -> None:
     async with rigs.open(name, "reasoning") as rig:
         chunks = await run(rig)
     kinds = [type(chunk) for chunk in chunks if not isinstance(chunk, UsageReported | Finished)]
-    thoughts = [chunk for chunk in chunks if isinstance(chunk, ReasoningDelta | ReasoningSummaryDelta)]
-    assert "".join(chunk.text for chunk in thoughts) == "Hmm"
+    reasoning_chunks = [
+        chunk for chunk in chunks if isinstance(chunk, ReasoningDelta | ReasoningSummaryDelta)
+    ]
+    assert "".join(chunk.text for chunk in reasoning_chunks) == "Hmm"
     assert text_of(chunks) == "Hello"
-    assert kinds.index(type(thoughts[0])) < kinds.index(TextDelta)
+    assert kinds.index(type(reasoning_chunks[0])) < kinds.index(TextDelta)
 
 
 @every_backend
@@ -193,7 +195,7 @@ async def test_cancelling_the_task_of_a_turn_ends_the_upstream_work(rigs: Rigs, 
 
 
 @every_backend
-async def test_a_silent_upstream_has_heartbeats(rigs: Rigs, name: BackendName) -> None:
+async def test_heartbeats_are_sent_while_the_upstream_is_silent(rigs: Rigs, name: BackendName) -> None:
     async with rigs.open(name, "silent") as rig:
         batches = [batch async for batch in rig.backend.prepare(turn(rig)).chunks()]
     first = next(index for index, batch in enumerate(batches) if not is_heartbeat(batch))
@@ -220,7 +222,7 @@ async def test_one_backend_serves_many_turns_at_once(rigs: Rigs, name: BackendNa
 
 
 @every_backend
-async def test_features_are_complete_and_say_why(rigs: Rigs, name: BackendName) -> None:
+async def test_features_are_complete_and_give_reasons(rigs: Rigs, name: BackendName) -> None:
     async with rigs.open(name, "text") as rig:
         features = rig.backend.features(rig.model)
     assert set(features) == set(FEATURES)
@@ -258,7 +260,7 @@ async def test_a_backend_has_a_name_and_takes_functions(rigs: Rigs, name: Backen
 
 
 @every_backend
-async def test_models_are_listed_and_windows_are_known_or_none(rigs: Rigs, name: BackendName) -> None:
+async def test_models_are_listed_with_a_window_or_none(rigs: Rigs, name: BackendName) -> None:
     async with rigs.open(name, "text") as rig:
         models = await rig.backend.models()
         assert models

@@ -1,4 +1,4 @@
-"""What the tests of the request share: a create body in, a payload out."""
+"""Shared by the tests of the request: build a payload from a create body."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 ENDPOINT = default_endpoint("gemini")
 ORIGIN = "gemini@generativelanguage.googleapis.com"
 OLD = "gemini-2.5-flash"
-"""Thinks with a budget, and signs nothing that must come back."""
+"""A model with a thinking budget; its signatures are optional."""
 NEW = "gemini-3-flash-preview"
-"""Thinks in levels, and wants its signatures back."""
+"""A model with thinking levels; it requires its signatures back."""
 TOOL: dict[str, Any] = {
     "type": "function",
     "name": "look",
@@ -35,20 +35,20 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def build(model: str = OLD, *, thoughts: dict[int, OpenedReasoning] | None = None, **params: Any) -> Payload:
-    """The payload of a create body; `thoughts` are put among the items, each at its place."""
+def build(model: str = OLD, *, opened: dict[int, OpenedReasoning] | None = None, **params: Any) -> Payload:
+    """The payload of a create body; `opened` puts reasoning items at these positions."""
     request = create_from(**{"model": "m", "input": "hi", **params})
     items: list[Item] = list(request.items)
-    for place, thought in (thoughts or {}).items():
-        items.insert(place, thought)
+    for place, item in (opened or {}).items():
+        items.insert(place, item)
     return build_payload(build_turn(request, items, model=model), ENDPOINT)
 
 
 def contents(
-    *items: Any, model: str = OLD, thoughts: dict[int, OpenedReasoning] | None = None
+    *items: Any, model: str = OLD, opened: dict[int, OpenedReasoning] | None = None
 ) -> list[tuple[str, list[dict[str, Any]]]]:
     """Role and parts of every content."""
-    payload = build(model, input=list(items), thoughts=thoughts)
+    payload = build(model, input=list(items), opened=opened)
     return [(content["role"], content["parts"]) for content in payload.body["contents"]]
 
 
@@ -56,13 +56,13 @@ def config(payload: Payload) -> dict[str, Any]:
     return payload.body.get("generationConfig", {})
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"text": words}
+def text(text_value: str) -> dict[str, Any]:
+    return {"text": text_value}
 
 
-def thought(*marks: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
-    """Reasoning with marks, as the model's view has it."""
-    return OpenedReasoning(summary=[], marks=tuple(ProviderState(origin, mark) for mark in marks))
+def opened_reasoning(*states: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
+    """Opened reasoning with provider states."""
+    return OpenedReasoning(summary=[], marks=tuple(ProviderState(origin, mark) for mark in states))
 
 
 def refused(model: str = OLD, **params: Any) -> InvalidRequest:

@@ -1,4 +1,4 @@
-"""The backend on a real socket: what it sends, and every way in which an upstream can fail it."""
+"""The backend on a real socket: its requests, and every upstream failure."""
 
 import asyncio
 import json
@@ -26,7 +26,15 @@ from antiphon.turn.chunks import CallStarted, Chunk, Failed, Finished, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
 from tests.backends.gemini.building import TOOL
 from tests.backends.gemini.upstream import ROOTS, Upstream, run_upstream
-from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import (
+    SSE_HEAD,
+    Script,
+    Wire,
+    answering,
+    chunked,
+    complete_response,
+    raw_upstream,
+)
 
 KEY = "AIzaCanary0123456789"
 LIMITS: dict[str, Any] = {
@@ -36,9 +44,9 @@ LIMITS: dict[str, Any] = {
     "api_key": KEY,
 }
 ANSWER: dict[str, Any] = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
-WORD = b'data: {"candidates":[{"content":{"parts":[{"text":"word"}]}}]}\r\n\r\n'
+TEXT_EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"word"}]}}]}\r\n\r\n'
 STOP = b'data: {"candidates":[{"finishReason":"STOP"}]}\r\n\r\n'
-GOOD = SSE_HEAD + chunked(WORD + STOP) + chunked(b"")
+GOOD = SSE_HEAD + chunked(TEXT_EVENT + STOP) + chunked(b"")
 OVERLOADED = json.dumps({"error": {"code": 503, "message": "Busy", "status": "UNAVAILABLE"}}).encode()
 EXHAUSTED = json.dumps(
     {
@@ -70,24 +78,24 @@ def turn(model: str = "m", *, stream: bool = True, **params: Any) -> TurnRequest
     return build_turn(create_from(model="m", stream=stream, **{"input": "hi", **params}), model=model)
 
 
-async def collect(backend: GeminiBackend, asked: TurnRequest) -> list[Chunk]:
-    return [chunk async for batch in backend.prepare(asked).chunks() for chunk in batch]
+async def collect(backend: GeminiBackend, turn_request: TurnRequest) -> list[Chunk]:
+    return [chunk async for batch in backend.prepare(turn_request).chunks() for chunk in batch]
 
 
-async def play(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
+async def run_turn(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
     async with raw_upstream(*scripts) as raw, backend_at(raw.url, **changes) as backend:
         return await collect(backend, turn(stream=stream))
 
 
 async def fail(*scripts: Script, stream: bool = True, **changes: Any) -> BackendError:
-    """The error with which a turn fails before it said anything."""
+    """The error that a turn raises before its first chunk."""
     with pytest.raises(BackendError) as caught:
-        await play(*scripts, stream=stream, **changes)
+        await run_turn(*scripts, stream=stream, **changes)
     assert "Canary" not in caught.value.message
     return caught.value
 
 
-# What is sent
+# Requests
 
 
 @pytest.mark.parametrize("root", ["", "/", *ROOTS, ROOTS[0] + "/"])
@@ -107,7 +115,7 @@ async def test_an_answer(upstream: Upstream, root: str, stream: bool) -> None:
     assert "authorization" not in headers
 
 
-async def test_a_token_in_place_of_a_key(upstream: Upstream) -> None:
+async def test_a_bearer_token_instead_of_a_key(upstream: Upstream) -> None:
     headers = {"authorization": "Bearer canary"}
     async with backend_at(upstream.url + ROOTS[1], api_key="", headers=headers) as backend:
         await collect(backend, turn())
@@ -139,7 +147,7 @@ def test_a_name_leads_nowhere_else(model: str) -> None:
         model_path(model)
 
 
-async def test_calls_have_the_names_that_we_know(upstream: Upstream) -> None:
+async def test_calls_carry_the_declared_tool_names(upstream: Upstream) -> None:
     async with backend_at(upstream.url) as backend:
         chunks = await collect(backend, turn(tools=[{**TOOL, "name": "2fa"}]))
     declared = upstream.requests[-1]["tools"][0]["functionDeclarations"]
@@ -162,12 +170,15 @@ async def test_models_and_their_windows(upstream: Upstream, root: str) -> None:
 
 async def test_the_list_of_vertex() -> None:
     rows = b'{"publisherModels":[{"name":"publishers/google/models/gemini-x"}]}'
-    async with raw_upstream(answering(whole(200, rows))) as raw, backend_at(raw.url) as backend:
+    async with raw_upstream(answering(complete_response(200, rows))) as raw, backend_at(raw.url) as backend:
         assert [model.id for model in await backend.models()] == ["gemini-x"]
 
 
-async def test_a_list_of_models_that_is_none() -> None:
-    async with raw_upstream(answering(whole(200, b'{"models":[{}]}'))) as raw, backend_at(raw.url) as backend:
+async def test_an_invalid_model_list() -> None:
+    async with (
+        raw_upstream(answering(complete_response(200, b'{"models":[{}]}'))) as raw,
+        backend_at(raw.url) as backend,
+    ):
         with pytest.raises(BackendBroken, match="Google's format"):
             await backend.models()
         assert await backend.context_window("x") is None
@@ -177,7 +188,7 @@ async def test_a_list_of_models_that_is_none() -> None:
             await backend.models()
 
 
-async def test_what_it_says_of_itself() -> None:
+async def test_name_natives_and_features() -> None:
     async with backend_at("http://localhost:1") as backend:
         assert backend.name == "gemini"
         assert backend.natives == FUNCTIONS
@@ -185,10 +196,12 @@ async def test_what_it_says_of_itself() -> None:
         assert all(support.why for support in backend.features("m").values() if support.level != "native")
 
 
-async def test_what_was_left_out_is_told() -> None:
+async def test_omitted_params_are_reported() -> None:
     async with backend_at("http://localhost:1") as backend:
-        asked = turn("gemini-2.5-flash", user="u", tools=[TOOL], text={"format": {"type": "json_object"}})
-        prepared = backend.prepare(asked)
+        turn_request = turn(
+            "gemini-2.5-flash", user="u", tools=[TOOL], text={"format": {"type": "json_object"}}
+        )
+        prepared = backend.prepare(turn_request)
         assert len(prepared.downgrades) == 2
         assert prepared.unenforced == {"format"}
 
@@ -205,23 +218,26 @@ async def test_refusals_reach_the_caller(upstream: Upstream) -> None:
 
 
 @pytest.mark.parametrize(("status", "body"), [(503, OVERLOADED), (429, EXHAUSTED)])
-async def test_a_busy_server_is_asked_again(status: int, body: bytes) -> None:
-    refusing = answering(whole(status, body))
-    assert (await play(refusing, refusing, answering(GOOD)))[-1] == Finished("stop")
+async def test_requests_to_a_busy_server_are_retried(status: int, body: bytes) -> None:
+    refusing = answering(complete_response(status, body))
+    assert (await run_turn(refusing, refusing, answering(GOOD)))[-1] == Finished("stop")
     error = await fail(refusing, retries=1)
     assert (error.status, error.retryable) == (status, True)
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "words"),
+    ("status", "kind", "upstream_message"),
     [
         (401, "UNAUTHENTICATED", f"bad {KEY}"),
         (400, "INVALID_ARGUMENT", "API key not valid. Please pass one."),
     ],
 )
-async def test_bad_credentials_are_not_tried_twice(status: int, kind: str, words: str) -> None:
-    body = json.dumps({"error": {"code": status, "status": kind, "message": words}}).encode()
-    async with raw_upstream(answering(whole(status, body))) as raw, backend_at(raw.url) as backend:
+async def test_bad_credentials_are_not_tried_twice(status: int, kind: str, upstream_message: str) -> None:
+    body = json.dumps({"error": {"code": status, "status": kind, "message": upstream_message}}).encode()
+    async with (
+        raw_upstream(answering(complete_response(status, body))) as raw,
+        backend_at(raw.url) as backend,
+    ):
         with pytest.raises(BackendRefused, match="GEMINI_API_KEY") as caught:
             await collect(backend, turn())
         assert len(raw.wires) == 1
@@ -237,25 +253,25 @@ async def test_an_overload_at_the_start_of_a_stream_is_an_error_of_the_turn() ->
 
 async def test_an_overload_in_mid_stream_is_a_failure_of_the_answer() -> None:
     event = b"data: %b\r\n\r\n" % OVERLOADED
-    chunks = await play(answering(SSE_HEAD + chunked(WORD + event) + chunked(b"")))
+    chunks = await run_turn(answering(SSE_HEAD + chunked(TEXT_EVENT + event) + chunked(b"")))
     assert chunks[0] == TextDelta("word")
     assert isinstance(chunks[-1], Failed)
     assert chunks[-1].error.status == 503
 
 
-async def test_a_call_that_was_malformed_may_be_asked_for_again() -> None:
+async def test_a_malformed_call_may_be_retried() -> None:
     body = json.dumps({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}).encode()
-    error = await fail(answering(whole(200, body)), stream=False)
+    error = await fail(answering(complete_response(200, body)), stream=False)
     assert (error.status, error.retryable) == (502, True)
 
 
-async def test_a_stream_that_breaks_off_has_failed() -> None:
+async def test_a_truncated_stream_fails_the_turn() -> None:
     async def cut(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.send(SSE_HEAD + chunked(TEXT_EVENT))
         wire.close()
 
-    for script in (cut, answering(SSE_HEAD + chunked(WORD) + chunked(b""))):
-        chunks = await play(script)
+    for script in (cut, answering(SSE_HEAD + chunked(TEXT_EVENT) + chunked(b""))):
+        chunks = await run_turn(script)
         assert chunks[0] == TextDelta("word")
         assert isinstance(chunks[-1], Failed)
         assert isinstance(chunks[-1].error, BackendBroken)
@@ -263,13 +279,13 @@ async def test_a_stream_that_breaks_off_has_failed() -> None:
 
 async def test_silence_ends_at_the_deadline() -> None:
     async def silent(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(WORD))
+        await wire.send(SSE_HEAD + chunked(TEXT_EVENT))
         await wire.until_cut_off()
 
     async def mute(wire: Wire) -> None:
         await wire.until_cut_off()
 
-    chunks = await play(silent)
+    chunks = await run_turn(silent)
     assert isinstance(chunks[-1], Failed)
     assert isinstance(chunks[-1].error, BackendTimeout)
     for stream in (True, False):
@@ -278,29 +294,29 @@ async def test_silence_ends_at_the_deadline() -> None:
 
 async def test_a_complete_answer_does_not_wait_long_for_the_end_of_the_connection() -> None:
     async def linger(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(WORD + STOP))
+        await wire.send(SSE_HEAD + chunked(TEXT_EVENT + STOP))
         await wire.until_cut_off()
 
-    assert (await play(linger))[-1] == Finished("stop")
+    assert (await run_turn(linger))[-1] == Finished("stop")
 
 
 @pytest.mark.parametrize("body", [b"{}", b"nothing", b'{"choices":[{"message":{"content":"chat"}}]}', b"[]"])
-async def test_a_body_that_is_no_answer(body: bytes) -> None:
-    assert isinstance(await fail(answering(whole(200, body)), stream=False), BackendBroken)
+async def test_an_invalid_answer_body(body: bytes) -> None:
+    assert isinstance(await fail(answering(complete_response(200, body)), stream=False), BackendBroken)
 
 
-async def test_a_page_of_a_proxy_is_no_answer() -> None:
-    page = whole(200, b"<html>Log in</html>", media="text/html")
+async def test_an_html_page_of_a_proxy_is_an_error() -> None:
+    page = complete_response(200, b"<html>Log in</html>", media="text/html")
     assert "Log in" in (await fail(answering(page))).message
 
 
-async def test_a_body_where_a_stream_was_asked_for_is_read_all_the_same() -> None:
+async def test_a_json_body_instead_of_a_stream_is_read() -> None:
     for body in (ANSWER, [ANSWER]):
-        chunks = await play(answering(whole(200, json.dumps(body).encode())))
+        chunks = await run_turn(answering(complete_response(200, json.dumps(body).encode())))
         assert chunks == [TextDelta("Hi"), Finished("stop")]
 
 
-async def test_leaving_cuts_the_upstream_off(upstream: Upstream) -> None:
+async def test_closing_the_turn_closes_the_connection(upstream: Upstream) -> None:
     async with backend_at(upstream.url) as backend:
         async with aclosing(backend.prepare(turn("hangs")).chunks()) as chunks:
             async for batch in chunks:

@@ -1,4 +1,4 @@
-"""Images, files, sound and what else a message may hold."""
+"""Images, files, audio and other message content."""
 
 import base64
 from typing import Any
@@ -88,7 +88,7 @@ def test_sound() -> None:
         ({"type": "input_file", "file_data": "data:text/plain,x"}, InvalidRequest, "file_data"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_by_its_path(
+def test_unsupported_content_is_rejected_with_its_path(
     members: dict[str, Any], kind: type[InvalidRequest], param: str
 ) -> None:
     error = refused(input=[{"role": "user", "content": [members]}])
@@ -96,7 +96,7 @@ def test_what_cannot_be_sent_is_refused_by_its_path(
     assert error.param == f"input[0].content[0].{param}"
 
 
-def test_what_of_a_part_is_not_sent_is_named() -> None:
+def test_omitted_members_of_a_part_are_reported() -> None:
     image = {"type": "input_image", "image_url": PNG}
     for more, noted in (({"detail": "high"}, 1), ({"detail": "auto"}, 0)):
         payload = build(input=[{"role": "user", "content": [{**image, **more}]}])
@@ -105,26 +105,30 @@ def test_what_of_a_part_is_not_sent_is_named() -> None:
     assert "breakpoints" in build(input=[{"role": "user", "content": [marked]}]).downgrades[0].render()
 
 
-def test_the_model_says_no_images() -> None:
+def test_images_of_the_assistant_are_not_sent() -> None:
     image = {"type": "input_image", "image_url": PNG}
     error = refused(input=[USER, {"role": "system", "content": [image]}, USER])
     assert error.param == "input[1].content[0]"
 
 
-def test_what_was_refused_is_replayed_as_text() -> None:
-    said = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
-    assert contents(USER, said, USER)[1] == ("model", [text("No.")])
+def test_a_refusal_is_replayed_as_text() -> None:
+    refusal_message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "No."}],
+    }
+    assert contents(USER, refusal_message, USER)[1] == ("model", [text("No.")])
 
 
-def test_images_in_an_output_are_inside_of_it_where_that_is_taken() -> None:
+def test_images_in_a_tool_output_are_sent_within_it_where_supported() -> None:
     parts = [
         {"type": "input_text", "text": "x"},
         {"type": "input_text", "text": "y"},
         {"type": "input_image", "image_url": PNG},
     ]
     output = {**OUTPUT, "output": parts}
-    (_, (inside,)) = contents(USER, CALL, output, model=NEW)[-1]
-    response = inside["functionResponse"]
+    (_, (response_part,)) = contents(USER, CALL, output, model=NEW)[-1]
+    response = response_part["functionResponse"]
     assert response["response"] == {"output": "x\ny"}
     assert response["parts"] == [inline("image/png", "iVBO")]
     payload = build(input=[USER, CALL, output])
@@ -140,7 +144,7 @@ def test_of_two_outputs_the_last_one_counts() -> None:
     assert response["functionResponse"]["response"] == {"output": "seen"}
 
 
-def test_an_address_in_an_output_is_behind_it() -> None:
+def test_a_url_in_a_tool_output_is_sent_after_it() -> None:
     output = {**OUTPUT, "output": [{"type": "input_image", "image_url": "https://example.com/a.png"}]}
     (_, (response, link)) = contents(USER, CALL, output, model=NEW)[-1]
     assert response["functionResponse"]["response"] == {"output": ""}

@@ -1,4 +1,4 @@
-"""Through the whole service: settings in, the outside world at the other end."""
+"""Through the complete service: from settings to a fake upstream."""
 
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
@@ -51,7 +51,7 @@ async def antiphon(gemini: Upstream, other: chat.Upstream) -> AsyncGenerator[Ant
         yield service
 
 
-async def ask(antiphon: Antiphon, *, stream: bool, **params: Any) -> Response:
+async def create_response(antiphon: Antiphon, *, stream: bool, **params: Any) -> Response:
     if not stream:
         return await antiphon.create(**params)
     events = [event async for event in antiphon.stream(**params)]
@@ -67,7 +67,7 @@ def kinds(response: Response) -> list[str]:
     return [item["type"] for item in items_of(response)]
 
 
-def words(response: Response) -> str:
+def text_of_response(response: Response) -> str:
     return "".join(
         part["text"] for item in items_of(response) if item["type"] == "message" for part in item["content"]
     )
@@ -87,7 +87,7 @@ def outputs(response: Response) -> list[dict[str, Any]]:
 
 
 def signatures(upstream: Upstream) -> list[str]:
-    """Of all parts in the last request, in order."""
+    """The signatures of all parts of the last request, in order."""
     contents = upstream.requests[-1]["contents"]
     return [
         part["thoughtSignature"] for one in contents for part in one["parts"] if "thoughtSignature" in part
@@ -98,30 +98,30 @@ ON_CALL = 'sig-of-["get_weather", {"city": "Paris"}]'
 
 
 @pytest.mark.parametrize("model", [OLD, NEW])
-async def test_text_streamed_and_whole(antiphon: Antiphon, model: str) -> None:
-    streamed = await ask(antiphon, stream=True, model=model, input="hi")
-    whole = await ask(antiphon, stream=False, model=model, input="hi")
-    assert words(streamed) == words(whole) == "You said: hi"
-    assert whole.usage is not None
-    assert (whole.usage.input_tokens, whole.usage.input_tokens_details.cached_tokens) == (13, 4)
-    assert whole.usage.output_tokens_details.reasoning_tokens == 2
+async def test_text_streamed_and_in_one_body(antiphon: Antiphon, model: str) -> None:
+    streamed = await create_response(antiphon, stream=True, model=model, input="hi")
+    complete = await create_response(antiphon, stream=False, model=model, input="hi")
+    assert text_of_response(streamed) == text_of_response(complete) == "You said: hi"
+    assert complete.usage is not None
+    assert (complete.usage.input_tokens, complete.usage.input_tokens_details.cached_tokens) == (13, 4)
+    assert complete.usage.output_tokens_details.reasoning_tokens == 2
     assert NEW in await antiphon.models()
 
 
 @pytest.mark.parametrize("model", [OLD, NEW])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_tools_two_rounds(antiphon: Antiphon, gemini: Upstream, model: str, stream: bool) -> None:
-    given: dict[str, Any] = {"stream": stream, "model": model, "tools": [WEATHER]}
-    first = await ask(antiphon, **given, input="How is it?")
+    options: dict[str, Any] = {"stream": stream, "model": model, "tools": [WEATHER]}
+    first = await create_response(antiphon, **options, input="How is it?")
     calls = [item for item in items_of(first) if item["type"] == "function_call"]
     assert [item["arguments"] for item in calls] == ['{"city":"Paris"}', '{"city":"Rome"}']
     assert len({item["call_id"] for item in calls}) == 2
-    second = await ask(antiphon, **given, previous_response_id=first.id, input=outputs(first))
-    assert words(second) == 'It is sunny in {"city":"Paris"} and sunny in {"city":"Rome"}.'
-    third = await ask(antiphon, **given, previous_response_id=second.id, input="And tomorrow?")
+    second = await create_response(antiphon, **options, previous_response_id=first.id, input=outputs(first))
+    assert text_of_response(second) == 'It is sunny in {"city":"Paris"} and sunny in {"city":"Rome"}.'
+    third = await create_response(antiphon, **options, previous_response_id=second.id, input="And tomorrow?")
     assert len(outputs(third)) == 2
-    fourth = await ask(antiphon, **given, previous_response_id=third.id, input=outputs(third))
-    assert words(fourth).startswith("It is sunny")
+    fourth = await create_response(antiphon, **options, previous_response_id=third.id, input=outputs(third))
+    assert text_of_response(fourth).startswith("It is sunny")
     assert len(gemini.requests[-1]["contents"]) == 7
     assert to_builtins(fourth).get("downgrades") is None
 
@@ -131,22 +131,22 @@ async def test_tools_two_rounds(antiphon: Antiphon, gemini: Upstream, model: str
 async def test_signatures_come_back_with_their_parts(
     antiphon: Antiphon, gemini: Upstream, stream: bool, reasoning: Any
 ) -> None:
-    given: dict[str, Any] = {"stream": stream, "model": NEW, "tools": [WEATHER], "reasoning": reasoning}
-    stored = await ask(antiphon, **given, input=QUESTION)
-    opening = ["reasoning"] if reasoning else []
-    assert kinds(stored) == [*opening, "message", "reasoning", "function_call", "function_call"]
+    options: dict[str, Any] = {"stream": stream, "model": NEW, "tools": [WEATHER], "reasoning": reasoning}
+    stored = await create_response(antiphon, **options, input=QUESTION)
+    leading_types = ["reasoning"] if reasoning else []
+    assert kinds(stored) == [*leading_types, "message", "reasoning", "function_call", "function_call"]
     if reasoning:
         assert items_of(stored)[0]["summary"][0]["text"] == "Thought 1."
-    answer = await ask(antiphon, **given, input=outputs(stored), previous_response_id=stored.id)
+    answer = await create_response(antiphon, **options, input=outputs(stored), previous_response_id=stored.id)
     assert signatures(gemini) == [ON_CALL]
     handed = gemini.requests[-1]["contents"]
-    last = await ask(antiphon, **given, input="And now?", previous_response_id=answer.id)
-    assert [ON_CALL, "sig-of-" if stream else f"sig-of-{words(answer)}"] == signatures(gemini)
+    last = await create_response(antiphon, **options, input="And now?", previous_response_id=answer.id)
+    assert [ON_CALL, "sig-of-" if stream else f"sig-of-{text_of_response(answer)}"] == signatures(gemini)
     assert to_builtins(last).get("downgrades") is None or reasoning
 
-    kept_by_the_client = await ask(antiphon, **given, input=QUESTION, store=False)
-    history = [*QUESTION, *items_of(kept_by_the_client), *outputs(kept_by_the_client)]
-    await ask(antiphon, **given, input=history, store=False)
+    client_side_response = await create_response(antiphon, **options, input=QUESTION, store=False)
+    history = [*QUESTION, *items_of(client_side_response), *outputs(client_side_response)]
+    await create_response(antiphon, **options, input=history, store=False)
     assert gemini.requests[-1]["contents"] == handed
 
 
@@ -154,12 +154,16 @@ async def test_signatures_come_back_with_their_parts(
 async def test_a_switch_to_another_model_and_back(
     antiphon: Antiphon, gemini: Upstream, other: chat.Upstream, stream: bool
 ) -> None:
-    given: dict[str, Any] = {"stream": stream, "tools": [WEATHER], "reasoning": THINKING}
-    first = await ask(antiphon, model=NEW, input="How is it?", **given)
-    second = await ask(antiphon, model="echo", previous_response_id=first.id, input=outputs(first), **given)
+    options: dict[str, Any] = {"stream": stream, "tools": [WEATHER], "reasoning": THINKING}
+    first = await create_response(antiphon, model=NEW, input="How is it?", **options)
+    second = await create_response(
+        antiphon, model="echo", previous_response_id=first.id, input=outputs(first), **options
+    )
     assert "sig-of" not in str(other.requests[-1])
     assert len(other.requests[-1]["messages"][1]["tool_calls"]) == 2
-    third = await ask(antiphon, model=NEW, previous_response_id=second.id, input="And now?", **given)
+    third = await create_response(
+        antiphon, model=NEW, previous_response_id=second.id, input="And now?", **options
+    )
     assert signatures(gemini) == [ON_CALL]
     assert third.status == "completed"
 
@@ -169,17 +173,17 @@ async def test_calls_of_another_model_are_answered(antiphon: Antiphon, gemini: U
     second = await antiphon.create(
         model=NEW, previous_response_id=first.id, input=outputs(first), tools=[WEATHER]
     )
-    assert words(second).startswith("It is sunny")
+    assert text_of_response(second).startswith("It is sunny")
     assert signatures(gemini) == [NO_SIGNATURE]
     assert any("another's" in note for note in to_builtins(second)["downgrades"])
 
 
 async def test_a_client_that_drops_reasoning_gets_an_answer(antiphon: Antiphon, gemini: Upstream) -> None:
-    given: dict[str, Any] = {"model": NEW, "tools": [WEATHER], "store": False}
-    first = await antiphon.create(**given, input=QUESTION)
-    kept = [item for item in items_of(first) if item["type"] != "reasoning"]
-    second = await antiphon.create(**given, input=[*QUESTION, *kept, *outputs(first)])
-    assert words(second).startswith("It is sunny")
+    options: dict[str, Any] = {"model": NEW, "tools": [WEATHER], "store": False}
+    first = await antiphon.create(**options, input=QUESTION)
+    without_reasoning = [item for item in items_of(first) if item["type"] != "reasoning"]
+    second = await antiphon.create(**options, input=[*QUESTION, *without_reasoning, *outputs(first)])
+    assert text_of_response(second).startswith("It is sunny")
     assert signatures(gemini) == [NO_SIGNATURE]
 
 

@@ -1,4 +1,4 @@
-"""An upstream's refusals as ours."""
+"""Upstream errors mapped to ours."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,7 @@ AUTH = (502, "upstream_auth_error", None, True)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("upstream_error", "expected"),
     [
         ((*BAD, "Something else"), (*REFUSED, None, False)),
         ((*BAD, "* GenerateContentRequest.contents[1].parts: empty"), (*REFUSED, "input", False)),
@@ -70,13 +70,13 @@ AUTH = (502, "upstream_auth_error", None, True)
         ((504, "DEADLINE_EXCEEDED", "late"), (502, "upstream_error", None, True)),
     ],
 )
-def test_refusals(given: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
-    error = refuse(*given)
+def test_refusals(upstream_error: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
+    error = refuse(*upstream_error)
     assert (error.status, error.code, error.param, error.retryable) == expected
-    assert given[2] in error.message
+    assert upstream_error[2] in error.message
 
 
-def test_the_operator_is_told_what_to_do() -> None:
+def test_errors_for_the_operator_include_the_remedy() -> None:
     assert "GEMINI_API_KEY" in refuse(401, "UNAUTHENTICATED", "x").message
     assert "base_url" in refuse(404, "NOT_FOUND", "x").message
 
@@ -90,7 +90,7 @@ def test_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("raw_body", "expected_message"),
     [
         (b"<html><b>Bad gateway</b></html>", "Bad gateway"),
         (b'{"error":"odd"}', "odd"),
@@ -103,8 +103,8 @@ def test_when_to_come_back() -> None:
         (b"", "status 502"),
     ],
 )
-def test_other_shapes(said: bytes, words: str) -> None:
-    assert words in ERRORS.refusal(ENDPOINT, 502, {}, said).message
+def test_other_shapes(raw_body: bytes, expected_message: str) -> None:
+    assert expected_message in ERRORS.refusal(ENDPOINT, 502, {}, raw_body).message
 
 
 def test_secrets_are_not_repeated() -> None:

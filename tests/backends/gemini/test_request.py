@@ -1,4 +1,4 @@
-"""From a turn to the upstream's body: what the golden cases do not show."""
+"""From a turn to the upstream's body: cases that the golden files do not cover."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_the_least_request_is_small() -> None:
         ("gemma-3-27b-it", ""),
     ],
 )
-def test_a_model_is_found_by_the_longest_beginning(model: str, row: str) -> None:
+def test_a_model_row_is_found_by_the_longest_prefix(model: str, row: str) -> None:
     assert traits_of(model) is MODELS[row]
 
 
@@ -55,7 +55,7 @@ def test_the_rows_are_consistent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "sent", "left"),
+    ("model", "options", "sent", "omitted"),
     [
         (OLD, {"temperature": 0.0}, {"temperature": 0.0}, ()),
         (OLD, {"temperature": 1.0, "top_p": 1.0, "presence_penalty": 0.0}, {}, ()),
@@ -80,11 +80,13 @@ def test_the_rows_are_consistent() -> None:
         (NEW, {"top_logprobs": 2}, {}, ("logprobs",)),
     ],
 )
-def test_sampling(model: str, given: dict[str, Any], sent: dict[str, Any], left: tuple[str, ...]) -> None:
-    payload = build(model, **given)
+def test_sampling(
+    model: str, options: dict[str, Any], sent: dict[str, Any], omitted: tuple[str, ...]
+) -> None:
+    payload = build(model, **options)
     assert config(payload) == sent
-    assert len(payload.downgrades) == bool(left)
-    assert all(name in payload.downgrades[0].render() for name in left)
+    assert len(payload.downgrades) == bool(omitted)
+    assert all(name in payload.downgrades[0].render() for name in omitted)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,8 @@ def test_tiers(tier: str, sent: str | None, noted: int) -> None:
     assert len(payload.downgrades) == noted
 
 
-def test_what_has_no_place_is_named() -> None:
-    given: dict[str, Any] = {
+def test_unsupported_params_are_reported() -> None:
+    options: dict[str, Any] = {
         "user": "u",
         "safety_identifier": "s",
         "prompt_cache_key": "k",
@@ -113,8 +115,8 @@ def test_what_has_no_place_is_named() -> None:
         "text": {"verbosity": "low"},
         "reasoning": {"mode": "pro"},
     }
-    (named,) = build(**given).downgrades
-    assert set(named.params) == {*given.keys() - {"text", "reasoning"}, "text.verbosity", "reasoning.mode"}
+    (named,) = build(**options).downgrades
+    assert set(named.params) == {*options.keys() - {"text", "reasoning"}, "text.verbosity", "reasoning.mode"}
     assert named.code == "not_sent"
     assert build(text={"verbosity": "medium"}, metadata={"a": "b"}, stream=True).downgrades == ()
 
@@ -141,7 +143,7 @@ def test_the_choice_among_tools(choice: Any, strict: bool | None, sent: Any) -> 
 
 
 @pytest.mark.requirement("PROTOCOL/divergence-parallel")
-def test_what_cannot_be_said_of_tools_is_named() -> None:
+def test_unsupported_tool_options_are_reported() -> None:
     payload = build("gemini-2.0-flash", tools=[{**TOOL, "strict": True}], parallel_tool_calls=False)
     assert "toolConfig" not in payload.body
     assert [note.split()[0] for note in rendered(payload.downgrades)] == ["'parallel_tool_calls'", "'strict'"]
@@ -170,7 +172,7 @@ def test_the_parameters_of_a_tool(parameters: Any, schema: Any) -> None:
     assert (declared["name"], declared["description"]) == ("look", "Looks.")
 
 
-def test_names_that_the_api_does_not_take_are_others_there() -> None:
+def test_invalid_tool_names_are_replaced() -> None:
     tools = [{**TOOL, "name": name} for name in ("2fa", "_2fa", "-x", "look")]
     calls = [{**CALL, "name": "2fa"}, {**CALL, "name": "9gone", "call_id": "c2"}]
     payload = build(tools=tools, input=[USER, *calls])
@@ -184,7 +186,7 @@ def test_names_that_the_api_does_not_take_are_others_there() -> None:
     assert named["functionCallingConfig"]["allowedFunctionNames"] == ["_2fa"]
 
 
-def test_a_grammar_is_only_asked_for() -> None:
+def test_a_grammar_is_only_prompted() -> None:
     grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
     payload = build(tools=[{"type": "custom", "name": "free", "format": grammar}])
     assert payload.unenforced == {"grammar"}
@@ -193,7 +195,7 @@ def test_a_grammar_is_only_asked_for() -> None:
 # Contents
 
 
-def test_system_messages_at_the_beginning_are_the_instruction() -> None:
+def test_leading_system_messages_become_the_system_instruction() -> None:
     payload = build(
         instructions="One.",
         input=[{"role": "developer", "content": "Two."}, {"role": "system", "content": " "}, USER],
@@ -209,7 +211,7 @@ def test_a_late_system_message_is_the_users() -> None:
     assert contents(USER, {"role": "system", "content": " "}) == [("user", [text("hi")])]
 
 
-def test_who_speaks_twice_has_one_content() -> None:
+def test_consecutive_messages_of_one_role_are_merged() -> None:
     assert contents(USER, USER, ANSWER, ANSWER, USER) == [
         ("user", [text("hi"), text("hi")]),
         ("model", [text("so it is"), text("so it is")]),
@@ -251,7 +253,7 @@ def test_ids_are_sent_where_they_are_known_and_are_unique() -> None:
     assert outputs == [("c1", "seen"), ("c1_2", "again")]
 
 
-def test_a_call_without_an_output_gets_one_that_says_so() -> None:
+def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
     payload = build(input=[USER, CALL, USER])
     response, question = payload.body["contents"][-1]["parts"]
     assert "No output" in response["functionResponse"]["response"]["output"]
@@ -259,19 +261,19 @@ def test_a_call_without_an_output_gets_one_that_says_so() -> None:
     assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
 
 
-def test_an_output_without_a_call_is_refused() -> None:
+def test_an_output_without_a_call_is_rejected() -> None:
     assert refused(input=[USER, OUTPUT]).param == "input[1]"
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"a"', "[" * 100_000])
-def test_arguments_that_are_no_object_are_sent_inside_of_one(arguments: str) -> None:
+def test_non_object_arguments_are_wrapped_in_an_object(arguments: str) -> None:
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     call = payload.body["contents"][1]["parts"][0]["functionCall"]
     assert call["args"] == {"arguments": arguments}
     assert "no JSON object" in payload.downgrades[0].render()
 
 
-def test_blank_texts_are_left_out() -> None:
+def test_blank_texts_are_omitted() -> None:
     blank = {"role": "user", "content": [{"type": "input_text", "text": " \n"}]}
     assert contents(blank, USER, {"role": "assistant", "content": ""}, USER) == [
         ("user", [text("hi"), text("hi")])
@@ -284,13 +286,13 @@ def test_the_user_begins_and_ends_the_conversation() -> None:
     assert len(payload.downgrades) == 2
 
 
-def test_instructions_alone_become_the_users_message() -> None:
+def test_instructions_without_input_become_a_user_message() -> None:
     payload = build(input=" ", instructions="Greet me.")
     assert payload.body == {"contents": [{"role": "user", "parts": [text("Greet me.")]}]}
     assert refused(input=" ").param == "input"
 
 
-def test_what_the_model_cannot_read_is_refused() -> None:
+def test_items_that_the_model_cannot_read_are_rejected() -> None:
     error = refused(input=[USER, {"type": "program", "id": "x"}])
     assert isinstance(error, Unsupported)
     assert error.param == "input[1]"
@@ -327,7 +329,7 @@ def test_a_schema_that_is_enforced_in_part_is_checked_too() -> None:
 @pytest.mark.parametrize(
     "form", [{"type": "json_object"}, {"type": "json_schema", "name": "n", "schema": SCHEMA}]
 )
-def test_json_beside_tools_is_only_asked_for_where_both_are_not_taken(form: dict[str, Any]) -> None:
+def test_json_with_tools_is_only_prompted_where_the_combination_is_unsupported(form: dict[str, Any]) -> None:
     payload = build(OLD, text={"format": form}, tools=[TOOL])
     assert config(payload) == {}
     assert "JSON" in payload.body["systemInstruction"]["parts"][0]["text"]

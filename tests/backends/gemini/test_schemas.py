@@ -1,4 +1,4 @@
-"""What of a JSON schema the API enforces."""
+"""The part of a JSON schema that the API enforces."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ ANY: dict[str, Any] = {}
         {"type": "object", "additionalProperties": {"type": "string", "title": "t", "description": "d"}},
     ],
 )
-def test_what_is_known_stays(schema: dict[str, Any]) -> None:
+def test_supported_keywords_are_unchanged(schema: dict[str, Any]) -> None:
     assert enforceable(schema) == (schema, True)
 
 
@@ -36,7 +36,7 @@ def test_what_is_known_stays(schema: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_can_be_said_otherwise(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_equivalent_keywords_are_translated(schema: dict[str, Any], sent: dict[str, Any]) -> None:
     assert enforceable(schema) == (sent, True)
 
 
@@ -56,11 +56,11 @@ def test_what_can_be_said_otherwise(schema: dict[str, Any], sent: dict[str, Any]
         ({"format": ["date"]}, ANY),
     ],
 )
-def test_what_is_not_known_is_left_to_a_check(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_unsupported_keywords_are_left_to_validation(schema: dict[str, Any], sent: dict[str, Any]) -> None:
     assert enforceable(schema) == (sent, False)
 
 
-def test_a_reference_that_is_none() -> None:
+def test_a_non_string_reference_becomes_a_string() -> None:
     assert enforceable({"$ref": 5}) == ({"$ref": "5"}, True)
 
 

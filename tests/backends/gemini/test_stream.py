@@ -1,4 +1,4 @@
-"""Events to chunks: odd ones, and any order of them."""
+"""Events to chunks: unusual events, and events in any order."""
 
 from itertools import count
 from typing import Any
@@ -47,8 +47,8 @@ def event(*parts: dict[str, Any], finish: str | None = None, more: Any = None, *
     return msgspec.json.encode({"candidates": [candidate], **members})
 
 
-def say(words: str, **members: Any) -> bytes:
-    return event({"text": words, **members})
+def text_event(value: str, **members: Any) -> bytes:
+    return event({"text": value, **members})
 
 
 def call(name: str = "f", **members: Any) -> dict[str, Any]:
@@ -63,12 +63,12 @@ def read(*payloads: bytes, names: dict[str, str] | None = None) -> list[Chunk]:
     return reader.feed(payloads) + reader.end()
 
 
-def whole(body: bytes) -> list[Chunk]:
+def read_complete(body: bytes) -> list[Chunk]:
     return StreamReader(ENDPOINT).read_body(body)
 
 
 def respond(*payloads: bytes) -> tuple[list[Event], Response]:
-    """The events that come of it, and the response."""
+    """The events and the response for these payloads."""
     numbers = count(1)
     response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
     machine = Machine(response, new_id=lambda prefix: f"{prefix}_{next(numbers)}", tools={})
@@ -87,7 +87,7 @@ def mark(**body: Any) -> ProviderStateAdded:
 
 
 def test_text_is_passed_on_as_it_is() -> None:
-    assert read(say("a\u2028b"), say(""), say("c", thought=False), STOP) == [
+    assert read(text_event("a\u2028b"), text_event(""), text_event("c", thought=False), STOP) == [
         TextDelta("a\u2028b"),
         TextDelta("c"),
         Finished("stop"),
@@ -108,7 +108,7 @@ def test_text_is_passed_on_as_it_is() -> None:
         b'{"promptFeedback":{"safetyRatings":[]}}',
     ],
 )
-def test_what_says_nothing_is_ignored(payload: bytes) -> None:
+def test_events_without_content_are_ignored(payload: bytes) -> None:
     assert read(payload, STOP) == [Finished("stop")]
 
 
@@ -116,14 +116,14 @@ def test_what_says_nothing_is_ignored(payload: bytes) -> None:
     "payload", [b"ping", b"[]", b'"x"', b"{", b'{"candidates":7}', b"\xff", b"[" * 100_000]
 )
 def test_garbage_is_a_failure(payload: bytes) -> None:
-    error = failure_of(read(say("a"), payload))
+    error = failure_of(read(text_event("a"), payload))
     assert isinstance(error, BackendBroken)
     assert len(error.message) < 300
 
 
 def test_garbage_after_a_complete_answer_does_no_harm() -> None:
     assert read(STOP, b"?") == [Finished("stop")]
-    assert read(say("a"), b" [DONE] ") == [TextDelta("a"), Finished("stop")]
+    assert read(text_event("a"), b" [DONE] ") == [TextDelta("a"), Finished("stop")]
 
 
 @pytest.mark.parametrize(
@@ -141,74 +141,76 @@ def test_garbage_after_a_complete_answer_does_no_harm() -> None:
 )
 def test_reasons_are_ours(why: str, expected: str) -> None:
     assert read(event(finish=why)) == [Finished(expected)]  # pyright: ignore[reportArgumentType]
-    assert whole(event(finish=why)) == [Finished(expected)]  # pyright: ignore[reportArgumentType]
+    assert read_complete(event(finish=why)) == [Finished(expected)]  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("why", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
 def test_reasons_that_are_failures(why: str) -> None:
-    error = failure_of(read(say("a"), event(finish=why, more={"finishMessage": "print(look())"})))
+    error = failure_of(read(text_event("a"), event(finish=why, more={"finishMessage": "print(look())"})))
     assert isinstance(error, BackendRefused)
     assert (error.status, error.retryable) == (502, True)
     assert why in error.message
     assert "print(look())" in error.message
-    assert why in str(failure_of(whole(event(finish=why))))
+    assert why in str(failure_of(read_complete(event(finish=why))))
 
 
-def test_what_was_filtered_says_why() -> None:
-    found = read(say("a"), event(finish="SAFETY", more={"finishMessage": "No."}))
+def test_a_filtered_answer_gives_the_reason() -> None:
+    found = read(text_event("a"), event(finish="SAFETY", more={"finishMessage": "No."}))
     assert found == [TextDelta("a"), RefusalDelta("No."), Finished("content_filter")]
     blocked = b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"No."}}'
-    assert read(blocked) == whole(blocked) == [RefusalDelta("No."), Finished("content_filter")]
+    assert read(blocked) == read_complete(blocked) == [RefusalDelta("No."), Finished("content_filter")]
     bare = b'{"promptFeedback":{"blockReason":"OTHER"},"usageMetadata":{"promptTokenCount":3}}'
-    assert read(bare)[-1] == whole(bare)[-1] == Finished("content_filter")
+    assert read(bare)[-1] == read_complete(bare)[-1] == Finished("content_filter")
 
 
 def test_a_stream_that_just_ends_has_failed() -> None:
-    assert isinstance(failure_of(read(say("a"))), BackendBroken)
+    assert isinstance(failure_of(read(text_event("a"))), BackendBroken)
     assert isinstance(failure_of(read()), BackendBroken)
 
 
-def test_half_an_event_at_the_end_is_left_out() -> None:
+def test_half_an_event_at_the_end_is_omitted() -> None:
     reader = StreamReader(ENDPOINT)
     reader.feed([STOP])
     assert reader.end([b'{"candid']) == [Finished("stop")]
     assert StreamReader(ENDPOINT).end([STOP]) == [Finished("stop")]
 
 
-def test_nothing_is_said_after_the_end() -> None:
+def test_no_chunks_follow_the_end() -> None:
     reader = StreamReader(ENDPOINT)
     assert reader.feed([STOP, b"[DONE]"]) == [Finished("stop")]
-    assert reader.feed([say("a"), event(call()), STOP, b"?", b'{"error":{}}']) == []
+    assert reader.feed([text_event("a"), event(call()), STOP, b"?", b'{"error":{}}']) == []
     assert reader.end() == []
     assert reader.lost(BackendTimeout()) == []
     assert (reader.over, reader.complete, reader.finishing) == (True, True, False)
 
 
-def test_a_loss_after_the_reason_is_no_loss() -> None:
+def test_a_disconnect_after_the_finish_reason_is_no_failure() -> None:
     reader = StreamReader(ENDPOINT)
-    reader.feed([say("a"), STOP])
+    reader.feed([text_event("a"), STOP])
     assert reader.finishing
     assert reader.lost(BackendTimeout()) == [Finished("stop")]
     early = StreamReader(ENDPOINT)
-    early.feed([say("a")])
+    early.feed([text_event("a")])
     assert isinstance(failure_of(early.lost(BackendTimeout())), BackendTimeout)
     assert not early.complete
 
 
 def test_errors_in_a_stream() -> None:
     busy = b'{"error":{"code":503,"message":"Busy","status":"UNAVAILABLE"}}'
-    error = failure_of(read(say("a"), busy))
+    error = failure_of(read(text_event("a"), busy))
     assert isinstance(error, BackendRefused)
     assert (error.status, error.retryable) == (503, True)
     assert "Busy" in error.message
-    beside = msgspec.json.encode({**msgspec.json.decode(say("a")), **msgspec.json.decode(busy)})
-    assert isinstance(failure_of(read(beside)), BackendRefused)
+    error_with_text = msgspec.json.encode(
+        {**msgspec.json.decode(text_event("a")), **msgspec.json.decode(busy)}
+    )
+    assert isinstance(failure_of(read(error_with_text)), BackendRefused)
 
 
 # Calls
 
 
-def test_calls_come_whole() -> None:
+def test_calls_are_emitted_complete() -> None:
     found = read(event(call(id="x", args={"a": "ü"}), call("g")), STOP)
     assert found == [
         CallStarted(0, "x", "f"),
@@ -236,7 +238,7 @@ def test_a_call_without_a_name_is_a_failure() -> None:
 # Thoughts and signatures
 
 
-def test_thoughts_are_summaries() -> None:
+def test_thought_parts_are_emitted_as_summaries() -> None:
     found = read(
         event({"text": "h", "thought": True}),
         event({"text": "m", "thought": True, "thoughtSignature": "s"}, {"text": "So."}),
@@ -251,20 +253,26 @@ def test_thoughts_are_summaries() -> None:
     ]
 
 
-def test_the_signature_of_a_call_is_told_before_it() -> None:
-    found = read(say("Let me see."), event({**call(), "thoughtSignature": "s"}, call()), STOP)
+def test_the_signature_of_a_call_is_emitted_before_it() -> None:
+    found = read(text_event("Let me see."), event({**call(), "thoughtSignature": "s"}, call()), STOP)
     assert found[:3] == [TextDelta("Let me see."), mark(on="call", signature="s"), CallStarted(0, "", "f")]
     assert sum(isinstance(chunk, ProviderStateAdded) for chunk in found) == 1
 
 
-def test_the_signature_of_the_first_words_is_told_before_them() -> None:
+def test_the_signature_of_the_first_text_is_emitted_before_it() -> None:
     expected = [mark(on="next", signature="s", start=0, length=2), TextDelta("So")]
-    assert read(say("So", thoughtSignature="s"), say(" it is"), STOP)[:2] == expected
-    assert whole(event({"text": "So", "thoughtSignature": "s"}, finish="STOP"))[:2] == expected
+    assert read(text_event("So", thoughtSignature="s"), text_event(" it is"), STOP)[:2] == expected
+    assert read_complete(event({"text": "So", "thoughtSignature": "s"}, finish="STOP"))[:2] == expected
 
 
-def test_words_that_are_being_told_are_not_stopped_for_a_signature() -> None:
-    found = read(say("So"), say(" it", thoughtSignature="s"), say(" is"), say("", thoughtSignature="t"), STOP)
+def test_text_is_not_held_back_for_a_later_signature() -> None:
+    found = read(
+        text_event("So"),
+        text_event(" it", thoughtSignature="s"),
+        text_event(" is"),
+        text_event("", thoughtSignature="t"),
+        STOP,
+    )
     assert found == [
         TextDelta("So"),
         TextDelta(" it"),
@@ -275,46 +283,47 @@ def test_words_that_are_being_told_are_not_stopped_for_a_signature() -> None:
     ]
 
 
-def test_the_words_are_counted_anew_for_every_message() -> None:
+def test_text_positions_start_anew_for_every_message() -> None:
     again = {"text": "", "thoughtSignature": "s"}
     for between in (event(call()), event({"text": "hm", "thought": True})):
-        found = read(say("one"), event(again), between, say("four"), event(again), STOP)
-        marks = [chunk.mark.body["start"] for chunk in found if isinstance(chunk, ProviderStateAdded)]
-        assert marks == [3, 4]
+        found = read(text_event("one"), event(again), between, text_event("four"), event(again), STOP)
+        starts = [chunk.mark.body["start"] for chunk in found if isinstance(chunk, ProviderStateAdded)]
+        assert starts == [3, 4]
         assert isinstance(found[1], ProviderStateAdded)
 
 
-def test_an_answer_that_was_cut_off_ends_with_its_words() -> None:
+def test_a_truncated_answer_emits_no_provider_state_for_its_text() -> None:
     for why in ("MAX_TOKENS", "SAFETY"):
-        found = read(say("So"), event({"text": "", "thoughtSignature": "s"}, finish=why))
+        found = read(text_event("So"), event({"text": "", "thoughtSignature": "s"}, finish=why))
         assert not any(isinstance(chunk, ProviderStateAdded) for chunk in found)
     assert not any(
-        isinstance(chunk, ProviderStateAdded) for chunk in read(say("a"), say("b", thoughtSignature="s"))
+        isinstance(chunk, ProviderStateAdded)
+        for chunk in read(text_event("a"), text_event("b", thoughtSignature="s"))
     )
 
 
-# What else is in an answer
+# Other parts of an answer
 
 
-def test_a_whole_answer_gives_the_same_chunks_as_a_stream() -> None:
+def test_a_complete_body_yields_the_same_chunks_as_a_stream() -> None:
     parts = [{"text": "hm", "thought": True}, {"text": "Hi", "thoughtSignature": "s"}, call(args={"a": 1})]
     usage = {"promptTokenCount": 1, "candidatesTokenCount": 2}
     body = event(*parts, finish="STOP", usageMetadata=usage)
-    assert whole(body) == read(body)
-    assert whole(b"[" + event(*parts) + b"," + event(finish="STOP", usageMetadata=usage) + b"]") == whole(
-        body
-    )
+    assert read_complete(body) == read(body)
+    assert read_complete(
+        b"[" + event(*parts) + b"," + event(finish="STOP", usageMetadata=usage) + b"]"
+    ) == read_complete(body)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"x", b'{"choices":[]}', b'{"candidates":[]}', b"[[]]"])
-def test_a_body_that_is_no_answer_is_a_failure(body: bytes) -> None:
-    assert isinstance(failure_of(whole(body)), BackendBroken)
+def test_an_invalid_answer_body_is_a_failure(body: bytes) -> None:
+    assert isinstance(failure_of(read_complete(body)), BackendBroken)
 
 
 def test_a_body_that_is_an_error() -> None:
     body = b'{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}'
     for form in (body, b"[" + body + b"]"):
-        error = failure_of(whole(form))
+        error = failure_of(read_complete(form))
         assert isinstance(error, BackendRefused)
         assert (error.status, error.code) == (429, "rate_limit_exceeded")
 
@@ -336,10 +345,10 @@ def test_usage() -> None:
         Usage(10, InputTokensDetails(0), 0, OutputTokensDetails(0), 10)
     )
     assert read(event(finish="STOP", usageMetadata={"thoughtsTokenCount": 5})) == [Finished("stop")]
-    assert isinstance(read(first)[-2], UsageReported)  # what a failure cost
+    assert isinstance(read(first)[-2], UsageReported)  # usage of a failure
 
 
-def test_logprobs_go_with_their_words() -> None:
+def test_logprobs_are_emitted_with_their_text() -> None:
     result = {
         "chosenCandidates": [{"token": "ü", "logProbability": -0.5}, {"token": "b", "logProbability": -1}],
         "topCandidates": [{"candidates": [{"token": "x", "logProbability": -2}]}],
@@ -358,12 +367,12 @@ def test_logprobs_go_with_their_words() -> None:
         ),
     )
     assert found[2] == TextDelta("c")
-    alone = read(event({"text": "üb"}, more={"logprobsResult": result}), STOP)[0]
-    assert alone == found[1]
+    single = read(event({"text": "üb"}, more={"logprobsResult": result}), STOP)[0]
+    assert single == found[1]
 
 
-def test_an_image_is_an_item_of_its_own() -> None:
-    payloads = say("Here:"), event({"inlineData": {"mimeType": "image/png", "data": "iVBO"}}), STOP
+def test_an_image_is_a_separate_item() -> None:
+    payloads = text_event("Here:"), event({"inlineData": {"mimeType": "image/png", "data": "iVBO"}}), STOP
     events, response = respond(*payloads)
     check_order([to_wire(event) for event in events])
     assert [type(item).__name__ for item in response.output] == ["Message", "ImageGenerationCall"]
@@ -383,7 +392,9 @@ GROUNDING: dict[str, Any] = {
 
 
 def test_sources_are_citations_in_characters() -> None:
-    found = read(say("üa"), say("bcd"), event(finish="STOP", more={"groundingMetadata": GROUNDING}))
+    found = read(
+        text_event("üa"), text_event("bcd"), event(finish="STOP", more={"groundingMetadata": GROUNDING})
+    )
     assert [chunk.annotation for chunk in found if isinstance(chunk, AnnotationAdded)] == [
         {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 2, "end_index": 5},
         {"type": "url_citation", "url": "https://b", "title": "", "start_index": 2, "end_index": 5},
@@ -395,20 +406,20 @@ def test_sources_are_citations_in_characters() -> None:
     "odd",
     [7, [], {}, {"groundingChunks": 1, "groundingSupports": [1, {"segment": 1}]}, {"groundingSupports": {}}],
 )
-def test_odd_sources_are_none(odd: Any) -> None:
-    found = read(say("a"), event(finish="STOP", more={"groundingMetadata": odd}))
+def test_invalid_sources_are_ignored(odd: Any) -> None:
+    found = read(text_event("a"), event(finish="STOP", more={"groundingMetadata": odd}))
     assert found == [TextDelta("a"), Finished("stop")]
 
 
-def test_sources_of_no_words_are_none() -> None:
-    found = read(say("a"), event(call(), finish="STOP", more={"groundingMetadata": GROUNDING}))
+def test_sources_without_text_are_ignored() -> None:
+    found = read(text_event("a"), event(call(), finish="STOP", more={"groundingMetadata": GROUNDING}))
     assert not any(isinstance(chunk, AnnotationAdded) for chunk in found)
 
 
-# Anything in any order
+# Events in any order
 
 
-def words(text: str, signed: bool, thought: bool) -> dict[str, Any]:
+def value(text: str, signed: bool, thought: bool) -> dict[str, Any]:
     part: dict[str, Any] = {"text": text, "thought": True} if thought else {"text": text}
     return {**part, "thoughtSignature": "s"} if signed else part
 
@@ -418,22 +429,22 @@ def calling(call_id: str, signed: bool) -> dict[str, Any]:
     return {**part, "thoughtSignature": "s"} if signed else part
 
 
-def told(some: list[dict[str, Any]], finish: str | None, more: dict[str, Any] | None) -> bytes:
+def payload_event(some: list[dict[str, Any]], finish: str | None, more: dict[str, Any] | None) -> bytes:
     return event(*some, finish=finish, more=more)
 
 
 texts = st.text(alphabet='ab{}"\n', max_size=4)
 odd_parts: list[dict[str, Any]] = [{}, {"functionCall": {}}, {"executableCode": {"code": "1"}}]
 parts = st.one_of(
-    st.builds(words, texts, st.booleans(), st.booleans()),
+    st.builds(value, texts, st.booleans(), st.booleans()),
     st.builds(calling, st.sampled_from(["", "x"]), st.booleans()),
     st.sampled_from(odd_parts),
 )
 extras: list[dict[str, Any] | None] = [None, {"groundingMetadata": GROUNDING}, {"index": 1}]
 finishes = st.sampled_from([None, None, None, "STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL"])
 events = st.one_of(
-    st.builds(told, st.lists(parts, max_size=4), finishes, st.sampled_from(extras)),
-    st.builds(say, texts),
+    st.builds(payload_event, st.lists(parts, max_size=4), finishes, st.sampled_from(extras)),
+    st.builds(text_event, texts),
     st.sampled_from(
         [
             b"{}",
@@ -448,7 +459,7 @@ events = st.one_of(
 
 
 @given(st.lists(events, max_size=15))
-def test_any_order_of_events_gives_well_formed_chunks(payloads: list[bytes]) -> None:
+def test_any_order_of_events_yields_well_formed_chunks(payloads: list[bytes]) -> None:
     found = read(*payloads)
     assert isinstance(found[-1], Finished | Failed)
     assert sum(isinstance(chunk, Finished | Failed) for chunk in found) == 1
@@ -457,7 +468,7 @@ def test_any_order_of_events_gives_well_formed_chunks(payloads: list[bytes]) -> 
 
 
 @given(st.lists(events, max_size=15))
-def test_any_order_of_events_gives_a_well_formed_response(payloads: list[bytes]) -> None:
+def test_any_order_of_events_yields_a_well_formed_response(payloads: list[bytes]) -> None:
     events, response = respond(*payloads)
     check_order([to_wire(event) for event in events])
     assert fold(events) == response_to_wire(response)

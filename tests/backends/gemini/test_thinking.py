@@ -1,4 +1,4 @@
-"""How much is asked for."""
+"""Thinking levels and budgets."""
 
 from typing import Any
 
@@ -47,13 +47,15 @@ def test_effort(model: str, reasoning: Any, sent: Any) -> None:
         ("gemma-3-27b-it", "low", None, "does not think"),
     ],
 )
-def test_what_of_the_effort_is_otherwise(model: str, effort: str, sent: Any, note: str) -> None:
+def test_efforts_that_are_sent_differently_are_reported(
+    model: str, effort: str, sent: Any, note: str
+) -> None:
     payload = build(model, reasoning={"effort": effort})
     assert config(payload).get("thinkingConfig") == sent
     assert note in payload.downgrades[0].render()
 
 
 @pytest.mark.parametrize(("bound", "budget"), [(4000, 3000), (100_000, 16_384), (100, 128)])
-def test_thinking_leaves_room_for_the_answer(bound: int, budget: int) -> None:
+def test_the_thinking_budget_leaves_tokens_for_the_answer(bound: int, budget: int) -> None:
     payload = build(PRO, reasoning={"effort": "high"}, max_output_tokens=bound)
     assert config(payload)["thinkingConfig"]["thinkingBudget"] == budget

@@ -1,7 +1,7 @@
-"""A server of the Gemini API on loopback that behaves as its model's name says. It is the outside world.
+"""A Gemini API server on loopback whose behaviour depends on the model's name.
 
-It is as strict as the real one where that is known to hurt: roles, blank texts, calls and their responses,
-and thought signatures, each of which holds for one part only.
+It validates like the real one: roles, blank texts, calls and their responses, and thought signatures, each
+of which is valid for one part only.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ ROOTS = ("/v1beta", "/v1/projects/p/locations/l/publishers/google")
 
 
 class Upstream:
-    """What it heard, and what became of it."""
+    """The server, with the requests that it received."""
 
     def __init__(self) -> None:
         self.requests: list[JsonObject] = []
@@ -45,7 +45,7 @@ class Upstream:
             case "hangs":
                 return await self._hang(request)
             case _:
-                return await _say(request, _script(body, signed="gemini-3" in model), streamed=streamed)
+                return await _respond(request, _script(body, signed="gemini-3" in model), streamed=streamed)
 
     async def models(self, _request: web.Request) -> web.Response:
         rows = [
@@ -60,7 +60,7 @@ class Upstream:
         return web.json_response({"models": rows})
 
     async def _hang(self, request: web.Request) -> web.StreamResponse:
-        """Says words, until it is cut off."""
+        """Sends text until the connection closes."""
         response = await _begin(request)
         try:
             for _ in range(200):
@@ -74,15 +74,15 @@ class Upstream:
 
 
 def _script(body: JsonObject, *, signed: bool) -> list[JsonObject]:
-    """What to say, by the tools that it has and the conversation so far."""
+    """The answer for the request's tools and contents."""
     last = body["contents"][-1]["parts"]
     outputs = [part["functionResponse"] for part in last if "functionResponse" in part]
-    opening: list[JsonObject] = []
+    leading_parts: list[JsonObject] = []
     if body.get("generationConfig", {}).get("thinkingConfig", {}).get("includeThoughts"):
-        opening.append({"text": f"Thought {len(body['contents'])}.", "thought": True})
+        leading_parts.append({"text": f"Thought {len(body['contents'])}.", "thought": True})
     if outputs:
-        said = " and ".join(output["response"]["output"] for output in outputs)
-        parts: list[JsonObject] = [{"text": f"It is {said}."}]
+        results_text = " and ".join(output["response"]["output"] for output in outputs)
+        parts: list[JsonObject] = [{"text": f"It is {results_text}."}]
     elif body.get("tools"):
         name = body["tools"][0]["functionDeclarations"][0]["name"]
         calls = [{"functionCall": {"name": name, "args": {"city": city}}} for city in ("Paris", "Rome")]
@@ -97,16 +97,16 @@ def _script(body: JsonObject, *, signed: bool) -> list[JsonObject]:
     if signed:
         signed_part = next((part for part in parts if "functionCall" in part), parts[0])
         signed_part["thoughtSignature"] = signature(signed_part)
-    return [*opening, *parts]
+    return [*leading_parts, *parts]
 
 
 def signature(part: JsonObject) -> str:
-    """Of this part and no other."""
+    """The signature of this part."""
     call = part.get("functionCall")
     return f"sig-of-{part['text'] if call is None else json.dumps([call['name'], call['args']])}"
 
 
-async def _say(request: web.Request, parts: list[JsonObject], *, streamed: bool) -> web.StreamResponse:
+async def _respond(request: web.Request, parts: list[JsonObject], *, streamed: bool) -> web.StreamResponse:
     usage = {
         "promptTokenCount": 13,
         "cachedContentTokenCount": 4,
@@ -124,7 +124,7 @@ async def _say(request: web.Request, parts: list[JsonObject], *, streamed: bool)
 
 
 def _cut(part: JsonObject) -> list[JsonObject]:
-    """The pieces that a stream sends a part in. A text is signed by an empty part at the end of them all."""
+    """The pieces in which a stream sends a part. The signature of a text is in an empty part at the end."""
     if "functionCall" in part:
         return [part]
     text = part["text"]
@@ -146,7 +146,7 @@ def _piece(*parts: JsonObject, finish: str = "", usage: JsonObject | None = None
 
 
 def _fault(body: JsonObject, *, third: bool) -> str:
-    """Why the real server would refuse this."""
+    """The reason for which the real server would reject this request."""
     contents = body["contents"]
     if not contents or contents[0]["role"] != "user" or contents[-1]["role"] != "user":
         return "Requests ending with a model turn are not supported."
@@ -154,8 +154,8 @@ def _fault(body: JsonObject, *, third: bool) -> str:
         for part in content["parts"]:
             if part.get("text", "x").strip() == "" and "thoughtSignature" not in part:
                 return "GenerateContentRequest.contents: empty text parameter"
-            given = part.get("thoughtSignature", NO_SIGNATURE)
-            if given != NO_SIGNATURE and given != signature(part):
+            signature_sent = part.get("thoughtSignature", NO_SIGNATURE)
+            if signature_sent != NO_SIGNATURE and signature_sent != signature(part):
                 return "Corrupted thought signature."
     return _unanswered(contents) or (_unsigned(contents) if third else "")
 
@@ -197,7 +197,7 @@ async def _event(response: web.StreamResponse, event: JsonObject) -> None:
 
 @contextmanager
 def run_upstream() -> Generator[Upstream, None, None]:
-    """The server, in a thread of its own."""
+    """Run the server in its own thread."""
     upstream = Upstream()
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

@@ -8,12 +8,12 @@ import pytest_asyncio
 
 from antiphon.backends.local.backend import LocalBackend
 from antiphon.backends.local.weights import DEFAULT_MODEL
-from tests.backends.local.fake_llama import FakeLlama, saying
+from tests.backends.local.fake_llama import FakeLlama, answering_with
 
 
 @pytest.fixture
 def llama(monkeypatch: pytest.MonkeyPatch) -> FakeLlama:
-    return FakeLlama(saying("Hello", " there")).install(monkeypatch)
+    return FakeLlama(answering_with("Hello", " there")).install(monkeypatch)
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ async def backend(llama: FakeLlama, tmp_path: Path) -> AsyncGenerator[LocalBacke
 
 
 def weights_folder() -> Path:
-    """Where the real weights are kept between runs."""
-    given = os.environ.get("ANTIPHON_TEST_WEIGHTS")
-    return Path(given) if given else Path(platformdirs.user_cache_dir("antiphon")) / "models"
+    """The folder that caches the real weights between runs."""
+    configured = os.environ.get("ANTIPHON_TEST_WEIGHTS")
+    return Path(configured) if configured else Path(platformdirs.user_cache_dir("antiphon")) / "models"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,4 +1,4 @@
-"""A module that stands in for xllamacpp: the same few names, and a script instead of a model."""
+"""A replacement for xllamacpp: the same few names, with a script instead of a model."""
 
 import importlib.machinery
 import itertools
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 Answer = Callable[[dict[str, Any]], Iterable[bytes]]
-"""What to send back for a body."""
+"""The payloads for a request body."""
 
 
 def piece(text: str) -> bytes:
@@ -35,7 +35,7 @@ def ending(reason: str = "stop", *, prompt: int = 5, completion: int = 2, cached
 
 
 def sending(payloads: Iterable[bytes]) -> Answer:
-    """The same payloads whatever is asked."""
+    """Sends the same payloads for every request."""
 
     def answer(_body: dict[str, Any]) -> Iterable[bytes]:
         return payloads
@@ -43,8 +43,8 @@ def sending(payloads: Iterable[bytes]) -> Answer:
     return answer
 
 
-def saying(*texts: str) -> Answer:
-    """The same answer to everything."""
+def answering_with(*texts: str) -> Answer:
+    """Gives the same answer to every request."""
     return sending([*map(piece, texts), *ending()])
 
 
@@ -54,21 +54,21 @@ def endless() -> Answer:
 
 
 class FakeLlama:
-    """What the engine sees, and what was asked of it."""
+    """A fake engine that records its requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self.asked = threading.Semaphore(0)
+        self.requested = threading.Semaphore(0)
         """Released once for each request that reached the engine."""
         self.bodies: list[dict[str, Any]] = []
         self.stopped = threading.Event()
-        """Set when a callback said to stop."""
+        """Set when a callback stopped the answer."""
         self.loads = 0
         self.load_errors: list[Exception] = []
         self.params: list[Any] = []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "FakeLlama":
-        """Take the place of the real module."""
+        """Replace the real module."""
         module = types.ModuleType("xllamacpp")
         module.__spec__ = importlib.machinery.ModuleSpec("xllamacpp", None)
         module.CommonParams = _Params  # pyright: ignore[reportAttributeAccessIssue] -- a module made on the fly
@@ -84,11 +84,11 @@ class FakeLlama:
         return self
 
     def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool]) -> None:
-        """Play the answer until the callback says to stop."""
-        asked = msgspec.json.decode(body, type=dict[str, Any])
-        self.bodies.append(asked)
-        self.asked.release()
-        for payload in self.answer(asked):
+        """Send the scripted answer until the callback stops it."""
+        requested = msgspec.json.decode(body, type=dict[str, Any])
+        self.bodies.append(requested)
+        self.requested.release()
+        for payload in self.answer(requested):
             if callback(payload):
                 self.stopped.set()
                 return

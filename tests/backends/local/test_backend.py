@@ -20,7 +20,7 @@ from tests.backends.local.turns import ADD, WEATHER, finish_of, run, text_of, us
 
 
 def by_schema(answers: dict[str, str], text: str = "Hello") -> Answer:
-    """Answers a choice by `choice`, arguments by the rest of `answers`, and all else by `text`."""
+    """Answers a choice with `choice`, arguments with the other `answers`, and everything else with `text`."""
 
     def answer(body: dict[str, Any]) -> Iterable[bytes]:
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
@@ -46,7 +46,7 @@ async def test_an_answer_is_text_usage_and_the_reason_it_finished(backend: Local
     assert (usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens) == (5, 2, 1)
 
 
-async def test_a_cut_answer_finishes_with_length(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_a_truncated_answer_finishes_with_length(backend: LocalBackend, llama: FakeLlama) -> None:
     llama.answer = sending([piece("Hel"), *ending("length")])
     assert finish_of(await run(backend, input="Hi", max_output_tokens=1)) == "length"
 
@@ -62,7 +62,7 @@ async def test_a_forced_call_is_one_request_and_streams_its_arguments(
     assert len(llama.bodies) == 1
 
 
-async def test_a_choice_and_a_call_cost_what_both_cost(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_usage_sums_the_choice_and_the_call(backend: LocalBackend, llama: FakeLlama) -> None:
     llama.answer = by_schema({"choice": "add", "arguments": '{"a":1}'})
     chunks = await run(backend, input="1 plus 1?", tools=[WEATHER, ADD], tool_choice="required")
     usage = usage_of(chunks)
@@ -82,7 +82,7 @@ async def test_a_model_that_may_answer_and_wants_to_just_answers(
     assert llama.bodies[-1]["max_tokens"] == 17
 
 
-async def test_a_required_call_is_made_even_if_the_choice_was_cut_off(
+async def test_a_required_call_is_made_even_if_the_choice_was_truncated(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     llama.answer = by_schema({"choice": 'no"such', "arguments": "{}"})
@@ -90,7 +90,7 @@ async def test_a_required_call_is_made_even_if_the_choice_was_cut_off(
     assert chunks[0] == CallStarted(0, "", "get_weather")
 
 
-async def test_a_tool_without_parameters_is_called_without_asking(
+async def test_a_tool_without_parameters_is_called_without_a_model_request(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     tool: dict[str, Any] = {
@@ -103,13 +103,13 @@ async def test_a_tool_without_parameters_is_called_without_asking(
     assert llama.bodies == []
 
 
-async def test_a_cut_call_finishes_with_length(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_a_truncated_call_finishes_with_length(backend: LocalBackend, llama: FakeLlama) -> None:
     llama.answer = sending([piece('{"a":'), *ending("length")])
     chunks = await run(backend, input="1 plus 1?", tools=[ADD], tool_choice="required")
     assert finish_of(chunks) == "length"
 
 
-async def test_an_input_that_is_too_long_is_refused(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_an_input_that_is_too_long_is_rejected(backend: LocalBackend, llama: FakeLlama) -> None:
     detail = {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9021, "n_ctx": 4096}
     llama.answer = sending([msgspec.json.encode({"error": detail})])
     with pytest.raises(BackendRefused, match="9021 tokens") as caught:
@@ -153,7 +153,7 @@ async def test_other_errors_of_the_engine_are_raised(
         ),
     ],
 )
-async def test_a_schema_that_cannot_be_enforced_is_blamed_on_where_it_came_from(
+async def test_an_unenforceable_schema_error_names_its_param(
     params: dict[str, Any], param: str, backend: LocalBackend, llama: FakeLlama
 ) -> None:
     llama.answer = _raising(ValueError("failed: JSON schema error at #: unrecognized type zzz"))
@@ -170,7 +170,7 @@ def _raising(error: Exception) -> Answer:
 
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError("bad"), 400), (RuntimeError("bad"), 502)])
-async def test_what_the_engine_throws_ends_only_its_own_request(
+async def test_an_engine_exception_ends_only_its_own_request(
     error: Exception, status: int, backend: LocalBackend, llama: FakeLlama
 ) -> None:
     calm, llama.answer = llama.answer, _raising(error)
@@ -181,7 +181,7 @@ async def test_what_the_engine_throws_ends_only_its_own_request(
     assert text_of(await run(backend, input="Hi")) == "Hello there"
 
 
-async def test_an_answer_that_breaks_off_after_its_first_word_ends_with_failed(
+async def test_an_answer_that_breaks_off_after_its_first_delta_ends_with_failed(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     llama.answer = sending([piece("Hel")])
@@ -202,7 +202,7 @@ async def test_it_offers_its_one_model_without_loading_it(backend: LocalBackend,
     assert (backend.name, backend.model, llama.loads) == ("local", "tiny", 0)
 
 
-def test_a_missing_extra_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_extra_is_reported_at_startup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def absent(_name: str) -> None:
         return None
 

@@ -31,7 +31,7 @@ async def test_a_model_that_does_not_load_is_tried_again_by_the_next_request(
     assert text_of(await run(backend, input="Hi")) == "Hello there"
 
 
-async def test_the_context_is_for_each_request_and_the_engine_keeps_to_itself(
+async def test_the_context_size_is_per_request_and_the_engine_listens_privately(
     llama: FakeLlama, tmp_path: Path
 ) -> None:
     (tmp_path / "tiny.gguf").touch()
@@ -56,14 +56,14 @@ async def test_closing_the_stream_stops_the_engine(backend: LocalBackend, llama:
 async def test_cancelling_the_task_stops_the_engine(backend: LocalBackend, llama: FakeLlama) -> None:
     llama.answer = endless()
     task = asyncio.create_task(run(backend, input="Hi"))
-    await asyncio.to_thread(llama.asked.acquire)
+    await asyncio.to_thread(llama.requested.acquire)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(llama.stopped.wait, 1.0)
 
 
-async def test_a_request_that_was_given_up_while_it_waited_never_reaches_the_engine(
+async def test_a_request_cancelled_while_queued_never_reaches_the_engine(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     go = threading.Event()
@@ -75,7 +75,7 @@ async def test_a_request_that_was_given_up_while_it_waited_never_reaches_the_eng
     llama.answer = hold
     running = [asyncio.create_task(run(backend, input="Hi")) for _ in range(2)]
     for _ in running:
-        await asyncio.to_thread(llama.asked.acquire)
+        await asyncio.to_thread(llama.requested.acquire)
     waiting = asyncio.create_task(run(backend, input="waits"))
     await asyncio.sleep(0.02)
     waiting.cancel()
@@ -107,16 +107,16 @@ async def test_silence_becomes_heartbeats_and_signs_of_life_do_not(llama: FakeLl
     assert 4 <= batches.count(HEARTBEAT) <= due + 1
 
 
-async def test_closing_the_backend_ends_what_runs_and_refuses_what_comes(
+async def test_closing_the_backend_ends_running_requests_and_rejects_new_ones(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     llama.answer = endless()
     chunks = backend.prepare(turn(input="Hi")).chunks()
     await anext(chunks)
     await backend.aclose()
-    heard = [chunk async for batch in chunks for chunk in batch]
-    assert isinstance(heard[-1], Failed)
-    assert isinstance(heard[-1].error, Unavailable)
+    received = [chunk async for batch in chunks for chunk in batch]
+    assert isinstance(received[-1], Failed)
+    assert isinstance(received[-1].error, Unavailable)
     with pytest.raises(Unavailable):
         await run(backend, input="Hi")
 
@@ -135,10 +135,10 @@ async def test_closing_the_backend_stops_a_fetch(
 
     monkeypatch.setattr("antiphon.backends.local.backend.fetch", never_done)
     backend = LocalBackend("smollm2-135m", tmp_path)
-    heard: list[str] = []
-    loading = asyncio.create_task(backend.load(lambda _done, _total, label: heard.append(label)))
+    received: list[str] = []
+    loading = asyncio.create_task(backend.load(lambda _done, _total, label: received.append(label)))
     await asyncio.to_thread(began.wait, 5)
     await backend.aclose()
     with pytest.raises(AntiphonError):
         await loading
-    assert heard[0] == "downloading"
+    assert received[0] == "downloading"

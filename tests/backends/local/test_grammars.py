@@ -1,4 +1,4 @@
-"""The input of a custom tool, written by its grammar; and whole answers by one."""
+"""The input of a custom tool, constrained by its grammar, and complete answers constrained by one."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.chunks import CallDelta, CallStarted, Chunk
-from tests.backends.local.fake_llama import FakeLlama, ending, piece, saying, sending
+from tests.backends.local.fake_llama import FakeLlama, answering_with, ending, piece, sending
 from tests.backends.local.turns import ADD, arguments_of, finish_of, run, text_of, turn
 
 LAMP = 'start: "turn " ("on" | "off") " the lamp in the " ("kitchen" | "hall") "."'
@@ -26,8 +26,8 @@ TOOL: dict[str, Any] = {
 FORCED = {"type": "custom", "name": "switch"}
 
 
-async def test_the_input_is_asked_for_under_the_grammar(backend: LocalBackend, llama: FakeLlama) -> None:
-    llama.answer = saying('turn on "x"\n', "\té\\")
+async def test_the_input_is_requested_with_the_grammar(backend: LocalBackend, llama: FakeLlama) -> None:
+    llama.answer = answering_with('turn on "x"\n', "\té\\")
     chunks = await run(backend, input="Light!", tools=[TOOL, ADD], tool_choice=FORCED)
     (body,) = llama.bodies
     assert body["grammar"] == SENT
@@ -47,17 +47,17 @@ async def test_an_empty_input_is_one(backend: LocalBackend, llama: FakeLlama) ->
     assert arguments_of(chunks) == '{"input":""}'
 
 
-async def test_input_that_is_cut_short_is_closed(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_truncated_input_is_closed(backend: LocalBackend, llama: FakeLlama) -> None:
     llama.answer = sending([piece("turn o"), *ending("length")])
     chunks = await run(backend, input="Light!", tools=[TOOL], tool_choice=FORCED)
     assert arguments_of(chunks) == '{"input":"turn o"}'
     assert finish_of(chunks) == "length"
 
 
-async def test_a_custom_tool_without_a_grammar_is_asked_for_by_its_schema(
+async def test_the_input_of_a_custom_tool_without_a_grammar_is_requested_with_a_schema(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
-    llama.answer = saying('{"input":"x"}')
+    llama.answer = answering_with('{"input":"x"}')
     chunks = await run(
         backend, input="Light!", tools=[{"type": "custom", "name": "say"}], tool_choice="required"
     )
@@ -66,7 +66,7 @@ async def test_a_custom_tool_without_a_grammar_is_asked_for_by_its_schema(
     assert arguments_of(chunks) == '{"input":"x"}'
 
 
-async def test_a_whole_answer_by_a_grammar(backend: LocalBackend, llama: FakeLlama) -> None:
+async def test_a_complete_answer_constrained_by_a_grammar(backend: LocalBackend, llama: FakeLlama) -> None:
     prepared = backend.prepare(replace(turn(input="Light!"), grammar=LARK))
     chunks = [chunk async for batch in prepared.chunks() for chunk in batch]
     assert llama.bodies[0]["grammar"] == SENT
@@ -74,7 +74,7 @@ async def test_a_whole_answer_by_a_grammar(backend: LocalBackend, llama: FakeLla
     assert prepared.unenforced == frozenset()
 
 
-def test_grammars_are_native_and_checked_all_the_same(backend: LocalBackend) -> None:
+def test_grammars_are_native_and_checked_too(backend: LocalBackend) -> None:
     prepared = backend.prepare(turn(input="Light!", tools=[TOOL], tool_choice=FORCED))
     assert backend.features("m")["grammars"].level == "native"
     assert prepared.unenforced == {"grammar"}

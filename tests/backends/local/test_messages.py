@@ -23,7 +23,7 @@ def prompt(sampling: Sampling = PLAIN, **params: Any) -> Prompt:
     return build_prompt(turn(**params), sampling)
 
 
-def asked(body: bytes) -> dict[str, Any]:
+def decoded(body: bytes) -> dict[str, Any]:
     return msgspec.json.decode(body)
 
 
@@ -31,20 +31,20 @@ def names(prompt: Prompt) -> list[str]:
     return [function["name"] for function in prompt.functions]
 
 
-def test_without_instructions_the_model_gets_a_plain_system_prompt() -> None:
-    assert asked(prompt(input="Hi").answering(0))["messages"] == [
+def test_without_instructions_the_default_system_prompt_is_sent() -> None:
+    assert decoded(prompt(input="Hi").answering(0))["messages"] == [
         {"role": "system", "content": SYSTEM_PROMPT},
         {"role": "user", "content": "Hi"},
     ]
 
 
-def test_instructions_take_its_place() -> None:
-    messages = asked(prompt(input="Hi", instructions="Be brief.").answering(0))["messages"]
+def test_instructions_replace_the_default_system_prompt() -> None:
+    messages = decoded(prompt(input="Hi", instructions="Be brief.").answering(0))["messages"]
     assert messages[0] == {"role": "system", "content": "Be brief."}
 
 
 def test_every_request_streams_with_usage_and_signs_of_life() -> None:
-    body = asked(prompt(input="Hi").answering(0))
+    body = decoded(prompt(input="Hi").answering(0))
     assert (body["stream"], body["stream_options"], body["return_progress"]) == (
         True,
         {"include_usage": True},
@@ -52,9 +52,9 @@ def test_every_request_streams_with_usage_and_signs_of_life() -> None:
     )
 
 
-def test_the_callers_wishes_win_over_the_models_sampling() -> None:
+def test_the_callers_sampling_overrides_the_models_defaults() -> None:
     sampling = Sampling(temperature=0.2, top_p=0.9, dry_multiplier=0.8)
-    body = asked(prompt(sampling, input="Hi", temperature=1.5).answering(0))
+    body = decoded(prompt(sampling, input="Hi", temperature=1.5).answering(0))
     assert (body["temperature"], body["top_p"], body["dry_multiplier"]) == (1.5, 0.9, 0.8)
 
 
@@ -71,15 +71,15 @@ def test_the_callers_wishes_win_over_the_models_sampling() -> None:
     ],
 )
 def test_the_choice_among_tools(params: dict[str, Any], functions: list[str], may_answer: bool) -> None:
-    made = prompt(PLAIN, **{"input": "Hi", **params})
-    assert names(made) == functions
-    assert bool(made.answer) is may_answer
+    built = prompt(PLAIN, **{"input": "Hi", **params})
+    assert names(built) == functions
+    assert bool(built.answer) is may_answer
 
 
 def test_tools_are_never_in_the_request_itself() -> None:
-    made = prompt(input="Hi", tools=[WEATHER, ADD])
-    for body in (made.answering(0), made.choosing(), made.calling(made.functions[0])):
-        assert not {"tools", "tool_choice", "parallel_tool_calls"} & asked(body).keys()
+    built = prompt(input="Hi", tools=[WEATHER, ADD])
+    for body in (built.answering(0), built.choosing(), built.calling(built.functions[0])):
+        assert not {"tools", "tool_choice", "parallel_tool_calls"} & decoded(body).keys()
 
 
 def test_emulation_is_reported_and_only_where_there_are_tools() -> None:
@@ -88,31 +88,31 @@ def test_emulation_is_reported_and_only_where_there_are_tools() -> None:
 
 
 def test_a_custom_tool_is_a_function_with_one_text() -> None:
-    made = prompt(input="Hi", tools=[{"type": "custom", "name": "code"}], tool_choice="required")
-    assert made.functions[0]["parameters"]["required"] == ["input"]
+    built = prompt(input="Hi", tools=[{"type": "custom", "name": "code"}], tool_choice="required")
+    assert built.functions[0]["parameters"]["required"] == ["input"]
 
 
 def test_arguments_are_bounded_by_the_caller_and_by_ourselves() -> None:
     unbounded = prompt(input="Hi", tools=[WEATHER])
     bounded = prompt(input="Hi", tools=[WEATHER], max_output_tokens=20)
-    assert asked(unbounded.calling(unbounded.functions[0]))["max_tokens"] == MOST_ARGUMENT_TOKENS
-    assert asked(bounded.calling(bounded.functions[0]))["max_tokens"] == 20
+    assert decoded(unbounded.calling(unbounded.functions[0]))["max_tokens"] == MOST_ARGUMENT_TOKENS
+    assert decoded(bounded.calling(bounded.functions[0]))["max_tokens"] == 20
 
 
 def test_arguments_are_not_sampled_at_random_unless_the_caller_wants_it() -> None:
     calm = prompt(Sampling(temperature=0.7), input="Hi", tools=[WEATHER])
     wild = prompt(input="Hi", tools=[WEATHER], temperature=1.2)
-    assert asked(calm.calling(calm.functions[0]))["temperature"] == 0
-    assert asked(wild.calling(wild.functions[0]))["temperature"] == 1.2
+    assert decoded(calm.calling(calm.functions[0]))["temperature"] == 0
+    assert decoded(wild.calling(wild.functions[0]))["temperature"] == 1.2
 
 
 def test_the_choice_counts_against_the_bound_of_the_answer() -> None:
-    made = prompt(input="Hi", max_output_tokens=20)
-    assert [asked(made.answering(spent))["max_tokens"] for spent in (0, 5, 50)] == [20, 15, 1]
+    built = prompt(input="Hi", max_output_tokens=20)
+    assert [decoded(built.answering(spent))["max_tokens"] for spent in (0, 5, 50)] == [20, 15, 1]
 
 
 def test_json_is_always_by_schema() -> None:
-    body = asked(prompt(input="JSON, please", text={"format": {"type": "json_object"}}).answering(0))
+    body = decoded(prompt(input="JSON, please", text={"format": {"type": "json_object"}}).answering(0))
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
@@ -124,16 +124,16 @@ def test_json_is_always_by_schema() -> None:
         {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
     ],
 )
-def test_images_files_and_sound_are_refused_where_they_stand(part: dict[str, Any]) -> None:
+def test_images_files_and_audio_are_rejected_with_their_path(part: dict[str, Any]) -> None:
     message = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, part]}
     with pytest.raises(Unsupported) as caught:
         prompt(input=[message])
     assert caught.value.param == "input[0].content[1]"
 
 
-def test_after_its_own_words_the_model_is_asked_to_go_on() -> None:
-    told = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
-    made = prompt(input=told, tools=[WEATHER])
-    assert asked(made.choosing())["messages"][-1]["role"] == "user"
-    assert asked(made.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
-    assert "after the model's own words it is asked to go on" in rendered(made.downgrades)
+def test_after_an_assistant_message_the_model_is_prompted_to_continue() -> None:
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    built = prompt(input=history, tools=[WEATHER])
+    assert decoded(built.choosing())["messages"][-1]["role"] == "user"
+    assert decoded(built.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
+    assert "after the model's own words it is asked to go on" in rendered(built.downgrades)

@@ -1,4 +1,4 @@
-"""The real default model. Short runs: every token costs about a hundredth of a second."""
+"""The real default model. Short runs: every token costs about 10 ms."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 FRANCE = "What is the capital of France?"
 
 
-async def test_it_knows_the_capital_of_france(model: LocalBackend) -> None:
+async def test_it_answers_the_capital_of_france(model: LocalBackend) -> None:
     chunks = await run(model, input=FRANCE, temperature=0)
     assert "Paris" in text_of(chunks)
     assert finish_of(chunks) == "stop"
@@ -45,11 +45,11 @@ async def test_it_knows_the_capital_of_france(model: LocalBackend) -> None:
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens
 
 
-async def test_the_stream_and_the_whole_say_the_same(model: LocalBackend) -> None:
+async def test_the_stream_and_the_complete_answer_are_equal(model: LocalBackend) -> None:
     streamed = await run(model, input=FRANCE, temperature=0, stream=True)
-    whole = await run(model, input=FRANCE, temperature=0, stream=False)
-    assert text_of(streamed) == text_of(whole)
-    assert usage_of(whole).input_tokens_details.cached_tokens > 0
+    complete = await run(model, input=FRANCE, temperature=0, stream=False)
+    assert text_of(streamed) == text_of(complete)
+    assert usage_of(complete).input_tokens_details.cached_tokens > 0
 
 
 @pytest.mark.parametrize("tool", [WEATHER, ADD])
@@ -72,7 +72,7 @@ async def test_a_required_call_is_valid_for_the_schema_of_the_tool_it_chose(mode
     assert finish_of(chunks) == "tool_calls"
 
 
-async def test_after_a_tools_output_it_answers_in_words(model: LocalBackend) -> None:
+async def test_after_a_tool_output_it_answers_with_text(model: LocalBackend) -> None:
     chunks = await run(model, input=CALLED, tools=[WEATHER], max_output_tokens=40, temperature=0)
     assert "21" in text_of(chunks)
 
@@ -100,7 +100,7 @@ async def test_json_by_schema_is_valid(model: LocalBackend) -> None:
     jsonschema_rs.validate(schema, msgspec.json.decode(text_of(chunks)))
 
 
-async def test_a_schema_that_it_cannot_follow_is_refused(model: LocalBackend) -> None:
+async def test_an_unsupported_schema_is_rejected(model: LocalBackend) -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object", "$ref": "#/$defs/missing"}}
     with pytest.raises(BackendRefused) as caught:
         await run(model, input="Hi", text={"format": form}, max_output_tokens=5)
@@ -113,7 +113,7 @@ async def test_a_bound_on_the_answer_ends_it_with_length(model: LocalBackend) ->
     assert usage_of(chunks).output_tokens == 8
 
 
-async def test_cancelling_while_it_writes_stops_it_soon(model: LocalBackend) -> None:
+async def test_cancelling_during_generation_stops_it_quickly(model: LocalBackend) -> None:
     chunks = model.prepare(turn(input="Count from one to a thousand.")).chunks()
     await anext(chunks)
     await _is_free_within(3.0, model, chunks.aclose())
@@ -121,39 +121,39 @@ async def test_cancelling_while_it_writes_stops_it_soon(model: LocalBackend) -> 
 
 async def test_cancelling_while_it_reads_stops_it_long_before_its_end(model: LocalBackend) -> None:
     def long(mark: str) -> str:
-        return " ".join(f"{mark}{number}" for number in range(230))  # seconds of reading
+        return " ".join(f"{mark}{number}" for number in range(230))  # long enough to take seconds to read
 
     began = time.monotonic()
     await run(model, input=long("v"), max_output_tokens=1)
-    whole = time.monotonic() - began
+    full_seconds = time.monotonic() - began
     reading = asyncio.create_task(run(model, input=long("w"), max_output_tokens=1))
-    await asyncio.sleep(whole / 8)
+    await asyncio.sleep(full_seconds / 8)
     assert not reading.done()
     reading.cancel()
     began = time.monotonic()
     await asyncio.wait([reading])
     await _both_slots(model)
-    assert time.monotonic() - began < whole / 2
+    assert time.monotonic() - began < full_seconds / 2
 
 
 async def _is_free_within(seconds: float, model: LocalBackend, end: Any) -> None:
-    """After `end` both slots answer at once, so nothing of the cancelled request runs any more."""
+    """After `end` both slots answer at once, so the cancelled request no longer runs."""
     began = time.monotonic()
     await end
     assert time.monotonic() - began < seconds
     first = await _both_slots(model)
-    # What still ran would slow the first round down, not the second; a busy machine slows both.
+    # A request that still ran would slow down the first round, not the second; a busy machine slows both.
     assert first < seconds + 2 * await _both_slots(model)
 
 
 async def _both_slots(model: LocalBackend) -> float:
-    """How long two answers at once take."""
+    """The duration of two concurrent answers."""
     began = time.monotonic()
     await asyncio.gather(*(run(model, input=FRANCE, max_output_tokens=1) for _ in range(2)))
     return time.monotonic() - began
 
 
-async def test_an_input_beyond_the_context_is_refused_and_the_next_is_fine(model: LocalBackend) -> None:
+async def test_an_input_beyond_the_context_is_rejected_and_the_next_succeeds(model: LocalBackend) -> None:
     with pytest.raises(BackendRefused) as caught:
         await run(model, input="word " * 2000)
     assert (caught.value.status, caught.value.code, caught.value.param) == (
@@ -175,15 +175,15 @@ async def test_it_counts_tokens(model: LocalBackend) -> None:
 
 
 def _socket() -> Path:
-    """The one that this process listens on, as the kernel lists it."""
+    """The socket that this process listens on, as the kernel lists it."""
     listed = Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
     inodes = {os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
     fields = [line.split() for line in listed if line.endswith("/llama.sock")]
     return next(Path(each[-1]) for each in fields if f"socket:[{each[-2]}]" in inodes)
 
 
-async def test_nobody_else_can_reach_it(model: LocalBackend) -> None:
-    """llama.cpp opens an HTTP server: it is a socket in a folder of our own, and wants a key."""
+async def test_other_processes_cannot_reach_the_engine(model: LocalBackend) -> None:
+    """llama.cpp opens an HTTP server: on a socket in our own folder, protected by a key."""
     await model.count_tokens("loaded")
     mine = _socket()
     assert stat.S_IMODE(mine.parent.stat().st_mode) == 0o700
@@ -230,7 +230,7 @@ signal.raise_signal(signal.SIGTERM)
 """
 
 
-async def test_it_says_nothing_on_stdout_and_stderr_and_leaves_signals_alone(
+async def test_it_writes_nothing_to_stdout_and_stderr_and_installs_no_signal_handlers(
     model: LocalBackend, tmp_path: Path
 ) -> None:
     await model.count_tokens("fetched")

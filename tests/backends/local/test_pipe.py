@@ -7,7 +7,7 @@ from antiphon.backends.local.pipe import CAPACITY, Pipe
 from antiphon.errors import BackendBroken, Unavailable
 
 
-async def test_what_goes_in_comes_out_in_order_and_then_the_end() -> None:
+async def test_values_are_received_in_order_and_then_the_end() -> None:
     pipe = Pipe()
     for number in range(5):
         assert pipe.put(b"%d" % number) is False
@@ -28,7 +28,7 @@ async def test_a_listener_that_waits_is_woken_from_another_thread() -> None:
     assert await waiting == [b"x"]
 
 
-async def test_the_threads_error_comes_after_what_it_said() -> None:
+async def test_the_threads_error_is_raised_after_its_values() -> None:
     pipe = Pipe()
     pipe.put(b"x")
     pipe.end(BackendBroken())
@@ -48,7 +48,7 @@ async def test_a_slow_listener_holds_the_thread_back_until_it_takes() -> None:
     assert await asyncio.wait_for(more, 5) is False
 
 
-async def test_a_closed_pipe_tells_the_thread_to_stop_even_while_it_waits() -> None:
+async def test_a_closed_pipe_stops_the_thread_even_while_it_waits() -> None:
     pipe = Pipe()
     for _ in range(CAPACITY):
         pipe.put(b"x")
@@ -68,7 +68,7 @@ async def test_a_pipe_that_is_closed_with_an_error_ends_a_listener_that_waits() 
         await waiting
 
 
-def test_a_thread_that_outlives_the_loop_is_told_to_stop() -> None:
+def test_a_thread_that_outlives_the_loop_is_stopped() -> None:
     async def make() -> Pipe:
         return Pipe()
 

@@ -12,7 +12,7 @@ from antiphon.errors import BackendBroken
 
 
 class Tokenizer(http.server.BaseHTTPRequestHandler):
-    """One token for each byte, for those who know the key."""
+    """A tokenizer server with one token per byte; it requires the key."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -24,7 +24,7 @@ class Tokenizer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def address_string(self) -> str:
         return "test"

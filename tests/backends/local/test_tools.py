@@ -17,7 +17,7 @@ FUNCTIONS: list[dict[str, Any]] = [WEATHER, ADD]
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 
 
-def said(role: str, content: str | None) -> dict[str, Any]:
+def chat_message(role: str, content: str | None) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
@@ -44,34 +44,34 @@ def test_every_shape_of_a_parameter_has_a_short_form() -> None:
     )
 
 
-def test_a_long_description_is_cut() -> None:
+def test_a_long_description_is_truncated() -> None:
     function = {"name": "f", "description": "word\n" * 500, "parameters": {"type": "object"}}
     assert len(signature(function)) < 400
     assert "\n" not in signature(function)
 
 
-def test_the_choice_is_held_to_the_names_and_the_word_for_none() -> None:
-    body = choice_body(FUNCTIONS, [SYSTEM, said("user", "Hi")], "answer")
+def test_the_choice_is_constrained_to_the_tool_names_and_none() -> None:
+    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "answer")
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema == {"enum": ["get_weather", "add", "answer"]}
     assert body["messages"][0]["content"].startswith("You are a helpful assistant.")
-    assert body["messages"][-1] == said("user", "Hi")
+    assert body["messages"][-1] == chat_message("user", "Hi")
 
 
-def test_a_choice_that_must_call_offers_no_way_out() -> None:
-    body = choice_body(FUNCTIONS, [SYSTEM, said("user", "Hi")], "")
+def test_a_required_choice_does_not_offer_none() -> None:
+    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "")
     assert body["response_format"]["json_schema"]["schema"] == {"enum": ["get_weather", "add"]}
     assert "answer" not in msgspec.json.encode(body["messages"]).decode()
 
 
-def test_in_a_conversation_the_choice_sees_what_was_said_before() -> None:
+def test_the_choice_prompt_includes_the_earlier_messages() -> None:
     messages = [
         SYSTEM,
-        said("user", "What is the weather in Paris?"),
-        said("assistant", "Sunny."),
-        said("user", "And in Rome?"),
-        said("assistant", "One moment."),
-        said("tool", "21 degrees"),
+        chat_message("user", "What is the weather in Paris?"),
+        chat_message("assistant", "Sunny."),
+        chat_message("user", "And in Rome?"),
+        chat_message("assistant", "One moment."),
+        chat_message("tool", "21 degrees"),
     ]
     body = choice_body(FUNCTIONS, messages, "answer")
     assert body["messages"][-1]["content"] == (
@@ -80,30 +80,30 @@ def test_in_a_conversation_the_choice_sees_what_was_said_before() -> None:
 
 
 def test_a_conversation_without_a_user_is_an_empty_request() -> None:
-    assert choice_body(FUNCTIONS, [SYSTEM], "answer")["messages"][-1] == said("user", "")
+    assert choice_body(FUNCTIONS, [SYSTEM], "answer")["messages"][-1] == chat_message("user", "")
 
 
-def test_the_arguments_are_held_to_the_tools_own_schema_after_the_whole_conversation() -> None:
+def test_the_arguments_are_constrained_to_the_tools_schema_after_the_complete_conversation() -> None:
     function = msgspec.json.decode(msgspec.json.encode(WEATHER))
     function["parameters"]["properties"]["city"]["description"] = "The city's\nname"
-    body = arguments_body(function, [SYSTEM, said("user", "Paris?")])
+    body = arguments_body(function, [SYSTEM, chat_message("user", "Paris?")])
     assert body["response_format"]["json_schema"]["schema"] is function["parameters"]
     assert "- city: The city's name" in body["messages"][0]["content"]
-    assert body["messages"][1:] == [said("user", "Paris?")]
+    assert body["messages"][1:] == [chat_message("user", "Paris?")]
 
 
 @pytest.mark.parametrize(("text", "name"), [('"add"', "add"), ('"answer"', None), ('"ad', None), ("", None)])
-def test_a_choice_is_read_and_all_else_means_to_answer(text: str, name: str | None) -> None:
+def test_a_choice_is_parsed_and_any_other_text_means_an_answer(text: str, name: str | None) -> None:
     chosen = read_choice(text, FUNCTIONS)
     assert (chosen and chosen["name"]) == name
 
 
-def test_the_word_for_none_is_never_a_tools_name() -> None:
+def test_the_name_for_no_tool_is_never_a_tools_name() -> None:
     assert answer_label(FUNCTIONS) == "answer"
     assert answer_label([{"name": "answer"}]) == "answer_directly"
 
 
-def test_only_a_tool_without_parameters_takes_nothing() -> None:
+def test_only_a_tool_without_parameters_takes_no_arguments() -> None:
     assert takes_nothing({"parameters": {"type": "object", "properties": {}}})
     assert not takes_nothing(WEATHER)
     assert not takes_nothing({"parameters": {"$ref": "#/$defs/thing"}})

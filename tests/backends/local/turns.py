@@ -1,4 +1,4 @@
-"""Turns as a request makes them, and what came of one."""
+"""Turns built from request params, and readers of their chunks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,12 +38,12 @@ CALLED: list[dict[str, Any]] = [
 
 
 def turn(**params: Any) -> TurnRequest:
-    """The turn that answers such a request."""
+    """The turn for a request with these params."""
     return build_turn(create_from(**{"model": "local", **params}), model="local")
 
 
 async def run(backend: Backend, **params: Any) -> list[Chunk]:
-    """Everything that the backend yields, without heartbeats."""
+    """The chunks of a turn, without heartbeats."""
     return [
         chunk
         async for batch in backend.prepare(turn(**params)).chunks()
@@ -53,22 +53,19 @@ async def run(backend: Backend, **params: Any) -> list[Chunk]:
 
 
 def text_of(chunks: Sequence[Chunk]) -> str:
-    """The answer's text."""
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
 
 
 def arguments_of(chunks: Sequence[Chunk]) -> str:
-    """The call's arguments."""
     return "".join(chunk.arguments for chunk in chunks if isinstance(chunk, CallDelta))
 
 
 def usage_of(chunks: Sequence[Chunk]) -> Usage:
-    """The last report, which counts."""
+    """The last usage report, which counts."""
     return [chunk.usage for chunk in chunks if isinstance(chunk, UsageReported)][-1]
 
 
 def finish_of(chunks: Sequence[Chunk]) -> str:
-    """Why it finished."""
     last = chunks[-1]
     assert isinstance(last, Finished)
     return last.reason

@@ -1,4 +1,4 @@
-"""Events of an upstream, and what is read in them."""
+"""Events of an upstream, and the chunks that a reader returns for them."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def event(kind: str, **members: Any) -> bytes:
     return msgspec.json.encode({"type": kind, **members})
 
 
-def say(words: str, item: str = "msg_1", at: int = 0, **members: Any) -> bytes:
-    return event(TEXT, item_id=item, output_index=at, content_index=0, delta=words, **members)
+def text_event(value: str, item: str = "msg_1", at: int = 0, **members: Any) -> bytes:
+    return event(TEXT, item_id=item, output_index=at, content_index=0, delta=value, **members)
 
 
 def done(item: dict[str, Any], at: int | None = 0) -> bytes:
@@ -41,8 +41,8 @@ def ended(*output: dict[str, Any], status: str = "completed", **members: Any) ->
     return event(f"response.{status}", response=response)
 
 
-def message(words: str, **members: Any) -> dict[str, Any]:
-    content: list[Any] = [{"type": "output_text", "text": words, "annotations": []}]
+def message(value: str, **members: Any) -> dict[str, Any]:
+    content: list[Any] = [{"type": "output_text", "text": value, "annotations": []}]
     return {"type": "message", "id": "msg_1", "role": "assistant", "content": content, **members}
 
 
@@ -51,7 +51,7 @@ def read(*payloads: bytes) -> list[Chunk]:
     return reader.feed(payloads) + reader.end()
 
 
-def whole(**members: Any) -> list[Chunk]:
+def read_complete(**members: Any) -> list[Chunk]:
     return StreamReader(ENDPOINT, NAMES).read_body(msgspec.json.encode(members))
 
 

@@ -1,4 +1,4 @@
-"""One Antiphon behind another, over real HTTP: what the one says, the other understands."""
+"""One Antiphon with another as its upstream, over real HTTP: both must agree on the protocol."""
 
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
@@ -44,8 +44,8 @@ WEATHER: dict[str, Any] = {
 USAGE = Usage(3, InputTokensDetails(1), 5, OutputTokensDetails(2), 8)
 
 
-def play(turn: TurnRequest) -> Iterable[Step]:
-    """What the model behind both says, by its name."""
+def steps_for(turn: TurnRequest) -> Iterable[Step]:
+    """The steps of the model behind both servers, by its name."""
     names = [tool.name for tool in turn.tools]
     match turn.model:
         case "calls" if not isinstance(turn.items[-1], FunctionCallOutput):
@@ -116,8 +116,8 @@ def _seen(item: Item) -> str:
 
 
 @pytest.fixture
-async def behind() -> AsyncGenerator[tuple[ScriptedBackend, str], None]:
-    backend = ScriptedBackend(play)
+async def upstream_server() -> AsyncGenerator[tuple[ScriptedBackend, str], None]:
+    backend = ScriptedBackend(steps_for)
     settings = Settings(
         seal=SealSettings(key="behind"),
         store=StoreSettings(url="memory:"),
@@ -138,20 +138,20 @@ def in_front(url: str, api_key: str = KEY) -> Antiphon:
 
 
 @pytest.fixture
-async def front(behind: tuple[ScriptedBackend, str]) -> AsyncGenerator[Antiphon, None]:
-    async with in_front(behind[1]) as service:
+async def front(upstream_server: tuple[ScriptedBackend, str]) -> AsyncGenerator[Antiphon, None]:
+    async with in_front(upstream_server[1]) as service:
         yield service
 
 
 async def both(antiphon: Antiphon, **params: Any) -> dict[str, Any]:
-    """The response, streamed and whole: they say the same."""
+    """The response, streamed and in one body, after checking that both are equal."""
     events = [to_wire(event) async for event in antiphon.stream(**params)]
     check_order(events)
-    whole = to_builtins(await antiphon.create(**params))
+    complete = to_builtins(await antiphon.create(**params))
     streamed = events[-1]["response"]
-    assert _bare(whole["output"]) == _bare(streamed["output"])
-    assert (whole["usage"], whole["status"]) == (streamed["usage"], streamed["status"])
-    return whole
+    assert _bare(complete["output"]) == _bare(streamed["output"])
+    assert (complete["usage"], complete["status"]) == (streamed["usage"], streamed["status"])
+    return complete
 
 
 def _bare(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -176,13 +176,13 @@ async def test_text_usage_models_and_windows(front: Antiphon) -> None:
     assert {"echo", "thinks"} <= set(await front.models())
 
 
-async def test_the_history_goes_along_and_nothing_is_kept_behind(
-    front: Antiphon, behind: tuple[ScriptedBackend, str]
+async def test_the_history_is_sent_and_the_upstream_stores_nothing(
+    front: Antiphon, upstream_server: tuple[ScriptedBackend, str]
 ) -> None:
     first = await front.create(model="echo", input="one")
     second = await front.create(model="echo", input="two", previous_response_id=first.id)
     assert text_of(second) == "You said: one | You said: one | two"
-    turn = behind[0].turns[-1]
+    turn = upstream_server[0].turns[-1]
     assert turn.params.store is False
     assert turn.params.previous_response_id is None
 
@@ -230,33 +230,38 @@ async def test_every_kind_of_call_and_its_output(front: Antiphon) -> None:
     ]
     stored = await front.create(model="calls", input="go", tools=tools)
     again = await front.create(model="calls", previous_response_id=stored.id, input=outputs, tools=tools[:-1])
-    said = text_of(again)
-    assert "get_weather({" in said
-    assert 'patch({"input":"*** a\\n\\"b\\" é"})' in said
+    answer_text = text_of(again)
+    assert "get_weather({" in answer_text
+    assert 'patch({"input":"*** a\\n\\"b\\" é"})' in answer_text
     for output in ("=rain", "=patched", "=noon", "The patch was applied.", "=a.txt"):
-        assert output in said
+        assert output in answer_text
 
 
-async def test_reasoning_survives_both(front: Antiphon, behind: tuple[ScriptedBackend, str]) -> None:
+async def test_reasoning_survives_both(front: Antiphon, upstream_server: tuple[ScriptedBackend, str]) -> None:
     first = await front.create(model="thinks", input="one")
     reasoning = to_builtins(first.output)[0]
     assert reasoning["content"] == [{"type": "reasoning_text", "text": "Hmm."}]
     second = await front.create(model="thinks", input="two", previous_response_id=first.id)
     assert text_of(second) == "one | thought Hmm. [{'sig': 's1'}] | one | two"
 
-    given: dict[str, Any] = {"model": "thinks", "store": False, "include": ["reasoning.encrypted_content"]}
-    kept = await front.create(**given, input="one")
-    thought, *rest = to_builtins(kept.output)
-    history: list[Any] = [{"role": "user", "content": "one"}, {**thought, "content": []}, *rest]
-    last = await front.create(**given, input=[*history, {"role": "user", "content": "two"}])
+    options: dict[str, Any] = {"model": "thinks", "store": False, "include": ["reasoning.encrypted_content"]}
+    client_side_response = await front.create(**options, input="one")
+    first_item, *rest = to_builtins(client_side_response.output)
+    history: list[Any] = [{"role": "user", "content": "one"}, {**first_item, "content": []}, *rest]
+    last = await front.create(**options, input=[*history, {"role": "user", "content": "two"}])
     assert text_of(last) == text_of(second)
-    assert behind[0].turns[-1].params.include == ["reasoning.encrypted_content"]
+    assert upstream_server[0].turns[-1].params.include == ["reasoning.encrypted_content"]
 
 
-async def test_reasoning_of_another_server_is_given_as_text(front: Antiphon) -> None:
-    thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "So."}]}
+async def test_reasoning_of_another_server_is_sent_as_text(front: Antiphon) -> None:
+    reasoning_item = {
+        "type": "reasoning",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "So."}],
+    }
     response = await front.create(
-        model="echo", input=[{"role": "user", "content": "a"}, thought, {"role": "user", "content": "b"}]
+        model="echo",
+        input=[{"role": "user", "content": "a"}, reasoning_item, {"role": "user", "content": "b"}],
     )
     assert text_of(response) == "You said: a | Reasoning | b"
 
@@ -273,21 +278,21 @@ async def test_parts_phases_and_bounds(front: Antiphon) -> None:
 
 
 async def test_structured_output_and_a_forced_tool(
-    front: Antiphon, behind: tuple[ScriptedBackend, str]
+    front: Antiphon, upstream_server: tuple[ScriptedBackend, str]
 ) -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}, "strict": True}
     response = await both(front, model="json", input="hi", text={"format": form, "verbosity": "low"})
     assert response["output"][0]["content"][0]["text"] == '{"name":"Ada"}'
-    asked = behind[0].turns[-1].params.text
-    assert to_builtins(asked) == {"format": form, "verbosity": "low"}
+    sent_text = upstream_server[0].turns[-1].params.text
+    assert to_builtins(sent_text) == {"format": form, "verbosity": "low"}
     choice = {"type": "function", "name": "get_weather"}
     await front.create(model="calls", input="hi", tools=[WEATHER], tool_choice=choice)
-    forced = behind[0].turns[-1].choice
+    forced = upstream_server[0].turns[-1].choice
     assert not isinstance(forced, str)
     assert forced.name == "get_weather"
 
 
-async def test_a_search_for_tools_on_the_server_behind(front: Antiphon) -> None:
+async def test_a_tool_search_on_the_upstream_server(front: Antiphon) -> None:
     deferred = {**WEATHER, "defer_loading": True}
     tools = [{"type": "tool_search"}, deferred, {"type": "function", "name": "clock", "defer_loading": True}]
     response = await front.create(model="echo", input="hi", tools=tools)
@@ -297,7 +302,7 @@ async def test_a_search_for_tools_on_the_server_behind(front: Antiphon) -> None:
     assert kinds[:3] == ["message", "tool_search_call", "tool_search_output"]
 
 
-async def test_errors_of_the_server_behind(front: Antiphon) -> None:
+async def test_errors_of_the_upstream_server(front: Antiphon) -> None:
     with pytest.raises(BackendRefused) as caught:
         await front.create(model="too-long", input="hi")
     assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")
@@ -312,8 +317,10 @@ async def test_errors_of_the_server_behind(front: Antiphon) -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Half"
 
 
-async def test_a_wrong_key_is_the_operators_affair(behind: tuple[ScriptedBackend, str]) -> None:
-    async with in_front(behind[1], "sk-wrong-0123456789") as service:
+async def test_a_wrong_upstream_key_is_reported_as_an_operator_error(
+    upstream_server: tuple[ScriptedBackend, str],
+) -> None:
+    async with in_front(upstream_server[1], "sk-wrong-0123456789") as service:
         with pytest.raises(BackendRefused, match="ANTIPHON_API_KEY") as caught:
             await service.create(model="echo", input="hi")
     assert (caught.value.status, caught.value.code) == (502, "upstream_auth_error")

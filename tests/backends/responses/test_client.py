@@ -1,4 +1,4 @@
-"""The backend on a real socket: what it sends, and every way in which an upstream can fail it."""
+"""The backend on a real socket: its requests, and every upstream failure."""
 
 import asyncio
 import json
@@ -18,7 +18,15 @@ from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import Chunk, Failed, Finished, ItemBegun, TextDelta
 from antiphon.turn.context import TurnRequest, build_turn
-from tests.http.raw_upstream import SSE_HEAD, Script, Wire, answering, chunked, raw_upstream, whole
+from tests.http.raw_upstream import (
+    SSE_HEAD,
+    Script,
+    Wire,
+    answering,
+    chunked,
+    complete_response,
+    raw_upstream,
+)
 
 KEY = "sk-canary-0123456789abcdef"
 LIMITS: dict[str, Any] = {
@@ -36,9 +44,9 @@ def event(kind: str, **members: Any) -> bytes:
 
 
 START = event("response.created", response={"status": "in_progress"})
-WORD = event("response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="word")
+TEXT_EVENT = event("response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="word")
 STOP = event("response.completed", response={"status": "completed", "output": []})
-GOOD = SSE_HEAD + chunked(START + WORD + STOP) + chunked(b"")
+GOOD = SSE_HEAD + chunked(START + TEXT_EVENT + STOP) + chunked(b"")
 
 
 @asynccontextmanager
@@ -55,31 +63,31 @@ def turn(*, stream: bool = True, **params: Any) -> TurnRequest:
     return build_turn(create_from(model="m", stream=stream, **{"input": "hi", **params}), model="up")
 
 
-async def collect(backend: ResponsesBackend, asked: TurnRequest) -> list[Chunk]:
-    return [chunk async for batch in backend.prepare(asked).chunks() for chunk in batch]
+async def collect(backend: ResponsesBackend, turn_request: TurnRequest) -> list[Chunk]:
+    return [chunk async for batch in backend.prepare(turn_request).chunks() for chunk in batch]
 
 
-async def play(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
+async def run_turn(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
     async with raw_upstream(*scripts) as raw, backend_at(raw.url, **changes) as backend:
         return await collect(backend, turn(stream=stream))
 
 
 async def fail(*scripts: Script, stream: bool = True, **changes: Any) -> BackendError:
-    """The error with which a turn fails before it said anything."""
+    """The error that a turn raises before its first chunk."""
     with pytest.raises(BackendError) as caught:
-        await play(*scripts, stream=stream, **changes)
+        await run_turn(*scripts, stream=stream, **changes)
     assert "canary" not in caught.value.message
     return caught.value
 
 
 def refusing(status: int, *headers: str, **error: Any) -> Script:
-    return answering(whole(status, json.dumps({"error": error}).encode(), *headers))
+    return answering(complete_response(status, json.dumps({"error": error}).encode(), *headers))
 
 
-# What is sent
+# Requests
 
 
-async def test_what_goes_over_the_wire() -> None:
+async def test_the_http_request() -> None:
     async with raw_upstream(answering(GOOD)) as raw, backend_at(raw.url) as backend:
         chunks = await collect(backend, turn())
         wire = raw.wires[0]
@@ -92,16 +100,16 @@ async def test_what_goes_over_the_wire() -> None:
     assert (body["model"], body["stream"], body["store"]) == ("up", True, False)
 
 
-async def test_one_body_when_nobody_watches() -> None:
-    chunks = await play(answering(whole(200, json.dumps(RESPONSE).encode())), stream=False)
+async def test_without_streaming_one_body_is_requested() -> None:
+    chunks = await run_turn(answering(complete_response(200, json.dumps(RESPONSE).encode())), stream=False)
     assert chunks == [TextDelta("Hi"), ItemBegun(), Finished("stop")]
-    assert await play(answering(whole(200, json.dumps(RESPONSE).encode()))) == chunks
-    assert await play(answering(GOOD), stream=False) == [TextDelta("word"), Finished("stop")]
+    assert await run_turn(answering(complete_response(200, json.dumps(RESPONSE).encode()))) == chunks
+    assert await run_turn(answering(GOOD), stream=False) == [TextDelta("word"), Finished("stop")]
 
 
 async def test_models_and_their_windows() -> None:
     body = json.dumps({"data": [{"id": "a", "created": 3, "max_model_len": 4096}, {"id": "b"}]}).encode()
-    upstream = raw_upstream(answering(whole(200, body)))
+    upstream = raw_upstream(answering(complete_response(200, body)))
     async with upstream as raw, backend_at(raw.url, "vllm-responses") as backend:
         first, second = await backend.models()
         assert (first.id, first.created, first.owned_by) == ("a", 3, "vllm-responses")
@@ -112,15 +120,18 @@ async def test_models_and_their_windows() -> None:
 
 async def test_windows_of_another_antiphon() -> None:
     body = json.dumps({"models": [{"slug": "a", "context_window": 8192}, {"slug": "b"}]}).encode()
-    async with raw_upstream(answering(whole(200, body))) as raw:
+    async with raw_upstream(answering(complete_response(200, body))) as raw:
         async with backend_at(raw.url, "antiphon") as backend:
             assert await backend.context_window("a") == 8192
             assert await backend.context_window("b") is None
         assert "/v1/models?client_version=" in raw.wires[0].head
 
 
-async def test_a_list_of_models_that_is_none() -> None:
-    async with raw_upstream(answering(whole(200, b'{"data":[{}]}'))) as raw, backend_at(raw.url) as backend:
+async def test_an_invalid_model_list() -> None:
+    async with (
+        raw_upstream(answering(complete_response(200, b'{"data":[{}]}'))) as raw,
+        backend_at(raw.url) as backend,
+    ):
         with pytest.raises(BackendBroken, match="OpenAI's format"):
             await backend.models()
         assert await backend.context_window("x") is None
@@ -131,7 +142,7 @@ async def test_a_list_of_models_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("kind", ["openai-responses", "responses", "vllm-responses", "antiphon"])
-async def test_what_it_says_of_itself(kind: str) -> None:
+async def test_name_natives_and_features(kind: str) -> None:
     async with backend_at("http://localhost:1/v1", kind) as backend:
         assert backend.name == kind
         assert backend.natives >= FUNCTIONS
@@ -183,19 +194,19 @@ async def test_how_long_to_wait_is_passed_on() -> None:
 async def test_secrets_and_pages_in_errors() -> None:
     error = await fail(refusing(401, message=f"Incorrect key {KEY}"))
     assert "OPENAI_API_KEY" in error.message
-    page = whole(502, b"<html><title>Bad gateway</title></html>", media="text/html")
+    page = complete_response(502, b"<html><title>Bad gateway</title></html>", media="text/html")
     assert "Bad gateway" in (await fail(answering(page), retries=0)).message
-    detail = whole(422, json.dumps({"detail": [{"loc": ["body"], "msg": "no"}]}).encode())
+    detail = complete_response(422, json.dumps({"detail": [{"loc": ["body"], "msg": "no"}]}).encode())
     assert "body: no" in (await fail(answering(detail))).message
 
 
-async def test_a_path_that_is_not_served_says_what_to_do() -> None:
-    assert "base_url" in (await fail(answering(whole(404, b'{"detail":"Not Found"}')))).message
+async def test_a_missing_path_error_includes_the_remedy() -> None:
+    assert "base_url" in (await fail(answering(complete_response(404, b'{"detail":"Not Found"}')))).message
 
 
-async def test_a_server_that_is_busy_is_asked_again_and_wrong_credentials_are_not() -> None:
+async def test_a_busy_server_is_retried_and_wrong_credentials_are_not() -> None:
     busy = refusing(503, message="busy")
-    assert (await play(busy, busy, answering(GOOD)))[-1] == Finished("stop")
+    assert (await run_turn(busy, busy, answering(GOOD)))[-1] == Finished("stop")
     async with raw_upstream(refusing(401, message="no")) as raw, backend_at(raw.url) as backend:
         with pytest.raises(BackendRefused):
             await collect(backend, turn())
@@ -214,23 +225,23 @@ async def test_an_error_without_an_end_is_not_waited_for_long() -> None:
     error = event("error", code="server_error", message="flat")
 
     async def linger(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD + error))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT + error))
         await wire.until_cut_off()
 
     patient = Deadlines(connect=1.0, first_byte=30.0, between=30.0, total=60.0)
     async with asyncio.timeout(10):
-        chunks = await play(linger, deadlines=patient)
+        chunks = await run_turn(linger, deadlines=patient)
     assert isinstance(chunks[-1], Failed)
     assert "flat" in chunks[-1].error.message
 
 
-async def test_a_stream_that_breaks_off_has_failed() -> None:
+async def test_a_truncated_stream_fails_the_turn() -> None:
     async def cut(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT))
         wire.close()
 
-    for script in (cut, answering(SSE_HEAD + chunked(START + WORD) + chunked(b""))):
-        chunks = await play(script)
+    for script in (cut, answering(SSE_HEAD + chunked(START + TEXT_EVENT) + chunked(b""))):
+        chunks = await run_turn(script)
         assert chunks[0] == TextDelta("word")
         assert isinstance(chunks[-1], Failed)
         assert isinstance(chunks[-1].error, BackendBroken)
@@ -238,13 +249,13 @@ async def test_a_stream_that_breaks_off_has_failed() -> None:
 
 async def test_silence_ends_at_the_deadline() -> None:
     async def silent(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT))
         await wire.until_cut_off()
 
     async def mute(wire: Wire) -> None:
         await wire.until_cut_off()
 
-    chunks = await play(silent)
+    chunks = await run_turn(silent)
     assert isinstance(chunks[-1], Failed)
     assert isinstance(chunks[-1].error, BackendTimeout)
     for stream in (True, False):
@@ -253,25 +264,25 @@ async def test_silence_ends_at_the_deadline() -> None:
 
 async def test_a_complete_answer_needs_no_end_of_the_connection() -> None:
     async def linger(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD + STOP))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT + STOP))
         await wire.until_cut_off()
 
-    assert (await play(linger))[-1] == Finished("stop")
+    assert (await run_turn(linger))[-1] == Finished("stop")
 
 
 @pytest.mark.parametrize("body", [b"{}", b"nothing", b'{"choices":[{"message":{"content":"chat"}}]}', b"[]"])
-async def test_a_body_that_is_no_response(body: bytes) -> None:
-    assert isinstance(await fail(answering(whole(200, body)), stream=False), BackendBroken)
+async def test_an_invalid_response_body(body: bytes) -> None:
+    assert isinstance(await fail(answering(complete_response(200, body)), stream=False), BackendBroken)
 
 
-async def test_an_event_beyond_the_limit_is_not_kept() -> None:
+async def test_an_event_beyond_the_size_limit_is_an_error() -> None:
     huge = SSE_HEAD + chunked(START + b"data: " + b"x" * 5000)
     assert "size limit" in (await fail(answering(huge), max_event_bytes=2000)).message
 
 
-async def test_leaving_cuts_the_upstream_off() -> None:
+async def test_closing_the_turn_closes_the_connection() -> None:
     async def hang(wire: Wire) -> None:
-        await wire.send(SSE_HEAD + chunked(START + WORD))
+        await wire.send(SSE_HEAD + chunked(START + TEXT_EVENT))
         await wire.until_cut_off()
 
     async with raw_upstream(hang) as raw, backend_at(raw.url) as backend:

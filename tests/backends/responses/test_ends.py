@@ -1,4 +1,4 @@
-"""How an answer ends: well, early, badly, or not at all."""
+"""How an answer ends: completed, incomplete, failed, or without an end."""
 
 from typing import Any
 
@@ -32,9 +32,9 @@ from tests.backends.responses.payloads import (
     failure_of,
     message,
     read,
+    read_complete,
     reasoning,
-    say,
-    whole,
+    text_event,
     write,
 )
 
@@ -50,12 +50,15 @@ from tests.backends.responses.payloads import (
 )
 def test_reasons_to_be_incomplete(reason: str | None, expected: Any) -> None:
     details = {"incomplete_details": {"reason": reason}} if reason else {}
-    assert read(say("a"), ended(status="incomplete", **details)) == [TextDelta("a"), Finished(expected)]
+    assert read(text_event("a"), ended(status="incomplete", **details)) == [
+        TextDelta("a"),
+        Finished(expected),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["function_call", "custom_tool_call"])
-def test_a_call_that_nobody_has_ended(kind: str) -> None:
-    """It is whole if the response is, and was cut if the response was."""
+def test_a_call_without_a_done_event(kind: str) -> None:
+    """It is complete if the response is, and incomplete if the response is."""
     stem = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
     begun = added(call("", kind)), event(f"response.{stem}.delta", item_id="fc_1", output_index=0, delta="x")
     assert read(*begun, ended())[-2:] == [CallFinished(0), CALLED]
@@ -63,7 +66,7 @@ def test_a_call_that_nobody_has_ended(kind: str) -> None:
     assert cut[-2:] == [CallDelta(0, "x"), Finished("length")]
 
 
-def test_usage_as_it_was_told() -> None:
+def test_usage_is_passed_on_unchanged() -> None:
     usage = {"input_tokens": 3, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1}}
     expected = Usage(3, InputTokensDetails(1), 2, OutputTokensDetails(0), 5)
     assert read(ended(usage=usage)) == [UsageReported(expected), STOP]
@@ -90,10 +93,12 @@ def test_usage_as_it_was_told() -> None:
 )
 def test_failures(error: object, status: int, code: str) -> None:
     for chunks in (
-        read(say("a"), ended(status="failed", error=error)),
-        read(say("a"), event("error", error=error), ended(status="failed", error={"message": "other"})),
-        read(say("a"), event("error", error=error)),
-        whole(status="failed", error=error, output=[]),
+        read(text_event("a"), ended(status="failed", error=error)),
+        read(
+            text_event("a"), event("error", error=error), ended(status="failed", error={"message": "other"})
+        ),
+        read(text_event("a"), event("error", error=error)),
+        read_complete(status="failed", error=error, output=[]),
     ):
         assert (failure_of(chunks).status, failure_of(chunks).code) == (status, code)
 
@@ -106,7 +111,7 @@ def test_a_flat_error_and_one_without_a_type() -> None:
     assert failure_of(read(event("error"))).message == "The upstream 'openai-responses' failed."
 
 
-def test_the_cost_of_a_failure_is_told() -> None:
+def test_usage_of_a_failure_is_reported() -> None:
     usage = {"input_tokens": 3, "output_tokens": 0}
     reader = StreamReader(ENDPOINT, NAMES)
     assert reader.feed([event("error", error={"message": "no"})]) == []
@@ -119,13 +124,16 @@ def test_the_cost_of_a_failure_is_told() -> None:
 
 
 def test_a_response_that_was_cancelled_has_failed() -> None:
-    error = failure_of(read(say("a"), ended(status="incomplete"), say("b")) and whole(status="cancelled"))
+    error = failure_of(
+        read(text_event("a"), ended(status="incomplete"), text_event("b"))
+        and read_complete(status="cancelled")
+    )
     assert isinstance(error, BackendRefused)
     assert "cancelled" in error.message
 
 
 def test_a_stream_that_just_ends_has_failed() -> None:
-    chunks = read(say("a"))
+    chunks = read(text_event("a"))
     assert chunks[0] == TextDelta("a")
     assert isinstance(failure_of(chunks), BackendBroken)
     reader = StreamReader(ENDPOINT, NAMES)
@@ -133,9 +141,9 @@ def test_a_stream_that_just_ends_has_failed() -> None:
     assert reader.lost(BackendTimeout()) == []
 
 
-def test_the_end_mark_is_an_end() -> None:
-    assert read(say("a"), b"[DONE]") == [TextDelta("a"), STOP]
-    assert read(say("a"), ended(), b"[DONE]", say("b"), b"nonsense") == [TextDelta("a"), STOP]
+def test_the_done_marker_ends_the_stream() -> None:
+    assert read(text_event("a"), b"[DONE]") == [TextDelta("a"), STOP]
+    assert read(text_event("a"), ended(), b"[DONE]", text_event("b"), b"nonsense") == [TextDelta("a"), STOP]
     assert isinstance(failure_of(read(event("error", error={"message": "x"}), b"[DONE]")), BackendRefused)
     reader = StreamReader(ENDPOINT, NAMES)
     assert reader.end([ended()]) == [STOP]
@@ -153,31 +161,33 @@ def test_the_end_mark_is_an_end() -> None:
         b'{"type":"response.output_text.delta","delta":"\\ud800"}',
     ],
 )
-def test_what_is_no_response_is_a_failure(payload: bytes) -> None:
+def test_an_invalid_response_object_is_a_failure(payload: bytes) -> None:
     error = failure_of(read(payload))
     assert isinstance(error, BackendBroken)
     assert "no response" in error.message
 
 
 @pytest.mark.parametrize("kind", ["keepalive", "response.ping", "response.queued", "response.new.delta", "x"])
-def test_events_that_are_not_known_say_nothing(kind: str) -> None:
+def test_unknown_events_are_ignored(kind: str) -> None:
     assert read(event(kind, delta="x"), ended()) == [STOP]
 
 
-def test_a_body_that_is_no_response() -> None:
+def test_an_invalid_response_body() -> None:
     for body in (b"{}", b"nothing", b"[]", b'{"object":"list"}'):
         chunks = StreamReader(ENDPOINT, NAMES).read_body(body)
         assert isinstance(failure_of(chunks), BackendBroken)
-    assert isinstance(failure_of(whole(status="in_progress", output=[])), BackendRefused)
-    assert failure_of(whole(error={"message": "m", "code": "invalid_prompt"})).code == "invalid_prompt"
-    assert whole(output=[message("a")]) == [TextDelta("a"), ItemBegun(), STOP]
+    assert isinstance(failure_of(read_complete(status="in_progress", output=[])), BackendRefused)
+    assert (
+        failure_of(read_complete(error={"message": "m", "code": "invalid_prompt"})).code == "invalid_prompt"
+    )
+    assert read_complete(output=[message("a")]) == [TextDelta("a"), ItemBegun(), STOP]
 
 
 EVENTS = st.sampled_from(
     [
-        say("a"),
-        say("b", "msg_2", 1),
-        say("c", "msg_1", 1),
+        text_event("a"),
+        text_event("b", "msg_2", 1),
+        text_event("c", "msg_1", 1),
         added(message("")),
         added(call()),
         added(reasoning(), 2),

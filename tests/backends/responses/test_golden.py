@@ -1,12 +1,10 @@
-"""Golden pairs. Each folder of `tests/golden/responses` has
+"""Golden pairs. Each folder of `tests/golden/responses` has the files `request.json` (the client's request),
+`kind` (the row of the upstream; absent: `openai-responses`), `sent.json` (the payload sent upstream, and the
+omitted params), `upstream.sse` or `upstream.json` (the upstream's answer) and `events.jsonl` (the events
+sent to the client).
 
-- `kind`: the row of the upstream, if it is not `openai-responses`,
-- `request.json`: what our client asked,
-- `sent.json`: what is sent upstream, and what is left out of it,
-- `upstream.sse` or `upstream.json`: what the upstream answers,
-- `events.jsonl`: what our client hears.
-
-`ANTIPHON_GOLDEN=rewrite` writes `sent.json` and `events.jsonl` anew; read the difference before you keep it.
+`ANTIPHON_GOLDEN=rewrite` rewrites `sent.json` and `events.jsonl`; review the difference before you commit
+it.
 """
 
 from itertools import pairwise
@@ -25,7 +23,7 @@ from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.sse import SseReader
 from antiphon.turn.chunks import Chunk
 from antiphon.turn.context import build_turn
-from tests.golden_cases import check_case, read_upstream, tell
+from tests.golden_cases import check_case, events_of, read_upstream
 
 FOLDER = Path(__file__).parents[2] / "golden" / "responses"
 CASES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
@@ -37,32 +35,32 @@ def endpoint_of(case: Path) -> Endpoint:
     return default_endpoint(kind.read_text().strip() if kind.exists() else "openai-responses")
 
 
-def play(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is sent upstream, and the events that come of the answer."""
+def run_case(case: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The payload sent upstream, and the events for the answer."""
     endpoint = endpoint_of(case)
     request = parse_create((case / "request.json").read_bytes())
     turn = build_turn(request, model=request.params.model, native=endpoint.natives)
     payload = build_payload(turn, endpoint)
     batches = read_upstream(case, StreamReader(endpoint, names_of(turn, endpoint.natives)))
     sent = {"body": payload.body, "unenforced": sorted(payload.unenforced)}
-    return sent, tell(request, turn, payload.downgrades, batches)
+    return sent, events_of(request, turn, payload.downgrades, batches)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_documented_answer_becomes_the_expected_events(name: str) -> None:
     case = FOLDER / name
-    check_case(case, *play(case))
+    check_case(case, *run_case(case))
 
 
 @pytest.mark.parametrize("name", STREAMED)
-def test_line_ends_and_comments_change_nothing(name: str, tmp_path: Path) -> None:
+def test_line_endings_and_comments_do_not_change_the_chunks(name: str, tmp_path: Path) -> None:
     case = FOLDER / name
     for file in case.iterdir():
         data = file.read_bytes()
         if file.suffix == ".sse":
             data = data.replace(b"\n\n", b"\n\n: keep-alive\n\n").replace(b"\n", b"\r\n")
         (tmp_path / file.name).write_bytes(data)
-    assert play(tmp_path) == play(case)
+    assert run_case(tmp_path) == run_case(case)
 
 
 def read_cut(name: str, data: bytes, cuts: list[int]) -> list[str]:
@@ -74,14 +72,14 @@ def read_cut(name: str, data: bytes, cuts: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", STREAMED)
-def test_every_cut_of_the_bytes_gives_the_same_chunks(name: str) -> None:
+def test_every_split_of_the_bytes_yields_the_same_chunks(name: str) -> None:
     data = (FOLDER / name / "upstream.sse").read_bytes()
     expected = read_cut(name, data, [])
     assert all(read_cut(name, data, [cut]) == expected for cut in range(len(data)))
 
 
 @given(name=st.sampled_from(STREAMED), data=st.data())
-def test_many_cuts_of_the_bytes_give_the_same_chunks(name: str, data: st.DataObject) -> None:
+def test_many_splits_of_the_bytes_yield_the_same_chunks(name: str, data: st.DataObject) -> None:
     body = (FOLDER / name / "upstream.sse").read_bytes()
     cuts = data.draw(st.lists(st.integers(0, len(body)), max_size=30))
     assert read_cut(name, body, cuts) == read_cut(name, body, [])

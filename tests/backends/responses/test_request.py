@@ -1,4 +1,4 @@
-"""What is sent: tables of what passes, what stays here, and what is said about it."""
+"""The upstream request: params that are passed on, params that stay here, and the downgrades."""
 
 from typing import Any
 
@@ -25,23 +25,23 @@ GRAMMAR: dict[str, Any] = {
 }
 
 
-def build(kind: str = OPENAI, *, thoughts: tuple[Item, ...] = (), **params: Any) -> Payload:
+def build(kind: str = OPENAI, *, opened: tuple[Item, ...] = (), **params: Any) -> Payload:
     endpoint = default_endpoint(kind)
     request = create_from(**{"model": "m", "input": "hi", **params})
-    turn = build_turn(request, [*thoughts, *request.items], model="up", native=endpoint.natives)
+    turn = build_turn(request, [*opened, *request.items], model="up", native=endpoint.natives)
     return build_payload(turn, endpoint)
 
 
-def sent(kind: str = OPENAI, *, thoughts: tuple[Item, ...] = (), **params: Any) -> dict[str, Any]:
-    return build(kind, thoughts=thoughts, **params).body
+def sent(kind: str = OPENAI, *, opened: tuple[Item, ...] = (), **params: Any) -> dict[str, Any]:
+    return build(kind, opened=opened, **params).body
 
 
-def item(given: dict[str, Any], kind: str = OPENAI, **params: Any) -> dict[str, Any]:
-    return sent(kind, input=[given], **params)["input"][0]
+def item(options: dict[str, Any], kind: str = OPENAI, **params: Any) -> dict[str, Any]:
+    return sent(kind, input=[options], **params)["input"][0]
 
 
 @pytest.mark.parametrize("kind", [OPENAI, PLAIN, VLLM, ANTIPHON])
-def test_nothing_is_kept_there_and_state_stays_here(kind: str) -> None:
+def test_the_upstream_stores_nothing_and_state_params_are_not_sent(kind: str) -> None:
     payload = build(
         kind,
         metadata={"a": "b"},
@@ -57,7 +57,7 @@ def test_nothing_is_kept_there_and_state_stays_here(kind: str) -> None:
     assert payload.downgrades == ()
 
 
-def test_a_stream_is_asked_for_if_somebody_watches() -> None:
+def test_a_stream_is_requested_if_the_turn_is_streamed() -> None:
     assert sent(ANTIPHON, stream=True)["stream"] is True
     assert "stream_options" not in sent(ANTIPHON, stream=True)
     assert sent(OPENAI, stream=True)["stream_options"] == {"include_obfuscation": False}
@@ -78,7 +78,7 @@ def test_a_stream_is_asked_for_if_somebody_watches() -> None:
         ("reasoning", {"effort": "low", "summary": "auto"}),
     ],
 )
-def test_parameters_pass_as_they_came(kind: str, name: str, value: Any) -> None:
+def test_parameters_are_passed_on_unchanged(kind: str, name: str, value: Any) -> None:
     payload = build(kind, **{name: value})
     assert payload.body[name] == value
     assert payload.downgrades == ()
@@ -97,29 +97,29 @@ def test_parameters_pass_as_they_came(kind: str, name: str, value: Any) -> None:
         ("image", {"context_compression": "auto"}),
     ],
 )
-def test_hints_pass_where_they_are_understood(name: str, value: Any) -> None:
+def test_hints_are_passed_on_where_supported(name: str, value: Any) -> None:
     for kind in (OPENAI, ANTIPHON):
         payload = build(kind, **{name: value})
         assert payload.body[name] == value
         assert payload.downgrades == ()
     plain = build(PLAIN, **{name: value})
     assert name not in plain.body
-    told = name != "max_tool_calls"  # a server without tools of its own calls none
-    assert rendered(plain.downgrades) == ([f"not sent to this model's server: {name}"] if told else [])
+    reported = name != "max_tool_calls"  # a server without its own tools calls none
+    assert rendered(plain.downgrades) == ([f"not sent to this model's server: {name}"] if reported else [])
 
 
-def test_the_usual_tier_is_no_loss() -> None:
+def test_the_default_service_tier_is_no_downgrade() -> None:
     assert build(PLAIN, service_tier="auto").downgrades == ()
 
 
 def test_efforts_and_modes() -> None:
-    whole = {"effort": "xhigh", "summary": None, "context": "all_turns", "mode": "pro"}
-    assert sent(OPENAI, reasoning=whole)["reasoning"] == {
+    reasoning_params = {"effort": "xhigh", "summary": None, "context": "all_turns", "mode": "pro"}
+    assert sent(OPENAI, reasoning=reasoning_params)["reasoning"] == {
         "effort": "xhigh",
         "context": "all_turns",
         "mode": "pro",
     }
-    plain = build(PLAIN, reasoning=whole)
+    plain = build(PLAIN, reasoning=reasoning_params)
     assert plain.body["reasoning"] == {"effort": "high"}
     assert rendered(plain.downgrades) == [
         "reasoning effort 'xhigh' is sent as 'high'",
@@ -135,7 +135,7 @@ def test_verbosity() -> None:
     assert not build(PLAIN, text={"verbosity": "medium"}).downgrades
 
 
-def test_what_is_included() -> None:
+def test_the_include_param() -> None:
     every = [
         "web_search_call.action.sources",
         "file_search_call.results",
@@ -163,12 +163,12 @@ def test_tools_as_they_were_declared_or_as_functions() -> None:
         {"type": "computer_use_preview", "environment": "linux", "display_width": 1, "display_height": 2},
         {"type": "web_search", "search_context_size": "low"},
     ]
-    whole = {"description": None, "parameters": None, "strict": None}
+    null_members = {"description": None, "parameters": None, "strict": None}
     native = build(OPENAI, tools=tools)
     assert native.body["tools"] == [
-        {**FUNCTION, **whole},
+        {**FUNCTION, **null_members},
         GRAMMAR,
-        {**tools[2], "tools": [{**FUNCTION, **whole}, {**GRAMMAR, "name": "g"}]},
+        {**tools[2], "tools": [{**FUNCTION, **null_members}, {**GRAMMAR, "name": "g"}]},
         *tools[3:],
     ]
     assert native.unenforced == frozenset()
@@ -217,7 +217,7 @@ def test_the_choice_of_a_tool(kind: str, choice: Any, expected: Any) -> None:
         assert len(body["tools"]) == 1  # no other tool is shown
 
 
-def test_a_shell_in_a_container_is_refused() -> None:
+def test_a_shell_in_a_container_is_rejected() -> None:
     with pytest.raises(Unsupported, match="container") as caught:
         build(OPENAI, tools=[{"type": "shell", "environment": {"type": "container_auto"}}])
     assert (caught.value.param, caught.value.code) == ("tools", "unsupported_tool")
@@ -240,7 +240,7 @@ def test_tools_that_the_clients_search_found_are_not_declared_twice() -> None:
     assert [tool["name"] for tool in plain["tools"]] == ["tool_search", "f", "n__g"]
 
 
-def test_tools_that_the_servers_own_search_found_are_declared_again() -> None:
+def test_tools_found_by_the_upstreams_search_are_declared_again() -> None:
     deferred = {**FUNCTION, "defer_loading": True}
     search = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {"q": "f"}}
     output = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [deferred]}
@@ -253,7 +253,7 @@ def test_tools_that_the_servers_own_search_found_are_declared_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "left_out"),
+    ("options", "omitted"),
     [
         ({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}, ("id",)),
         (
@@ -316,10 +316,10 @@ def test_tools_that_the_servers_own_search_found_are_declared_again() -> None:
         ),
     ],
 )
-def test_ids_and_statuses_go_where_they_are_wanted(given: dict[str, Any], left_out: tuple[str, ...]) -> None:
-    expected = {name: value for name, value in given.items() if name not in left_out}
+def test_ids_and_statuses_go_where_they_are_wanted(options: dict[str, Any], omitted: tuple[str, ...]) -> None:
+    expected = {name: value for name, value in options.items() if name not in omitted}
     tools: list[dict[str, Any]] = [{"type": "web_search"}, {"type": "mcp", "server_label": "s"}]
-    assert item(given, tools=tools) == expected
+    assert item(options, tools=tools) == expected
 
 
 def test_a_patch_that_broke_off_has_ended() -> None:
@@ -359,7 +359,7 @@ def test_messages_of_the_model_have_an_id_and_a_status() -> None:
         (OPENAI, {"type": "input_audio", "input_audio": {"data": "aQ==", "format": "wav"}}),
     ],
 )
-def test_content_that_is_not_taken_is_refused(kind: str, part: dict[str, Any]) -> None:
+def test_unsupported_content_is_rejected(kind: str, part: dict[str, Any]) -> None:
     with pytest.raises(Unsupported) as caught:
         build(kind, input=[{"role": "user", "content": [{"type": "input_text", "text": "x"}, part]}])
     assert (caught.value.param, caught.value.code) == ("input[0].content[1]", "unsupported_content")
@@ -378,10 +378,12 @@ def test_images_in_outputs_and_breakpoints() -> None:
     plain = build(PLAIN, input=[{"role": "user", "content": [part]}])
     assert plain.body["input"][0]["content"] == [{"type": "input_text", "text": "x"}]
     assert len(plain.downgrades) == 1
-    words: dict[str, Any] = {"type": "output_text", "text": "x", "annotations": []}
-    said = build(OPENAI, input=[{"type": "message", "role": "assistant", "content": [{**words, **mark}]}])
-    assert said.body["input"][0]["content"] == [words]
-    assert len(said.downgrades) == 1
+    text_part: dict[str, Any] = {"type": "output_text", "text": "x", "annotations": []}
+    payload_with_part = build(
+        OPENAI, input=[{"type": "message", "role": "assistant", "content": [{**text_part, **mark}]}]
+    )
+    assert payload_with_part.body["input"][0]["content"] == [text_part]
+    assert len(payload_with_part.downgrades) == 1
 
 
 def test_a_file_that_is_sent_along_has_a_name() -> None:
@@ -394,14 +396,14 @@ def test_a_file_that_is_sent_along_has_a_name() -> None:
 # Reasoning
 
 
-def thought(*marks: ProviderState, text: str = "", summary: str = "") -> OpenedReasoning:
+def opened_reasoning(*states: ProviderState, text: str = "", summary: str = "") -> OpenedReasoning:
     return OpenedReasoning(
         id="rs_ours",
         summary=[SummaryText(summary)] if summary else [],
         content=[ReasoningText(text)] if text else [],
         encrypted_content="antiphon1.x",
         status="completed",
-        marks=marks,
+        marks=states,
     )
 
 
@@ -409,8 +411,8 @@ def mark(number: int, origin: str = ORIGIN) -> ProviderState:
     return ProviderState(origin, {"id": f"rs_{number}", "encrypted_content": f"sealed {number}"})
 
 
-def test_what_the_server_has_sealed_comes_back_under_its_own_id() -> None:
-    body = sent(OPENAI, thoughts=(thought(mark(1), mark(2), text="raw", summary="short"),))
+def test_reasoning_sealed_by_the_upstream_is_sent_back_with_its_id() -> None:
+    body = sent(OPENAI, opened=(opened_reasoning(mark(1), mark(2), text="raw", summary="short"),))
     assert body["input"][:2] == [
         {
             "type": "reasoning",
@@ -424,19 +426,19 @@ def test_what_the_server_has_sealed_comes_back_under_its_own_id() -> None:
 
 def test_reasoning_that_was_sealed_without_an_id() -> None:
     sealed = ProviderState(ORIGIN, {"id": "", "encrypted_content": "x"})
-    body = sent(OPENAI, thoughts=(thought(sealed),))
+    body = sent(OPENAI, opened=(opened_reasoning(sealed),))
     assert body["input"][0] == {"type": "reasoning", "encrypted_content": "x", "summary": []}
 
 
-def test_reasoning_of_others_is_text_or_left_out_and_never_an_error() -> None:
-    foreign = thought(mark(1, "responses@elsewhere"), text="raw")
-    left = build(OPENAI, thoughts=(foreign,))
-    assert [item["type"] for item in left.body["input"]] == ["message"]
-    assert rendered(left.downgrades) == [
+def test_reasoning_of_other_origins_is_sent_as_text_or_omitted() -> None:
+    foreign = opened_reasoning(mark(1, "responses@elsewhere"), text="raw")
+    without_state = build(OPENAI, opened=(foreign,))
+    assert [item["type"] for item in without_state.body["input"]] == ["message"]
+    assert rendered(without_state.downgrades) == [
         "reasoning of earlier turns is left out: this model's server takes back only its own"
     ]
     for kind in (PLAIN, VLLM, ANTIPHON):
-        body = build(kind, thoughts=(foreign,))
+        body = build(kind, opened=(foreign,))
         assert body.body["input"][0] == {
             "type": "reasoning",
             "id": "rs_ours",
@@ -444,9 +446,9 @@ def test_reasoning_of_others_is_text_or_left_out_and_never_an_error() -> None:
             "content": [{"type": "reasoning_text", "text": "raw"}],
         }
         assert body.downgrades == ()
-    assert build(PLAIN, thoughts=(thought(summary="only"),)).downgrades
-    own = thought(mark(1, "responses@localhost:8080"), text="raw")
-    assert sent(ANTIPHON, thoughts=(own,))["input"][0] == {
+    assert build(PLAIN, opened=(opened_reasoning(summary="only"),)).downgrades
+    own = opened_reasoning(mark(1, "responses@localhost:8080"), text="raw")
+    assert sent(ANTIPHON, opened=(own,))["input"][0] == {
         "type": "reasoning",
         "id": "rs_1",
         "encrypted_content": "sealed 1",

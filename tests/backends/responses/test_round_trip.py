@@ -1,4 +1,4 @@
-"""Our own streams, read back: whatever the machine says, the reader makes it say again."""
+"""Our own streams, read back: the reader reproduces the machine's response."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -38,9 +38,9 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.context import TurnRequest, build_turn
 from antiphon.turn.machine import Machine
+from tests.turn.chunk_strategies import endings, model_chunks, texts
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
-from tests.turn.saying import endings, model_chunks, texts
 
 JsonObject = dict[str, Any]
 Fault = Callable[[list[JsonObject]], list[JsonObject]]
@@ -120,7 +120,9 @@ def read(data: bytes) -> list[Chunk]:
 
 
 def compared(response: Response) -> dict[str, Any]:
-    """What must come back: all but ids, which are new, and what stands behind a call that a failure cut."""
+    """The members that must survive: all but ids, which are new, and items after a call that a failure
+    truncated.
+    """
     wire = msgspec.json.decode(msgspec.json.encode(response))
     output: list[dict[str, Any]] = []
     for item in wire["output"]:
@@ -130,11 +132,11 @@ def compared(response: Response) -> dict[str, Any]:
     return {"output": output, **{name: wire[name] for name in ("status", "usage", "incomplete_details")}}
 
 
-said = st.tuples(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
+model_output = st.tuples(st.lists(st.lists(chunks, max_size=5), max_size=6), endings)
 
 
-@given(said)
-def test_what_the_machine_says_is_understood(answer: tuple[list[list[Chunk]], Chunk | None]) -> None:
+@given(model_output)
+def test_the_machines_streams_are_read_back(answer: tuple[list[list[Chunk]], Chunk | None]) -> None:
     batches, ending = answer
     events, response = run([*batches, [ending] if ending else []])
     check_order([to_wire(event) for event in events])
@@ -143,8 +145,8 @@ def test_what_the_machine_says_is_understood(answer: tuple[list[list[Chunk]], Ch
     check_order([to_wire(event) for event in again])
 
 
-@given(said)
-def test_a_whole_response_says_the_same_as_its_stream(
+@given(model_output)
+def test_a_complete_response_equals_its_stream(
     answer: tuple[list[list[Chunk]], Chunk | None],
 ) -> None:
     batches, ending = answer
@@ -154,13 +156,13 @@ def test_a_whole_response_says_the_same_as_its_stream(
 
 
 def _joined(item: dict[str, Any]) -> dict[str, Any]:
-    """Raw reasoning that a summary has cut in two is one again."""
+    """Join raw reasoning that a summary has split in two."""
     if item["type"] != "reasoning" or "content" not in item:
         return item
     return {**item, "content": "".join(part["text"] for part in item["content"])}
 
 
-# Servers leave things out, and get things wrong
+# Faults of servers: missing and wrong events
 
 
 def _without(*kinds: str) -> Fault:
@@ -179,7 +181,7 @@ def _without_member(name: str) -> Fault:
 
 
 def _new_ids(index: int, event: JsonObject) -> JsonObject:
-    """An id of its own for every event, as one well-known proxy has it."""
+    """A different id in every event, as one well-known proxy sends them."""
     changed = {**event, "item_id": f"x{index}"} if "item_id" in event else event
     return {**changed, "item": {**event["item"], "id": f"x{index}"}} if "item" in event else changed
 
@@ -188,7 +190,7 @@ def _same_place(_: int, event: JsonObject) -> JsonObject:
     return {**event, "output_index": 0} if "output_index" in event else event
 
 
-def _told_twice(events: list[JsonObject]) -> list[JsonObject]:
+def _sent_twice(events: list[JsonObject]) -> list[JsonObject]:
     doubled = ("output_item.added", ".done")
     return [event for one in events for event in [one] * (1 + one["type"].endswith(doubled))]
 
@@ -214,7 +216,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "nothing but the end": lambda events: events[-1:],
     "no output at the end": _each(_empty_output),
-    "told twice": _told_twice,
+    "sent twice": _sent_twice,
     "all numbers are zero": _each(lambda _, event: {**event, "sequence_number": 0}),
     "new ids": _each(_new_ids),
     "no ids": _without_member("item_id"),
@@ -223,22 +225,22 @@ FAULTS: dict[str, Fault] = {
     "other names": _each(_open_responses),
 }
 DISORDERED = ("items do not end", "nothing but the end", "no deltas", "neither deltas nor parts")
-"""What was not said while it was its turn is said at the end."""
+"""Faults after which missing text is emitted only at the end."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
 @settings(max_examples=40)
-@given(said=st.lists(chunks, max_size=12))
-def test_a_faulty_stream_says_the_same(name: str, said: list[Chunk]) -> None:
-    events, response = run([[*said, Finished("stop")]])
+@given(model_output=st.lists(chunks, max_size=12))
+def test_a_faulty_stream_yields_the_same_response(name: str, model_output: list[Chunk]) -> None:
+    events, response = run([[*model_output, Finished("stop")]])
     assume(response.status == "completed")
     faulty = FAULTS[name]([to_wire(event) for event in events])
     under_test = reader()
-    heard = under_test.feed(map(msgspec.json.encode, faulty)) + under_test.end()
-    expected, found = compared(response), compared(run([heard])[1])
+    received = under_test.feed(map(msgspec.json.encode, faulty)) + under_test.end()
+    expected, found = compared(response), compared(run([received])[1])
     if name in DISORDERED:
         expected["output"], found["output"] = _sorted(expected["output"]), _sorted(found["output"])
-    if name == "items are not begun":  # then nobody knows the phase when the first word comes
+    if name == "items are not begun":  # then the phase is unknown at the first delta
         for item in expected["output"] + found["output"]:
             item.pop("phase", None)
     assert found == expected

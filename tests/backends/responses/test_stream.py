@@ -1,4 +1,6 @@
-"""Events to chunks: words, calls and work, one fault at a time. Any stream of ours: `test_round_trip.py`."""
+"""Events to chunks: text, calls and hosted tools, one fault at a time. For any stream of ours, see
+`test_round_trip.py`.
+"""
 
 import logging
 from typing import Any
@@ -41,64 +43,72 @@ from tests.backends.responses.payloads import (
     message,
     read,
     reasoning,
-    say,
+    text_event,
     write,
 )
 
-# Words
+# Text
 
 
-def test_the_rest_of_words_is_taken_from_wherever_it_is() -> None:
+def test_missing_text_is_taken_from_any_later_event() -> None:
     over = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}
     text_done = event("response.output_text.done", **over, text="abc")
     part_done = event("response.content_part.done", **over, part={"type": "output_text", "text": "abcd"})
-    chunks = read(say("a"), text_done, part_done, done(message("abcde")), ended(message("abcdef")))
+    chunks = read(text_event("a"), text_done, part_done, done(message("abcde")), ended(message("abcdef")))
     assert chunks == [TextDelta("a"), TextDelta("bc"), TextDelta("d"), TextDelta("e"), ItemBegun(), STOP]
 
 
-def test_words_that_contradict_what_was_said_are_not_said() -> None:
-    assert read(say("abc"), done(message("xyzzy")), ended()) == [TextDelta("abc"), ItemBegun(), STOP]
-    assert read(say("abc"), done(message("ab")), ended()) == [TextDelta("abc"), ItemBegun(), STOP]
+def test_text_that_contradicts_the_deltas_is_not_emitted() -> None:
+    assert read(text_event("abc"), done(message("xyzzy")), ended()) == [TextDelta("abc"), ItemBegun(), STOP]
+    assert read(text_event("abc"), done(message("ab")), ended()) == [TextDelta("abc"), ItemBegun(), STOP]
 
 
-def test_an_end_that_comes_too_soon_ends_the_item() -> None:
+def test_an_early_done_event_ends_the_item() -> None:
     over = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}
     late = event("response.output_text.done", **over, text="abc")
     cited = event("response.output_text.annotation.added", **over, annotation=CITED)
-    chunks = read(say("abc"), done(message("abc")), late, cited, say("more"), done(message("abc")), ended())
+    chunks = read(
+        text_event("abc"),
+        done(message("abc")),
+        late,
+        cited,
+        text_event("more"),
+        done(message("abc")),
+        ended(),
+    )
     assert chunks == [TextDelta("abc"), ItemBegun(), STOP]
 
 
-def test_citations_are_told_once() -> None:
+def test_citations_are_emitted_once() -> None:
     over = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}
     cited = event("response.output_text.annotation.added", **over, annotation=CITED)
     both = message("a", content=[{"type": "output_text", "text": "a", "annotations": [CITED, CITED]}])
     expected = [TextDelta("a"), AnnotationAdded(CITED), AnnotationAdded(CITED), ItemBegun(), STOP]
-    assert read(say("a"), cited, done(both), ended(both)) == expected
+    assert read(text_event("a"), cited, done(both), ended(both)) == expected
     assert read(ended(both)) == expected
 
 
-def test_logprobs_come_with_their_words() -> None:
+def test_logprobs_are_emitted_with_their_text() -> None:
     wire = {"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.0}]}
-    told = Logprob("a", None, -0.5, [TopLogprob("b", None, -1.0)])
-    assert read(say("a", logprobs=[wire]), ended()) == [TextDelta("a", (told,)), STOP]
-    assert read(say("x"), say("a", logprobs=[wire]), say("y"), ended()) == [
+    logprob = Logprob("a", None, -0.5, [TopLogprob("b", None, -1.0)])
+    assert read(text_event("a", logprobs=[wire]), ended()) == [TextDelta("a", (logprob,)), STOP]
+    assert read(text_event("x"), text_event("a", logprobs=[wire]), text_event("y"), ended()) == [
         TextDelta("x"),
-        TextDelta("a", (told,)),
+        TextDelta("a", (logprob,)),
         TextDelta("y"),
         STOP,
     ]
     content = [{"type": "output_text", "text": "a", "logprobs": [wire]}]
-    assert read(ended(message("", content=content)))[0] == TextDelta("a", (told,))
+    assert read(ended(message("", content=content)))[0] == TextDelta("a", (logprob,))
 
 
-def test_logprobs_of_words_that_were_said_are_not_given_to_the_rest() -> None:
+def test_logprobs_of_emitted_text_are_not_attached_to_the_rest() -> None:
     wires = [{"token": token, "logprob": -0.5} for token in "ab"]
     end = event("response.output_text.done", item_id="msg_1", output_index=0, text="ab", logprobs=wires)
-    assert read(say("a"), end, ended()) == [TextDelta("a"), TextDelta("b"), STOP]
+    assert read(text_event("a"), end, ended()) == [TextDelta("a"), TextDelta("b"), STOP]
 
 
-def test_a_message_whose_content_is_a_text() -> None:
+def test_a_message_with_string_content() -> None:
     assert read(ended(message("", content="abc"))) == [TextDelta("abc"), ItemBegun(), STOP]
 
 
@@ -116,7 +126,7 @@ def test_refusals() -> None:
 
 
 def test_two_messages_in_a_row_are_two() -> None:
-    assert read(say("a"), say("b", "msg_2", 1), ended()) == [
+    assert read(text_event("a"), text_event("b", "msg_2", 1), ended()) == [
         TextDelta("a"),
         ItemBegun(),
         TextDelta("b"),
@@ -127,19 +137,27 @@ def test_two_messages_in_a_row_are_two() -> None:
 def test_parts_of_one_message_are_counted_apart() -> None:
     second = event(TEXT, item_id="msg_1", output_index=0, content_index=1, delta="b")
     content = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
-    chunks = read(say("a"), second, done(message("", content=content)), ended())
+    chunks = read(text_event("a"), second, done(message("", content=content)), ended())
     assert chunks == [TextDelta("a"), TextDelta("b"), ItemBegun(), STOP]
 
 
-def test_messages_at_one_place_are_told_apart_by_their_ids() -> None:
+def test_messages_at_one_index_are_distinguished_by_their_ids() -> None:
     one, two = message("a", id="msg_1"), message("b", id="msg_2")
-    chunks = read(added(one), added(two), say("a", "msg_1"), say("b", "msg_2"), done(one), done(two), ended())
+    chunks = read(
+        added(one),
+        added(two),
+        text_event("a", "msg_1"),
+        text_event("b", "msg_2"),
+        done(one),
+        done(two),
+        ended(),
+    )
     assert chunks == [TextDelta("a"), ItemBegun(), TextDelta("b"), ItemBegun(), STOP]
 
 
-def test_empty_deltas_and_deltas_that_are_no_text_say_nothing() -> None:
+def test_empty_and_non_text_deltas_are_ignored() -> None:
     odd = event(TEXT, item_id="msg_1", output_index=0, content_index=0, delta={"a": 1})
-    assert read(odd, say(""), say("a"), odd, say(""), ended()) == [TextDelta("a"), STOP]
+    assert read(odd, text_event(""), text_event("a"), odd, text_event(""), ended()) == [TextDelta("a"), STOP]
 
 
 # Reasoning
@@ -155,7 +173,7 @@ def test_raw_reasoning_by_either_name(name: str) -> None:
     assert read(delta, end, done(item), ended(item)) == expected
 
 
-def test_summaries_keep_their_parts() -> None:
+def test_summary_parts_are_preserved() -> None:
     over = {"output_index": 0, "item_id": "rs_1"}
     delta = event("response.reasoning_summary_text.delta", **over, summary_index=0, delta="a")
     part = {"type": "summary_text", "text": "ab"}
@@ -170,15 +188,18 @@ def test_summaries_keep_their_parts() -> None:
     ]
 
 
-def test_only_the_last_form_of_what_is_sealed_counts() -> None:
+def test_only_the_last_sealed_content_counts() -> None:
     begun, item = reasoning(encrypted_content="half"), reasoning(encrypted_content="whole")
     again = reasoning(encrypted_content="sealed anew")
     sealed = ProviderState("responses@api.openai.com", {"id": "rs_1", "encrypted_content": "whole"})
     assert read(added(begun), done(item), ended(again)) == [ProviderStateAdded(sealed), ItemBegun(), STOP]
 
 
-def test_reasoning_that_says_nothing_is_nothing() -> None:
-    assert read(added(reasoning()), done(reasoning()), say("a", at=1), ended()) == [TextDelta("a"), STOP]
+def test_empty_reasoning_is_ignored() -> None:
+    assert read(added(reasoning()), done(reasoning()), text_event("a", at=1), ended()) == [
+        TextDelta("a"),
+        STOP,
+    ]
 
 
 # Calls
@@ -228,7 +249,7 @@ def test_calls_that_are_written_at_the_same_time() -> None:
     assert chunks[-1] == CALLED
 
 
-def test_calls_of_one_id_are_told_apart_by_their_places() -> None:
+def test_calls_with_one_id_are_distinguished_by_their_index() -> None:
     chunks = read(
         added(call()), added(call(call_id="c2"), 1), write("a"), write("b", at=1), write("c"), ended()
     )
@@ -236,7 +257,7 @@ def test_calls_of_one_id_are_told_apart_by_their_places() -> None:
     assert deltas == [(0, "a"), (1, "b"), (0, "c")]
 
 
-def test_whole_items_at_one_place_are_all_said() -> None:
+def test_complete_items_at_one_index_are_all_emitted() -> None:
     chunks = read(done(message("a")), done(message("b", id="msg_2")), ended())
     assert [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)] == ["a", "b"]
 
@@ -245,7 +266,7 @@ def test_arguments_that_are_an_object_become_text() -> None:
     assert read(ended(call({"a": 1})))[1] == CallDelta(0, '{"a":1}')
 
 
-def test_a_call_that_was_cut_is_not_finished() -> None:
+def test_a_truncated_call_is_not_finished() -> None:
     item = call('{"a"', status="incomplete")
     cut = ended(item, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
     assert read(added(call()), write('{"a"'), done(item), cut) == [
@@ -287,7 +308,7 @@ def test_any_input_of_a_custom_tool_is_the_same_json(pieces: list[str]) -> None:
     assert msgspec.json.decode(written) == {"input": "".join(pieces)}
 
 
-def test_a_whole_call_that_was_cut_is_not_taken_for_whole() -> None:
+def test_an_incomplete_call_is_not_taken_for_complete() -> None:
     shell = {"type": "shell_call", "call_id": "c1", "status": "incomplete", "action": {"commands": ["l"]}}
     assert read(ended(shell))[1] == CallDelta(0, '{"commands":["l"]')
 
@@ -295,7 +316,7 @@ def test_a_whole_call_that_was_cut_is_not_taken_for_whole() -> None:
 # Tools of the server itself
 
 
-def test_work_of_the_servers_own_tools() -> None:
+def test_items_of_hosted_tools() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
     progress = [
         event(f"response.web_search_call.{step}", item_id="ws_1", output_index=0)
@@ -305,15 +326,15 @@ def test_work_of_the_servers_own_tools() -> None:
     assert read(added(item), *progress, done(item), ended(item)) == [work, STOP]
 
 
-def test_a_receipt_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_hosted_item_is_omitted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        chunks = read(done({"type": "mcp_call", "id": "mcp_1"}), say("a", at=1), ended())
+        chunks = read(done({"type": "mcp_call", "id": "mcp_1"}), text_event("a", at=1), ended())
     assert chunks == [TextDelta("a"), STOP]
     assert "mcp_call" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["compaction", "program", "acme:thing", ""])
-def test_items_that_are_not_known_are_left_out(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_items_are_omitted(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert read(done({"type": kind, "id": "x"}), ended()) == [STOP]
     assert "left out" in caplog.text
@@ -329,7 +350,7 @@ def test_a_search_on_the_server(given: Any) -> None:
     assert len(chunk.tools) == 1
 
 
-def test_a_search_in_plain_words() -> None:
+def test_a_search_with_string_arguments() -> None:
     search = {"type": "tool_search_call", "call_id": None, "arguments": "weather"}
     chunk, *_ = read(ended(search, {"type": "tool_search_output", "tools": []}))
     assert chunk == ToolsFound({"query": "weather"}, ())

@@ -1,4 +1,4 @@
-"""A scripted chat-completions server for agents: plays texts and tool calls, one after another."""
+"""A scripted chat-completions server for agents: plays texts and tool calls in order."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.cli.http_thread import serving
 
 Json = dict[str, Any]
 SECONDS = 60
-"""How long an answer is held back at most."""
+"""The longest time for which an answer is held back."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Call:
 
 @dataclass
 class AgentUpstream:
-    """Plays `turns` in order, the last one again and again. A text may be held back until `gate` is set."""
+    """Plays `turns` in order, and repeats the last one. A text may be held back until `gate` is set."""
 
     url: str = ""
     turns: list[str | Call | int] = field(default_factory=lambda: ["Hello there."])
-    """A text, a call, or the status of a refusal."""
+    """A text, a call, or the status of an error."""
     requests: list[Json] = field(default_factory=list[Json])
-    asked: threading.Event = field(default_factory=threading.Event)
+    requested: threading.Event = field(default_factory=threading.Event)
     gate: threading.Event = field(default_factory=threading.Event)
     finish: str = "stop"
 
@@ -51,7 +51,7 @@ class AgentUpstream:
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body: Json = await request.json()
         self.requests.append(body)
-        self.asked.set()
+        self.requested.set()
         await asyncio.to_thread(self.gate.wait, SECONDS)
         turn = self.turns[min(len(self.requests), len(self.turns)) - 1]
         if isinstance(turn, int):

@@ -1,4 +1,4 @@
-"""File bundles below a folder: what is refused as a whole, what is shown, and what is written."""
+"""File bundles below a folder: rejected bundles, the diff, and the written files."""
 
 import os
 from pathlib import Path
@@ -26,19 +26,19 @@ def files_below(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_changes_are_made() -> None:
+def test_changes_are_written() -> None:
     Path("old").write_text("old\n")
     Path("gone").write_text("gone\n")
     write_changes(planned(written("a/b/c"), written("old"), deleted("gone"), deleted("never")))
     assert files_below(Path.cwd()) == {"a/b/c": "new\n", "old": "new\n"}
 
 
-def test_what_stays_the_same_is_no_change() -> None:
+def test_an_unchanged_file_is_no_change() -> None:
     Path("same").write_text("new\n")
     assert planned(written("same"), deleted("never")) == []
 
 
-def test_a_link_is_deleted_and_not_what_it_leads_to() -> None:
+def test_a_link_is_deleted_and_not_its_target() -> None:
     Path("real").write_text("precious\n")
     Path("link").symlink_to("real")
     Path("nowhere").symlink_to("missing")
@@ -61,7 +61,7 @@ def test_a_link_out_of_the_folder_is_deleted_but_not_written_through(tmp_path: P
     assert not Path("link").is_symlink()
 
 
-def test_the_target_of_a_link_is_written_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_target_of_a_link_is_written_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     Path("real").write_text("old\n")
     Path("link").symlink_to("real")
     changes = planned(written("link"), link="old\n")
@@ -96,7 +96,7 @@ def test_the_target_of_a_link_is_written_and_named(capsys: pytest.CaptureFixture
         (written("first/below"), "below the file 'first'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_written(
+def test_invalid_changes_are_rejected_before_anything_is_written(
     item: FileBundleItem, reason: str, tmp_path: Path
 ) -> None:
     Path("folder").mkdir()
@@ -115,7 +115,7 @@ def test_a_name_may_be_as_long_as_the_file_system_takes() -> None:
     assert list(files_below(Path.cwd())) == ["x" * 255]
 
 
-def test_if_the_last_file_cannot_be_written_none_is() -> None:
+def test_if_the_last_file_cannot_be_written_no_file_is() -> None:
     changes = planned(written("a/b/first"), written("sub/second"))
     Path("sub").write_text("in the way\n")
     with pytest.raises(
@@ -125,7 +125,7 @@ def test_if_the_last_file_cannot_be_written_none_is() -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["sub"]
 
 
-def test_a_failure_in_the_middle_names_what_was_changed() -> None:
+def test_a_failure_in_the_middle_lists_the_changed_files() -> None:
     Path("gone").write_text("gone\n")
     changes = planned(written("first"), deleted("gone"), written("last"))
     Path("gone").unlink()
@@ -145,7 +145,9 @@ def test_a_failure_in_the_middle_names_what_was_changed() -> None:
         ({"file": "old\n"}, "change file"),
     ],
 )
-def test_what_the_agent_was_not_shown_is_overwritten(shown: dict[str, str], title: str) -> None:
+def test_a_file_that_the_agent_did_not_see_is_reported_as_overwritten(
+    shown: dict[str, str], title: str
+) -> None:
     Path("file").write_text("old\n")
     [change] = planned(written("file"), **shown)
     assert (change.title(), change.unseen) == (title, title.startswith("overwrite"))
@@ -156,6 +158,6 @@ def test_an_empty_file_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "create empty\n"
 
 
-def test_a_diff_cannot_be_disguised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_removed_from_a_diff(capsys: pytest.CaptureFixture[str]) -> None:
     print_diff(planned(written("file", "safe\u202e\x1b[2J\n")))
     assert "+safe[2J\n" in capsys.readouterr().err

@@ -23,27 +23,27 @@ def model() -> Generator[AgentUpstream, None, None]:
 
 @pytest.fixture
 def execute(run: Run, model: AgentUpstream) -> Run:
-    """The command, with the scripted model."""
+    """Run the command with the scripted model."""
 
     def execute(*arguments: str, input: str | None = None) -> Result:
-        given = ("--upstream", model.url, "--model", "tiny", "--store", "sqlite:store.db")
-        return run("execute", *arguments, *given, input=input)
+        options_given = ("--upstream", model.url, "--model", "tiny", "--store", "sqlite:store.db")
+        return run("execute", *arguments, *options_given, input=input)
 
     return execute
 
 
 def prompt(model: AgentUpstream, number: int = 0) -> str:
-    """Everything that the model was told."""
+    """The text of all messages that the model received."""
     return json.dumps(model.requests[number]["messages"])
 
 
-def test_the_answer_in_a_pipe_is_the_text_and_nothing_else(execute: Run, model: AgentUpstream) -> None:
+def test_the_answer_in_a_pipe_is_only_the_text(execute: Run, model: AgentUpstream) -> None:
     result = execute("Say hello")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Hello there.\n", "")
     assert "Say hello" in prompt(model)
 
 
-def test_the_text_is_printed_as_it_comes(execute: Run, model: AgentUpstream) -> None:
+def test_the_text_is_printed_as_it_arrives(execute: Run, model: AgentUpstream) -> None:
     result = execute("Say hello", "--stream")
     assert (result.exit_code, result.stdout) == (0, "Hello there.\n")
     assert model.requests[0]["stream"] is True
@@ -86,7 +86,7 @@ def test_files_are_not_written_without_confirmation(execute: Run, model: AgentUp
     assert not Path("src").exists()
 
 
-def test_a_file_that_was_given_is_seen_and_changed(execute: Run, model: AgentUpstream) -> None:
+def test_an_attached_file_is_seen_and_changed(execute: Run, model: AgentUpstream) -> None:
     Path("main.py").write_text("x = 1\n")
     Path("main.py").chmod(0o755)
     model.turns = [Call("edit_file", {"path": "main.py", "find": "1", "replace": "2"}), "Done."]
@@ -136,7 +136,7 @@ def test_a_file_that_the_agent_has_not_seen_is_not_overwritten_unasked(
     assert Path("src/new.py").read_text() == "print(1)\n"
 
 
-def test_calls_of_client_tools_are_handed_over_and_answered(execute: Run, model: AgentUpstream) -> None:
+def test_calls_of_client_tools_are_returned_and_answered(execute: Run, model: AgentUpstream) -> None:
     Path("tools.json").write_text(json.dumps(TOOL))
     model.turns = [Call("ask_user", {}, "call_7"), "Thanks."]
     first = execute("Ask", "--tools", "tools.json", "--json")
@@ -165,7 +165,7 @@ def test_a_request_from_a_file_is_added_to(execute: Run, model: AgentUpstream) -
     assert "[MODE: ddr_search]" in prompt(model)
 
 
-def test_what_is_retrieved_is_named(execute: Run) -> None:
+def test_retrieved_sources_are_listed(execute: Run) -> None:
     Path("docs").mkdir()
     Path("docs/tea.md").write_text("# Tea\n\nTea is made with hot water.\n")
     Path("antiphon.toml").write_text('[agent]\ndocuments = ["docs"]\n')
@@ -181,7 +181,7 @@ def test_an_unknown_mode_is_a_warning(execute: Run) -> None:
     assert "nonsense" in result.stderr
 
 
-def test_an_answer_that_was_cut_has_its_own_code(execute: Run, model: AgentUpstream) -> None:
+def test_a_truncated_answer_has_its_own_exit_code(execute: Run, model: AgentUpstream) -> None:
     model.finish = "length"
     result = execute("A tale")
     assert (result.exit_code, result.stdout) == (3, "Hello there.\n")
@@ -282,7 +282,7 @@ def test_pictures_and_files_are_sent_as_they_are(execute: Run, model: AgentUpstr
 
 
 @pytest.mark.slow
-def test_a_server_is_asked_instead_while_the_tools_are_run_here(run: Run, model: AgentUpstream) -> None:
+def test_a_server_is_called_while_the_tools_run_locally(run: Run, model: AgentUpstream) -> None:
     model.turns = [WRITE, "Done."]
     options = ("--upstream", model.url, "--model", "tiny", "--store", "sqlite:served.db")
     with run_server(Path.cwd(), *options) as served:

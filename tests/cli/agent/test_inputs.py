@@ -1,4 +1,4 @@
-"""TASK.toml: what it may say, and what is refused."""
+"""TASK.toml: accepted keys and rejections."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ def test_paths_begin_at_the_folder_of_the_task() -> None:
         ('instruction = "x"\ntools = ["what.md"]', "not valid JSON"),
     ],
 )
-def test_a_task_that_is_wrong_is_refused(text: str, complaint: str) -> None:
+def test_an_invalid_task_is_rejected(text: str, complaint: str) -> None:
     write("x", "what.md")
     write("x", "../outside.py")
     with pytest.raises(WrongUsage, match=complaint):
@@ -86,7 +86,7 @@ def test_the_known_keys_are_listed() -> None:
         ("streaming = 'x'", "streaming"),
     ],
 )
-def test_a_malformed_field_is_named(text: str, param: str) -> None:
+def test_a_malformed_field_is_reported(text: str, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_task(write(text))
     assert refused.value.param == param

@@ -1,4 +1,4 @@
-"""Real processes with a tool that swallows its cancellation: they end all the same."""
+"""Real processes with a tool that ignores its cancellation: they end nevertheless."""
 
 import json
 import urllib.request
@@ -57,13 +57,13 @@ def test_the_command_ends_when_it_is_interrupted(model: AgentUpstream) -> None:
     assert "Traceback" not in screen.seen
 
 
-@pytest.mark.parametrize("door", ["execute", "runs"])
-def test_the_server_stops_on_a_signal(model: AgentUpstream, door: str) -> None:
+@pytest.mark.parametrize("endpoint", ["execute", "runs"])
+def test_the_server_stops_on_a_signal(model: AgentUpstream, endpoint: str) -> None:
     with run_server(Path.cwd(), *options(model, 0.1)) as served:
         body = json.dumps({"instruction": "Hang", "streaming": True}).encode()
         headers = {"content-type": "application/json"}
-        asked = urllib.request.Request(f"{served.base_url}/agent/{door}", body, headers)
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        execute_request = urllib.request.Request(f"{served.base_url}/agent/{endpoint}", body, headers)
+        with urllib.request.urlopen(execute_request, timeout=60) as answer:
             assert b"agent.completed" in answer.read()
         assert served.stop(30) == 0
         assert "Traceback" not in served.log.read_text()

@@ -11,16 +11,16 @@ from tests.cli.upstream import Reply, ScriptedUpstream
 RIVER = {"type": "object", "properties": {"river": {"type": "string"}}, "required": ["river"]}
 
 
-def test_an_answer_in_a_pipe_is_the_text_and_nothing_else(run: Run, upstream: ScriptedUpstream) -> None:
-    upstream.replies = [Reply(("Paris", " it is."), thoughts=("Hm, France.",))]
+def test_an_answer_in_a_pipe_is_only_the_text(run: Run, upstream: ScriptedUpstream) -> None:
+    upstream.replies = [Reply(("Paris", " it is."), reasoning=("Hm, France.",))]
     result = run("ask", "What is the capital?", "--upstream", upstream.url, "--model", "tiny")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Paris it is.\n", "")
-    assert upstream.asked() == [("user", "What is the capital?")]
+    assert upstream.messages() == [("user", "What is the capital?")]
     assert not upstream.requests[0].get("stream")
 
 
 def test_a_stream_in_a_pipe_does_not_show_reasoning(run: Run, upstream: ScriptedUpstream) -> None:
-    upstream.replies = [Reply(("Pa", "ris\n"), thoughts=("Hm.",))]
+    upstream.replies = [Reply(("Pa", "ris\n"), reasoning=("Hm.",))]
     result = run("ask", "Capital?", "--stream", "--upstream", upstream.url, "--model", "tiny")
     assert (result.exit_code, result.stdout) == (0, "Paris\n")
     assert upstream.requests[0]["stream"] is True
@@ -32,14 +32,15 @@ def test_the_question_is_read_from_standard_input(
 ) -> None:
     result = run("ask", *argument, "--upstream", upstream.url, "--model", "tiny", input="Wie geht's, Köln?\n")
     assert result.exit_code == 0
-    assert upstream.asked() == [("user", "Wie geht's, Köln?\n")]
+    assert upstream.messages() == [("user", "Wie geht's, Köln?\n")]
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"), [(b"", "The question is empty"), (b" \n", "empty"), (b"\xff\xfe", "not UTF-8")]
+    ("stdin_bytes", "complaint"),
+    [(b"", "The question is empty"), (b" \n", "empty"), (b"\xff\xfe", "not UTF-8")],
 )
-def test_a_question_that_is_none_is_wrong_usage(run: Run, given: bytes, complaint: str) -> None:
-    result = run("ask", "-", "--upstream-kind", "plain", input=given)
+def test_an_invalid_question_is_wrong_usage(run: Run, stdin_bytes: bytes, complaint: str) -> None:
+    result = run("ask", "-", "--upstream-kind", "plain", input=stdin_bytes)
     assert result.exit_code == 2
     assert complaint in result.stderr
 
@@ -50,26 +51,26 @@ def test_options_reach_the_model(run: Run, upstream: ScriptedUpstream) -> None:
         *("--max-output-tokens", "20", "--temperature", "0.5"),
     )
     assert result.exit_code == 0
-    assert upstream.asked() == [("system", "Be brief."), ("user", "Hi")]
+    assert upstream.messages() == [("system", "Be brief."), ("user", "Hi")]
     assert upstream.requests[0]["max_tokens"] == 20
     assert upstream.requests[0]["temperature"] == 0.5
 
 
-def test_without_a_model_the_first_offer_of_the_upstream_is_asked(
+def test_without_a_model_the_first_model_of_the_upstream_is_used(
     run: Run, upstream: ScriptedUpstream
 ) -> None:
     assert run("ask", "Hi", "--upstream", upstream.url).exit_code == 0
     assert upstream.requests[0]["model"] == "tiny"
 
 
-def test_without_a_model_and_an_offer_somebody_has_to_name_one(run: Run, upstream: ScriptedUpstream) -> None:
+def test_without_a_model_and_a_model_list_a_model_is_required(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.models = None
     result = run("ask", "Hi", "--upstream", upstream.url)
     assert result.exit_code == 2
     assert "Name one with --model" in result.stderr
 
 
-def test_without_a_model_the_first_configured_one_is_asked(run: Run, upstream: ScriptedUpstream) -> None:
+def test_without_a_model_the_first_configured_one_is_used(run: Run, upstream: ScriptedUpstream) -> None:
     Path("antiphon.toml").write_text(
         f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = ["*", {{name = "ours", upstream = "theirs"}}]\n'
     )
@@ -86,7 +87,7 @@ def test_json_prints_the_complete_response(run: Run, upstream: ScriptedUpstream)
     assert body["usage"]["total_tokens"] == 12
 
 
-def test_a_schema_gives_checked_json(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_schema_yields_validated_json(run: Run, upstream: ScriptedUpstream) -> None:
     Path("a river.json").write_text(json.dumps(RIVER))
     upstream.replies = [Reply(('{"river":', '"Rhine"}'))]
     result = run("ask", "A river", "--schema", "a river.json", "--upstream", upstream.url, "--model", "tiny")
@@ -103,7 +104,7 @@ def test_an_empty_schema_takes_any_json(run: Run, upstream: ScriptedUpstream) ->
     assert upstream.requests[0]["response_format"]["json_schema"]["schema"] == {}
 
 
-def test_an_answer_that_is_no_json_is_asked_for_again(run: Run, upstream: ScriptedUpstream) -> None:
+def test_an_answer_that_is_no_json_is_repaired(run: Run, upstream: ScriptedUpstream) -> None:
     Path("river.json").write_text(json.dumps(RIVER))
     upstream.replies = [Reply(("Rhine",))]
     result = run("ask", "A river", "--schema", "river.json", "--upstream", upstream.url, "--model", "tiny")
@@ -122,7 +123,7 @@ def test_an_answer_of_another_shape_fails(run: Run, upstream: ScriptedUpstream, 
 
 
 @pytest.mark.parametrize("schema", ["{", "[]", '{"type": "rubbish"}', None])
-def test_a_schema_that_is_none_is_wrong_usage(run: Run, schema: str | None) -> None:
+def test_an_invalid_schema_is_wrong_usage(run: Run, schema: str | None) -> None:
     if schema is not None:
         Path("schema.json").write_text(schema)
     result = run("ask", "Hi", "--schema", "schema.json", "--upstream-kind", "plain")
@@ -137,12 +138,14 @@ def test_images_are_sent_as_data_or_as_they_are(run: Run, upstream: ScriptedUpst
         *("--upstream", upstream.url, "--model", "tiny"),
     )
     assert result.exit_code == 0, result.stderr
-    [(_, content)] = upstream.asked()
+    [(_, content)] = upstream.messages()
     urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
     assert urls == ["data:image/png;base64,iVBORw0KGgouLi4u", "https://example.org/cat.jpg"]
 
 
-def test_a_cut_answer_is_printed_and_has_its_own_code(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_truncated_answer_is_printed_and_has_its_own_exit_code(
+    run: Run, upstream: ScriptedUpstream
+) -> None:
     upstream.replies = [Reply(("Once upon",), finish="length")]
     result = run("ask", "A tale", "--upstream", upstream.url, "--model", "tiny")
     assert (result.exit_code, result.stdout) == (3, "Once upon\n")
@@ -157,7 +160,7 @@ def test_a_failed_answer_has_a_reason(run: Run, upstream: ScriptedUpstream, how:
     assert result.stderr == "Error: no such thing\n"
 
 
-def test_a_failure_is_json_when_json_was_asked_for(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_failure_is_json_if_json_was_requested(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(status=422, message="no such thing")]
     result = run("ask", "Hi", "--json", "--upstream", upstream.url, "--model", "tiny")
     assert result.exit_code == 1
@@ -200,7 +203,7 @@ def test_downgrades_are_printed(run: Run, upstream: ScriptedUpstream) -> None:
     assert result.stderr.startswith("Note: ")
 
 
-def test_the_key_of_the_upstream_comes_from_the_environment(
+def test_the_key_of_the_upstream_is_read_from_the_environment(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upstream.key = "secret-of-the-upstream"

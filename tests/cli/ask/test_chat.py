@@ -15,36 +15,34 @@ from tests.cli.terminal import terminal
 from tests.cli.upstream import Reply, ScriptedUpstream
 
 
-def test_each_line_is_a_turn_and_the_history_goes_along(run: Run, upstream: ScriptedUpstream) -> None:
+def test_each_line_is_a_turn_with_the_history(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("Hi Ada.",)), Reply(("You are Ada.",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="I am Ada.\n\nWho am I?\n")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Hi Ada.\nYou are Ada.\n", "")
-    assert upstream.asked() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
+    assert upstream.messages() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
 
 
 def test_a_failed_turn_is_reported_and_the_chat_continues(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("One.",)), Reply(status=400, message="no"), Reply(("Three.",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n3\n")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "One.\nThree.\n", "Error: no\n")
-    assert upstream.asked() == [("user", "1"), ("assistant", "One."), ("user", "3")]
+    assert upstream.messages() == [("user", "1"), ("assistant", "One."), ("user", "3")]
 
 
-def test_an_answer_that_fails_on_its_way_is_not_part_of_the_history(
-    run: Run, upstream: ScriptedUpstream
-) -> None:
+def test_a_failed_answer_is_not_part_of_the_history(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("half",), breaks=True), Reply(("Whole.",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n")
     assert result.exit_code == 1
     assert result.stdout == "half\nWhole.\n"
-    assert upstream.asked() == [("user", "2")]
+    assert upstream.messages() == [("user", "2")]
 
 
-def test_a_cut_answer_is_part_of_the_history(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_truncated_answer_is_part_of_the_history(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("Once upon",), finish="length"), Reply(("a time.",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="A tale.\nGo on.\n")
     assert result.exit_code == 0
     assert "cut off by the limit" in result.stderr
-    assert upstream.asked() == [("user", "A tale."), ("assistant", "Once upon"), ("user", "Go on.")]
+    assert upstream.messages() == [("user", "A tale."), ("assistant", "Once upon"), ("user", "Go on.")]
 
 
 def test_instructions_are_sent_with_every_turn_until_they_are_removed(
@@ -53,7 +51,7 @@ def test_instructions_are_sent_with_every_turn_until_they_are_removed(
     script = "1\n/system Be loud.\n2\n/system\n3\n"
     options = ("--upstream", upstream.url, "--model", "tiny", "--system", "Be brief.")
     assert run("chat", *options, input=script).exit_code == 0
-    systems = [[text for role, text in upstream.asked(turn) if role == "system"] for turn in range(3)]
+    systems = [[text for role, text in upstream.messages(turn) if role == "system"] for turn in range(3)]
     assert systems == [["Be brief."], ["Be loud."], []]
 
 
@@ -61,26 +59,26 @@ def test_the_model_can_be_changed_in_mid_conversation(run: Run, upstream: Script
     result = run("chat", "--upstream", upstream.url, input="/models\n1\n/model other\n2\n")
     assert result.stdout == "tiny\nother\nHello there.\nHello there.\n"
     assert [request["model"] for request in upstream.requests] == ["tiny", "other"]
-    assert len(upstream.asked()) == 3
+    assert len(upstream.messages()) == 3
 
 
-def test_a_reset_forgets_the_turns_and_keeps_the_instructions(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_reset_drops_the_turns_and_keeps_the_instructions(run: Run, upstream: ScriptedUpstream) -> None:
     options = ("--upstream", upstream.url, "--model", "tiny", "--system", "Be brief.")
     assert run("chat", *options, input="1\n/reset\n2\n").exit_code == 0
-    assert upstream.asked() == [("system", "Be brief."), ("user", "2")]
+    assert upstream.messages() == [("system", "Be brief."), ("user", "2")]
 
 
-def test_a_retry_takes_the_place_of_the_last_turn(run: Run, upstream: ScriptedUpstream) -> None:
+def test_a_retry_replaces_the_last_turn(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("A",)), Reply(("B",)), Reply(("C",)), Reply(("D",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n/retry\n3\n")
     assert result.stdout == "A\nB\nC\nD\n"
-    assert upstream.asked(2) == [("user", "1"), ("assistant", "A"), ("user", "2")]
-    assert upstream.asked(3)[2:] == [("user", "2"), ("assistant", "C"), ("user", "3")]
+    assert upstream.messages(2) == [("user", "1"), ("assistant", "A"), ("user", "2")]
+    assert upstream.messages(3)[2:] == [("user", "2"), ("assistant", "C"), ("user", "3")]
 
 
 def test_a_line_may_begin_with_a_slash(run: Run, upstream: ScriptedUpstream) -> None:
     assert run("chat", "--upstream", upstream.url, "--model", "tiny", input="//etc is what?\n").exit_code == 0
-    assert upstream.asked() == [("user", "/etc is what?")]
+    assert upstream.messages() == [("user", "/etc is what?")]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +101,7 @@ def test_quit_ends_before_the_script_does(run: Run, upstream: ScriptedUpstream) 
 
 
 def test_a_downgrade_is_printed_once(run: Run, upstream: ScriptedUpstream) -> None:
-    upstream.replies = [Reply(("A",), thoughts=("hm",))]
+    upstream.replies = [Reply(("A",), reasoning=("hm",))]
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n3\n")
     assert result.stderr.count("Note: ") == 1
 
@@ -113,72 +111,72 @@ def test_a_chat_keeps_its_turns_even_if_the_store_does_not(
 ) -> None:
     monkeypatch.setenv("ANTIPHON_STORE__URL", "none")
     assert run("chat", "--upstream", upstream.url, "--model", "tiny", input="1\n2\n").exit_code == 0
-    assert len(upstream.asked()) == 3
+    assert len(upstream.messages()) == 3
 
 
 def test_text_that_is_not_utf_8_does_not_end_the_session(run: Run, upstream: ScriptedUpstream) -> None:
     result = run("chat", "--upstream", upstream.url, "--model", "tiny", input=b"\xff?\n2\n")
     assert result.exit_code == 0
-    assert upstream.asked(0) == [("user", "\ufffd?")]
+    assert upstream.messages(0) == [("user", "\ufffd?")]
 
 
 @pytest.fixture
-def lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store that the next command finds as this one left it."""
+def durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A durable store that the next command reads."""
     url = f"sqlite:{tmp_path / 'kept.db'}"
     monkeypatch.setenv("ANTIPHON_STORE__URL", url)
     return url
 
 
-def test_a_chat_goes_on_where_the_last_one_ended(run: Run, upstream: ScriptedUpstream, lasting: str) -> None:
+def test_a_chat_continues_the_last_one(run: Run, upstream: ScriptedUpstream, durable: str) -> None:
     upstream.replies = [Reply(("Hi Ada.",)), Reply(("You are Ada.",))]
     assert run("chat", "--upstream", upstream.url, "--model", "tiny", input="I am Ada.\n").exit_code == 0
     result = run("chat", "--continue", "--upstream", upstream.url, input="Who am I?\n")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "You are Ada.\n", "")
-    assert upstream.asked() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
+    assert upstream.messages() == [("user", "I am Ada."), ("assistant", "Hi Ada."), ("user", "Who am I?")]
     assert upstream.requests[-1]["model"] == "tiny"
 
 
-def test_what_did_not_complete_is_not_where_a_chat_goes_on(
-    run: Run, upstream: ScriptedUpstream, lasting: str
+def test_a_chat_does_not_continue_an_incomplete_response(
+    run: Run, upstream: ScriptedUpstream, durable: str
 ) -> None:
     save_responses(
-        lasting, turn("resp_1", asked="One?", created_at=1), turn("resp_2", status="failed", created_at=2)
+        durable, turn("resp_1", prompt="One?", created_at=1), turn("resp_2", status="failed", created_at=2)
     )
     run("chat", "--upstream", upstream.url, "--continue", input="Two?\n")
-    assert upstream.asked() == [("user", "One?"), ("assistant", "Hi."), ("user", "Two?")]
+    assert upstream.messages() == [("user", "One?"), ("assistant", "Hi."), ("user", "Two?")]
 
 
-def test_a_chat_goes_on_from_a_given_response_with_another_model(
-    run: Run, upstream: ScriptedUpstream, lasting: str
+def test_a_chat_continues_a_given_response_with_another_model(
+    run: Run, upstream: ScriptedUpstream, durable: str
 ) -> None:
-    save_responses(lasting, turn("resp_1", asked="One?"), turn("resp_2", asked="Other?"))
+    save_responses(durable, turn("resp_1", prompt="One?"), turn("resp_2", prompt="Other?"))
     options = ("--upstream", upstream.url, "--model", "other")
     assert run("chat", "--continue", "resp_1", *options, input="Two?\n").exit_code == 0
-    assert upstream.asked()[0] == ("user", "One?")
+    assert upstream.messages()[0] == ("user", "One?")
     assert upstream.requests[-1]["model"] == "other"
 
 
-def test_a_retry_at_the_start_does_not_leave_what_a_chat_goes_on_from(
-    run: Run, upstream: ScriptedUpstream, lasting: str
+def test_a_retry_at_the_start_keeps_the_continued_response(
+    run: Run, upstream: ScriptedUpstream, durable: str
 ) -> None:
-    save_responses(lasting, turn("resp_1", asked="One?"))
+    save_responses(durable, turn("resp_1", prompt="One?"))
     result = run("chat", "--continue", "--upstream", upstream.url, input="/retry\nTwo?\n")
     assert result.stderr == "Error: There is no question to ask again.\n"
-    assert upstream.asked() == [("user", "One?"), ("assistant", "Hi."), ("user", "Two?")]
+    assert upstream.messages() == [("user", "One?"), ("assistant", "Hi."), ("user", "Two?")]
 
 
-def test_there_must_be_something_to_continue(run: Run, upstream: ScriptedUpstream, lasting: str) -> None:
-    nothing = run("chat", "--upstream", upstream.url, "--continue", input="Hi\n")
-    assert nothing.exit_code == 2
-    assert "There is no completed response to continue" in nothing.stderr
+def test_there_must_be_something_to_continue(run: Run, upstream: ScriptedUpstream, durable: str) -> None:
+    empty_store = run("chat", "--upstream", upstream.url, "--continue", input="Hi\n")
+    assert empty_store.exit_code == 2
+    assert "There is no completed response to continue" in empty_store.stderr
     unknown = run("chat", "--upstream", upstream.url, "--continue", "resp_0", input="Hi\n")
     assert (unknown.exit_code, unknown.stderr) == (2, "Error: Response with id 'resp_0' not found.\n")
 
 
 @contextmanager
-def keeping_server(asked: list[dict[str, Any]]) -> Generator[str, None, None]:
-    """A server that keeps one response, and notes what it is asked."""
+def storing_server(received: list[dict[str, Any]]) -> Generator[str, None, None]:
+    """A server that stores one response, and records its requests."""
     message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}
     body = {"id": "resp_1", "status": "completed", "model": "theirs", "output": [message]}
     items: list[dict[str, Any]] = [
@@ -195,7 +193,7 @@ def keeping_server(asked: list[dict[str, Any]]) -> Generator[str, None, None]:
         return web.json_response({"object": "list", "data": items})
 
     async def create(request: web.Request) -> web.StreamResponse:
-        asked.append(await request.json())
+        received.append(await request.json())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         event = web.json_response({"type": "response.completed", "response": {**body, "id": "resp_2"}}).body
@@ -211,12 +209,12 @@ def keeping_server(asked: list[dict[str, Any]]) -> Generator[str, None, None]:
         yield url
 
 
-def test_a_chat_goes_on_from_what_a_server_keeps(run: Run) -> None:
-    asked: list[dict[str, Any]] = []
-    with keeping_server(asked) as url:
+def test_a_chat_continues_a_response_stored_on_a_server(run: Run) -> None:
+    received: list[dict[str, Any]] = []
+    with storing_server(received) as url:
         assert run("chat", "--base-url", url, "--continue", "resp_1", input="And?\n").exit_code == 0
         unknown = run("chat", "--base-url", url, "--continue", "resp/0", input="And?\n")
-    (request,) = asked
+    (request,) = received
     assert (request["model"], request["input"]) == ("theirs", "And?")
     assert request["previous_response_id"] == "resp_1"
     assert (unknown.exit_code, unknown.stderr) == (2, "Error: not here\n")
@@ -229,8 +227,8 @@ def test_a_server_needs_the_id_to_continue(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_person_sees_the_last_exchange_first(upstream: ScriptedUpstream, lasting: str) -> None:
-    save_responses(lasting, turn("resp_1", asked="Who \x1b[2Jare you?", answer="A choir."))
+def test_a_person_sees_the_last_exchange_first(upstream: ScriptedUpstream, durable: str) -> None:
+    save_responses(durable, turn("resp_1", prompt="Who \x1b[2Jare you?", answer="A choir."))
     with terminal("chat", "--continue", "--upstream", upstream.url) as screen:
         screen.expect("> Who [2Jare you?", "A choir.", "Model: tiny", "> ")
         screen.end_input()

@@ -26,7 +26,7 @@ def sent(image: str) -> str:
         (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"),
     ],
 )
-def test_the_media_type_is_what_the_file_holds(content: bytes, media_type: str) -> None:
+def test_the_media_type_is_detected_from_the_content(content: bytes, media_type: str) -> None:
     Path("picture").write_bytes(content)
     assert sent("picture").startswith(f"data:{media_type};base64,")
 
@@ -36,13 +36,13 @@ def test_a_url_is_sent_as_it_is(url: str) -> None:
     assert sent(url) == url
 
 
-def test_what_is_no_image_is_refused() -> None:
+def test_an_invalid_image_is_rejected() -> None:
     Path("notes.png").write_text("not a picture")
     with pytest.raises(WrongUsage, match="not a PNG, JPEG, GIF or WebP"):
         sent("notes.png")
 
 
-def test_an_image_that_is_too_large_is_refused_unread() -> None:
+def test_an_image_that_is_too_large_is_rejected_unread() -> None:
     with Path("large.png").open("wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
         file.truncate(MAX_IMAGE_BYTES + 1)
@@ -51,6 +51,6 @@ def test_an_image_that_is_too_large_is_refused_unread() -> None:
 
 
 @pytest.mark.parametrize("image", ["missing.png", "."])
-def test_an_image_that_cannot_be_read_is_refused(image: str) -> None:
+def test_an_image_that_cannot_be_read_is_rejected(image: str) -> None:
     with pytest.raises(WrongUsage, match="cannot read"):
         sent(image)

@@ -1,4 +1,4 @@
-"""`antiphon codex`, with a program in place of Codex that writes down how it was started."""
+"""`antiphon codex`, with a program in place of Codex that records its start."""
 
 import json
 import os
@@ -43,14 +43,14 @@ sys.exit({code})
 
 
 class Fake:
-    """The program, and what it saw."""
+    """The program, and its record."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = folder / "codex"
         self.log = folder / "seen.json"
         self.write()
         monkeypatch.setenv("ANTIPHON_CODEX__COMMAND", str(self.path))
-        monkeypatch.setenv("ANTIPHON_SERVER__PORT", "9")  # nobody listens there
+        monkeypatch.setenv("ANTIPHON_SERVER__PORT", "9")  # a port without a listener
 
     def write(
         self, *, code: int = 0, version: str = "0.166.0", seconds: float = 0, asks: bool = True
@@ -72,7 +72,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return Fake(tmp_path, monkeypatch)
 
 
-def test_codex_is_started_on_a_server_of_its_own(
+def test_codex_is_started_with_its_own_server(
     run: Run, fake: Fake, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     fake.write(code=7)
@@ -145,7 +145,7 @@ def test_another_server_on_the_configured_port_is_not_taken_for_ours(
     assert not fake.override("model_providers.antiphon.base_url").endswith(f":{port}/v1")
 
 
-def test_a_server_that_is_no_antiphon_is_refused(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
+def test_a_server_that_is_no_antiphon_is_rejected(run: Run, fake: Fake, upstream: ScriptedUpstream) -> None:
     result = run("codex", "--base-url", upstream.url)
     assert result.exit_code == 2
     assert "is not an Antiphon server" in result.stderr
@@ -158,7 +158,7 @@ def test_an_unreachable_server_is_reported(run: Run, fake: Fake) -> None:
     assert "cannot be reached" in result.stderr
 
 
-def test_an_upstream_that_is_down_is_named(run: Run, fake: Fake) -> None:
+def test_an_unreachable_upstream_is_reported(run: Run, fake: Fake) -> None:
     result = run("codex", "--upstream", "http://127.0.0.1:9/v1")
     assert result.exit_code == 2
     assert "The upstream 'plain' cannot be reached" in result.stderr
@@ -183,7 +183,7 @@ def test_a_port_that_hangs_is_not_waited_for_long(
     assert time.monotonic() - began < 10
 
 
-def test_an_empty_key_is_none(
+def test_an_empty_key_is_ignored(
     run: Run, fake: Fake, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTIPHON_API_KEY", "")
@@ -216,7 +216,7 @@ def test_a_log_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert log.read_text() == ""
 
 
-def test_ones_own_home_can_be_shared(
+def test_the_users_codex_home_can_be_shared(
     run: Run, fake: Fake, upstream: ScriptedUpstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "mine"))
@@ -225,7 +225,7 @@ def test_ones_own_home_can_be_shared(
     assert Path(fake.override("model_catalog_json")).is_relative_to(tmp_path / "mine")
 
 
-def test_a_codex_that_is_too_old_is_refused_with_advice(
+def test_a_codex_that_is_too_old_is_rejected_with_advice(
     run: Run, fake: Fake, upstream: ScriptedUpstream
 ) -> None:
     fake.write(version="0.99.0")
@@ -245,7 +245,7 @@ def test_a_program_that_is_not_there_or_not_codex(run: Run, monkeypatch: pytest.
     assert "is not Codex" in other.stderr
 
 
-def test_what_to_put_where_is_printed_and_nothing_is_started(
+def test_the_configuration_is_printed_and_nothing_is_started(
     run: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run("codex", "--print-config", "--model", 'odd "name"')
@@ -279,7 +279,7 @@ def test_a_server_that_wants_a_key_runs(run: Run, fake: Fake) -> None:
     assert "antiphon serve" not in result.stdout
 
 
-def test_an_interrupt_from_the_keyboard_is_codexs_own_affair(
+def test_an_interrupt_from_the_keyboard_is_left_to_codex(
     fake: Fake, upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     fake.write(seconds=30)
@@ -299,9 +299,9 @@ def test_an_interrupt_from_the_keyboard_is_codexs_own_affair(
 
 def test_the_file_and_the_arguments_agree() -> None:
     config = CodexConfig(base_url="http://h/v1", model="m", key=True, catalogue=Path("/c.json"))
-    words = config.arguments()
-    dotted = tomllib.loads("\n".join(words[1::2]))
-    assert words[::2] == ["-c"] * (len(words) // 2)
+    command_arguments = config.arguments()
+    dotted = tomllib.loads("\n".join(command_arguments[1::2]))
+    assert command_arguments[::2] == ["-c"] * (len(command_arguments) // 2)
     assert dotted == tomllib.loads(config.text())
     assert dotted["model_providers"]["antiphon"]["env_key"] == "ANTIPHON_API_KEY"
 

@@ -1,4 +1,4 @@
-"""`antiphon ddr`: documents are made, listed, shown, changed and found; and a model may write them."""
+"""`antiphon ddr`: documents are created, listed, shown, changed and found, and a model may write them."""
 
 import json
 from collections.abc import AsyncGenerator, Callable
@@ -29,7 +29,7 @@ BODY = "## Objective\n\nRetry twice."
 
 @pytest.fixture
 def library() -> Library:
-    """The folder of the default settings, below the empty folder that the command runs in."""
+    """The folder of the default settings, in the empty working folder of the command."""
     return Library(FOLDER)
 
 
@@ -43,7 +43,7 @@ def test_a_new_document_prints_only_its_path(run: Run, library: Library) -> None
 
 
 @pytest.mark.parametrize("source", ["body.md", "-"])
-def test_a_body_comes_from_a_file_or_standard_input(run: Run, library: Library, source: str) -> None:
+def test_a_body_is_read_from_a_file_or_standard_input(run: Run, library: Library, source: str) -> None:
     Path("body.md").write_text(BODY)
     assert run("ddr", "new", "AGN", "Retries", "--body", source, input=BODY).exit_code == 0
     assert library.find("AGN-1").parsed().body == BODY
@@ -63,7 +63,7 @@ def test_the_folder_can_be_chosen(run: Run, where: str) -> None:
     assert "AGN-001" in run("ddr", "list", *more).stdout
 
 
-def test_the_list_shows_what_there_is_and_what_is_damaged(run: Run, library: Library) -> None:
+def test_the_list_shows_documents_and_damaged_files(run: Run, library: Library) -> None:
     library.create("AGN", Draft(title="Retries [x]", owner="Ada"))
     (FOLDER / "AGN-002 - Bad.md").write_text("?")
     heading, first, second = run("ddr", "list").stdout.splitlines()
@@ -116,7 +116,7 @@ def test_a_damaged_document_can_be_looked_at(run: Run) -> None:
         assert f"Repair the file docs/ddr/{name} - Bad.md" in result.stderr
 
 
-def test_a_change_is_shown_and_asked_about(run: Run, library: Library) -> None:
+def test_a_change_is_shown_and_must_be_confirmed(run: Run, library: Library) -> None:
     before = library.create("AGN", Draft(title="Retries"))
     refused = run("ddr", "refine", "AGN-1", "--status", "accepted", input="n\n")
     assert refused.exit_code == 1
@@ -127,7 +127,7 @@ def test_a_change_is_shown_and_asked_about(run: Run, library: Library) -> None:
     assert library.find("AGN-1").parsed().status is Status.ACCEPTED
 
 
-def test_a_change_need_not_be_asked_about(run: Run, library: Library) -> None:
+def test_the_confirmation_of_a_change_can_be_skipped(run: Run, library: Library) -> None:
     library.create("AGN", Draft(title="Retries", owner="Ada", tags=("a", "b")))
     result = run(
         *("ddr", "refine", "AGN-1", "--title", "Never", "--domain", "HTTP", "--tag", "c", "--yes"),
@@ -142,7 +142,7 @@ def test_a_change_need_not_be_asked_about(run: Run, library: Library) -> None:
     )
 
 
-def test_a_change_of_nothing_is_not_asked_about(run: Run, library: Library) -> None:
+def test_an_empty_change_needs_no_confirmation(run: Run, library: Library) -> None:
     library.create("AGN", Draft(title="Retries"))
     result = run("ddr", "refine", "AGN-1", "--title", "Retries")
     assert (result.exit_code, result.stdout) == (0, "AGN-001 is unchanged.\n")
@@ -160,7 +160,7 @@ def test_a_search_finds_documents_by_their_text(run: Run, library: Library) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("new", "AG", "X"), "three capital letters"),
         (("new", "AGN", " "), "needs a title"),
@@ -177,13 +177,13 @@ def test_a_search_finds_documents_by_their_text(run: Run, library: Library) -> N
         (("list", "--status", "draft"), "Proposed"),
     ],
 )
-def test_what_cannot_be_is_wrong_usage(
-    run: Run, library: Library, arguments: tuple[str, ...], said: str
+def test_invalid_arguments_are_wrong_usage(
+    run: Run, library: Library, arguments: tuple[str, ...], message: str
 ) -> None:
     before = library.create("AGN", Draft(title="Retries"))
     result = run("ddr", *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert library.list() == [before]
 
@@ -199,7 +199,7 @@ Model = Callable[..., ScriptedBackend]
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """A model that plays steps, one for each turn, instead of the one of the settings."""
+    """A model that plays one step per turn, instead of the configured one."""
 
     def script(*turns: Script) -> ScriptedBackend:
         backend = ScriptedBackend(*turns)
@@ -215,7 +215,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     return script
 
 
-ASKED = ("--model", "m", "--upstream", "http://127.0.0.1:9/v1", "--store", "memory:")
+OPTIONS = ("--model", "m", "--upstream", "http://127.0.0.1:9/v1", "--store", "memory:")
 
 
 def writes(**arguments: Any) -> list[Step]:
@@ -223,22 +223,22 @@ def writes(**arguments: Any) -> list[Step]:
     return [chunks]
 
 
-def heard(backend: ScriptedBackend, turn: int = 0) -> str:
+def input_of(backend: ScriptedBackend, turn: int = 0) -> str:
     return str(backend.turns[turn].items)
 
 
 def test_a_model_writes_a_new_document(run: Run, library: Library, model: Model) -> None:
     backend = model(writes(title="Something else", status="Proposed", markdownBody=BODY, domain="HTTP"))
-    result = run("ddr", "new", "AGN", "Retries", "--owner", "Ada", "--ask", "Retry twice.", *ASKED)
+    result = run("ddr", "new", "AGN", "Retries", "--owner", "Ada", "--ask", "Retry twice.", *OPTIONS)
     assert (result.exit_code, result.stdout) == (0, "docs/ddr/AGN-001 - Retries.md\n")
     document = library.find("AGN-1").parsed()
     assert (document.title, document.owner, document.domain, document.body) == (
         *("Retries", "Ada", "HTTP", BODY),
     )
     assert len(backend.turns) == 1
-    assert "Retry twice." in heard(backend)
-    assert "Its title is: Retries" in heard(backend)
-    assert "DDR_CREATION" in heard(backend).upper()
+    assert "Retry twice." in input_of(backend)
+    assert "Its title is: Retries" in input_of(backend)
+    assert "DDR_CREATION" in input_of(backend).upper()
     forced = backend.turns[0].choice
     assert isinstance(forced, TurnTool)
     assert forced.name == "ddr_document"
@@ -249,24 +249,24 @@ def test_a_model_that_writes_an_invalid_draft_tries_again(run: Run, library: Lib
         writes(title="Retries", status="Accepted", markdownBody=BODY),
         writes(title="Retries", status="Proposed", markdownBody=BODY),
     )
-    assert run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED).exit_code == 0
-    assert "starts as Proposed" in heard(backend, 1)
+    assert run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *OPTIONS).exit_code == 0
+    assert "starts as Proposed" in input_of(backend, 1)
     assert [entry.id for entry in library.list()] == ["AGN-001"]
 
 
-def test_a_model_that_gives_up_leaves_nothing_behind(run: Run, library: Library, model: Model) -> None:
+def test_a_model_that_gives_up_writes_no_document(run: Run, library: Library, model: Model) -> None:
     wrong = writes(title="Retries", status="Accepted", markdownBody=BODY)
     model(wrong, [[TextDelta("I give up."), Finished("stop")]])
-    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED)
+    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *OPTIONS)
     assert result.exit_code == 1
     assert "wrote no document. Its answer: I give up." in result.stderr
     assert library.list() == []
 
 
-def test_a_mode_of_ones_own_does_not_lose_the_forced_tool(run: Run, model: Model) -> None:
+def test_a_custom_mode_keeps_the_forced_tool(run: Run, model: Model) -> None:
     Path("antiphon.toml").write_text('[agent.modes.ddr_creation]\nwhen_to_use = "We write our own way."\n')
     backend = model(writes(title="Retries", status="Proposed", markdownBody=BODY))
-    assert run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED).exit_code == 0
+    assert run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *OPTIONS).exit_code == 0
     assert isinstance(backend.turns[0].choice, TurnTool)
 
 
@@ -274,21 +274,19 @@ def test_a_model_refines_a_document_and_a_person_decides(run: Run, library: Libr
     before = library.create("AGN", Draft(title="Retries", owner="Ada", body="Retry once."))
     turn = writes(id="AGN-001", title="Retries", status="Proposed", markdownBody=BODY)
     backend = model(turn)
-    refused = run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", *ASKED, input="n\n")
+    refused = run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", *OPTIONS, input="n\n")
     assert refused.exit_code == 1
     assert "-Retry once." in refused.stdout
     assert "+Retry twice." in refused.stdout
     assert library.find("AGN-1") == before
-    assert "[CURRENT_DDR]\\n### AGN-001" in heard(backend)
+    assert "[CURRENT_DDR]\\n### AGN-001" in input_of(backend)
     model(turn)
-    assert run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", *ASKED, input="y\n").exit_code == 0
+    assert run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", *OPTIONS, input="y\n").exit_code == 0
     document = library.find("AGN-1").parsed()
     assert (document.body, document.owner) == (BODY, "Ada")
 
 
-def test_what_somebody_changed_while_the_model_wrote_is_not_overwritten(
-    run: Run, library: Library, model: Model
-) -> None:
+def test_a_document_changed_meanwhile_is_not_overwritten(run: Run, library: Library, model: Model) -> None:
     entry = library.create("AGN", Draft(title="Retries"))
 
     def write(_: TurnRequest) -> list[Step]:
@@ -296,17 +294,17 @@ def test_what_somebody_changed_while_the_model_wrote_is_not_overwritten(
         return writes(id="AGN-001", title="Retries", status="Proposed", markdownBody=BODY)
 
     model(write)
-    result = run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", "--yes", *ASKED)
+    result = run("ddr", "refine", "AGN-1", "--ask", "Twice, please.", "--yes", *OPTIONS)
     assert result.exit_code == 2
     assert "was changed by another process in the meantime" in result.stderr
     assert Path(entry.path).read_text().endswith("A new thought.\n")
 
 
 def test_a_model_of_a_server_can_write(run: Run, library: Library) -> None:
-    asked: list[JsonObject] = []
+    requests: list[JsonObject] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
+        requests.append(await request.json())
         arguments = {"title": "Retries", "status": "Proposed", "markdownBody": BODY}
         call = {
             "type": "function_call",
@@ -327,7 +325,7 @@ def test_a_model_of_a_server_can_write(run: Run, library: Library) -> None:
         )
     assert result.exit_code == 0
     assert library.find("AGN-1").parsed().body == BODY
-    (body,) = asked
+    (body,) = requests
     assert body["model"] == "theirs"
     assert body["tool_choice"] == {"type": "function", "name": "ddr_document"}
     assert [tool["name"] for tool in body["tools"]] == ["ddr_document", "ddr_list", "ddr_read"]
@@ -335,7 +333,7 @@ def test_a_model_of_a_server_can_write(run: Run, library: Library) -> None:
 
 def test_a_model_that_writes_nothing_is_a_failure(run: Run, library: Library, model: Model) -> None:
     model([[TextDelta("I would rather not."), Finished("stop")]])
-    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED)
+    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *OPTIONS)
     assert result.exit_code == 1
     assert "no tool was called" in result.stderr
     assert library.list() == []
@@ -343,7 +341,7 @@ def test_a_model_that_writes_nothing_is_a_failure(run: Run, library: Library, mo
 
 def test_a_model_that_fails_is_a_failure(run: Run, library: Library, model: Model) -> None:
     model([BackendRefused("no credit left", status=402)])
-    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *ASKED)
+    result = run("ddr", "new", "AGN", "Retries", "--ask", "Retry twice.", *OPTIONS)
     assert result.exit_code == 1
     assert "no credit left" in result.stderr
     assert library.list() == []

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says what to do, and keeps secrets."""
+"""The doctor reports problems with their remedy, and redacts secrets."""
 
 import json
 import socket
@@ -186,7 +186,7 @@ def test_weights_with_a_wrong_checksum_fail(
 
 
 @pytest.mark.slow
-def test_the_embedded_model_is_really_asked(run: Run) -> None:
+def test_the_embedded_model_is_really_called(run: Run) -> None:
     result = run("doctor", "--json")
     found = checks(result)
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""Checks whose finding needs an unusual machine."""
+"""Checks whose findings need an unusual machine."""
 
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -15,14 +15,14 @@ def nothing_installed(name: str) -> str:
     raise PackageNotFoundError(name)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "version", nothing_installed)
     check = check_packages()
     assert check.status == "failed"
     assert "missing: click" in check.found
 
 
-def test_a_missing_engine_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported_with_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "version", nothing_installed)
     check = check_engine()
     assert check.status == "failed"
@@ -35,7 +35,7 @@ def test_an_unknown_model_is_reported() -> None:
     assert "unknown model 'gpt-9'" in check.advice
 
 
-def test_a_file_of_ones_own_is_not_checked_against_a_sum(tmp_path: Path) -> None:
+def test_a_custom_file_has_no_checksum_check(tmp_path: Path) -> None:
     path = tmp_path / "mine.gguf"
     path.touch()
     check = check_weights(Settings(local=LocalSettings(model=str(path))))

@@ -1,4 +1,4 @@
-"""Real server processes: the banner, the end, and what is refused at the start."""
+"""Real server processes: the banner, the shutdown, and rejections at startup."""
 
 import http.client
 import json
@@ -28,7 +28,7 @@ slow = [pytest.mark.slow, pytest.mark.xdist_group("serve")]
 
 @dataclass
 class Server:
-    """A running `antiphon serve`, and what it said until it was ready."""
+    """A running `antiphon serve`, and its output until it was ready."""
 
     process: "subprocess.Popen[str]"
     banner: str = ""
@@ -40,7 +40,7 @@ class Server:
         return urlsplit(found[1]).port or 0
 
     def read_banner(self) -> None:
-        """Up to its last line; a server that says nothing is ended by the timer."""
+        """Read the banner to its last line; a timer ends a server without output."""
         assert self.process.stdout is not None
         timer = threading.Timer(SECONDS, self.process.kill)
         timer.start()
@@ -101,13 +101,13 @@ class TestServing:
     def test_the_curl_of_the_banner_can_be_pasted(self, upstream: ScriptedUpstream) -> None:
         with server("--port", "0", "--upstream", upstream.url, "--model", "it's") as running:
             command = running.banner[running.banner.index("curl ") : running.banner.index("\n\nCtrl-C")]
-            said = subprocess.run(
+            finished = subprocess.run(
                 ["bash", "-c", command.replace("curl ", "curl -s ")],
                 capture_output=True,
                 timeout=SECONDS,
                 check=True,
             )
-            assert json.loads(said.stdout)["status"] == "completed"
+            assert json.loads(finished.stdout)["status"] == "completed"
         assert upstream.requests[0]["model"] == "it's"
 
     def test_an_open_response_ends_properly_when_the_server_stops(self, upstream: ScriptedUpstream) -> None:
@@ -166,7 +166,7 @@ class TestServing:
             assert running.get("/v1/models/local") == 200
             assert running.stop()[0] == 0
 
-    def test_the_command_line_asks_a_running_server(
+    def test_the_command_line_calls_a_running_server(
         self, run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         keys = {"ANTIPHON_SERVER__API_KEYS": '["the-key-of-the-test"]'}
@@ -174,13 +174,13 @@ class TestServing:
             address = ("--base-url", f"http://127.0.0.1:{running.port}")
             refused = run("ask", "Hi", *address)
             monkeypatch.setenv("ANTIPHON_API_KEY", "the-key-of-the-test")
-            whole, streamed = run("ask", "Hi", *address), run("ask", "Hi", "--stream", *address)
+            complete, streamed = run("ask", "Hi", *address), run("ask", "Hi", "--stream", *address)
             talk = run("chat", *address, input="1\n2\n")
         assert refused.exit_code == 2
         assert "ANTIPHON_API_KEY" in refused.stderr
-        assert (whole.stdout, streamed.stdout) == ("Hello there.\n", "Hello there.\n")
+        assert (complete.stdout, streamed.stdout) == ("Hello there.\n", "Hello there.\n")
         assert talk.stdout == "Hello there.\nHello there.\n"
-        assert len(upstream.asked()) == 3
+        assert len(upstream.messages()) == 3
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ class TestServing:
         (["--port", "70000"], "70000"),
     ],
 )
-def test_invalid_settings_are_refused_with_a_message(run: Run, options: list[str], complaint: str) -> None:
+def test_invalid_settings_are_rejected_with_a_message(run: Run, options: list[str], complaint: str) -> None:
     Path("bad.toml").write_text("port = [")
     result = run("serve", *options)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -206,7 +206,7 @@ def test_invalid_settings_are_refused_with_a_message(run: Run, options: list[str
     assert "Traceback" not in result.stderr
 
 
-def test_a_busy_port_is_refused(run: Run) -> None:
+def test_a_busy_port_is_rejected(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         result = run("serve", "--port", port, "--upstream", "http://127.0.0.1:1/v1")

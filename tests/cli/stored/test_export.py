@@ -1,4 +1,4 @@
-"""Where an export goes: it takes the place of a plain file when it is whole, and nothing else's place."""
+"""The target of an export: it replaces a plain file once it is complete, and never anything else."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ async def stored() -> Stores:
     return store
 
 
-async def test_a_link_stays_a_link_and_neighbours_stay(tmp_path: Path) -> None:
+async def test_a_link_remains_a_link_and_other_files_remain(tmp_path: Path) -> None:
     store, target, link = await stored(), tmp_path / "real.jsonl", tmp_path / "link.jsonl"
     neighbour = tmp_path / "link.jsonl.part"
     target.write_text("old")
@@ -29,16 +29,16 @@ async def test_a_link_stays_a_link_and_neighbours_stay(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert target.read_text().startswith('{"response"')
     assert neighbour.read_text() == "mine"
-    assert not any(name.startswith(".") for name in os.listdir(tmp_path)), "nothing unfinished is left"
+    assert not any(name.startswith(".") for name in os.listdir(tmp_path)), "no temporary file remains"
 
 
 async def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    store, pipe, heard = await stored(), tmp_path / "pipe", list[str]()
+    store, pipe, lines_read = await stored(), tmp_path / "pipe", list[str]()
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader = threading.Thread(target=lambda: lines_read.append(pipe.read_text()))
     reader.start()
     assert await export_to(pipe, store.responses, "default") == 1
     await store.aclose()
     reader.join(10)
-    assert heard[0].startswith('{"response"')
+    assert lines_read[0].startswith('{"response"')
     assert pipe.is_fifo()

@@ -1,4 +1,4 @@
-"""`antiphon responses`: what the store keeps, listed, shown, drawn, deleted, exported."""
+"""`antiphon responses`: stored responses are listed, shown, drawn, deleted, exported."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.cli.stored_responses import in_store, question, save_responses, turn
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The store of the environment, so that the commands need not be told."""
+    """Put the store into the environment, so that the commands need no option."""
     url = f"sqlite:{tmp_path / 'kept.db'}"
     monkeypatch.setenv("ANTIPHON_STORE__URL", url)
     return url
@@ -48,23 +48,23 @@ def test_a_list_longer_than_a_page_is_complete(run: Run, url: str) -> None:
     assert [response["id"] for response in listed] == [f"resp_{n}" for n in range(249, 9, -1)]
 
 
-def test_a_tenant_sees_its_own(run: Run, url: str) -> None:
+def test_a_tenant_sees_its_own_responses(run: Run, url: str) -> None:
     save_responses(url, turn("resp_1"), tenant="acme")
     assert "has no responses" in run("responses", "list").stdout
     assert "resp_1" in run("responses", "list", "--tenant", "acme").stdout
     assert run("responses", "show", "resp_1").exit_code == 2
 
 
-def test_a_response_is_shown_with_what_led_to_it(run: Run, url: str) -> None:
+def test_a_response_is_shown_with_its_history(run: Run, url: str) -> None:
     save_responses(
         url,
-        turn("resp_1", asked="I am Ada.", answer="Hi Ada."),
-        turn("resp_2", "resp_1", asked="Who am I?", answer="Ada.", created_at=ago(200)),
+        turn("resp_1", prompt="I am Ada.", answer="Hi Ada."),
+        turn("resp_2", "resp_1", prompt="Who am I?", answer="Ada.", created_at=ago(200)),
     )
-    said = run("responses", "show", "resp_2").stdout
+    output = run("responses", "show", "resp_2").stdout
     transcript = "user\nI am Ada.\n\nassistant\nHi Ada.\n\nuser\nWho am I?\n\nassistant\nAda.\n\n"
-    assert said.startswith(f"{transcript}completed  tiny\n7 tokens in, 5 out\n")
-    assert said.endswith("3 min ago\ncontinues resp_1\n")
+    assert output.startswith(f"{transcript}completed  tiny\n7 tokens in, 5 out\n")
+    assert output.endswith("3 min ago\ncontinues resp_1\n")
 
 
 def test_why_a_response_failed_or_stopped_is_shown(run: Run, url: str) -> None:
@@ -101,13 +101,13 @@ def test_branches_are_drawn(run: Run, url: str) -> None:
     assert cut == ["┄ its parent is not in the store", tree[1].removeprefix("├─"), "", other]
 
 
-def test_a_tree_of_nothing(run: Run, url: str) -> None:
+def test_a_tree_of_an_empty_store(run: Run, url: str) -> None:
     assert "has no responses" in run("responses", "tree").stdout
     result = run("responses", "tree", "resp_0")
     assert (result.exit_code, result.stderr) == (2, "Error: Response with id 'resp_0' not found.\n")
 
 
-def test_a_deletion_is_asked_for(run: Run, url: str) -> None:
+def test_a_deletion_must_be_confirmed(run: Run, url: str) -> None:
     save_responses(url, turn("resp_1"), turn("resp_2"), turn("resp_3", "resp_2"))
     refused = run("responses", "delete", "resp_1", "resp_2", input="n\n")
     assert refused.exit_code == 1
@@ -145,14 +145,14 @@ def test_an_export_has_every_item_once_and_parents_first(run: Run, url: str) -> 
         assert [item["id"] for item in line["response"]["output"]] == [f"msg_{number}"]
 
 
-def test_an_export_loses_nothing_when_a_parent_was_deleted(run: Run, url: str) -> None:
+def test_an_export_is_complete_after_the_deletion_of_a_parent(run: Run, url: str) -> None:
     save_responses(url, turn("resp_1"), turn("resp_2", "resp_1"))
     run("responses", "delete", "--yes", "resp_1")
     (line,) = exported(run("responses", "export").stdout)
     assert [item["id"] for item in line["input"]] == ["in_resp_1", "msg_resp_1", "in_resp_2"]
 
 
-def test_an_export_holds_what_was_put_into_a_conversation_by_hand(run: Run, url: str) -> None:
+def test_an_export_contains_items_added_to_a_conversation(run: Run, url: str) -> None:
     async def converse(store: Stores) -> None:
         await store.conversations.add_conversation(
             "default", Conversation(id="conv_1", created_at=1), [question("hand", "By hand.")]
@@ -189,7 +189,7 @@ def test_an_export_to_an_invalid_path_is_one_line(run: Run, url: str, tmp_path: 
 
 def test_unusual_strings_survive(run: Run, url: str) -> None:
     odd = "[bold]\x1b[2J\u2028 \x00 ä"
-    save_responses(url, turn("resp_1", asked=odd))
+    save_responses(url, turn("resp_1", prompt=odd))
     (line,) = run("responses", "export").stdout.split("\n")[:-1]
     message = json.loads(line)["input"][0]
     assert message["content"][0]["text"] == odd

@@ -1,4 +1,4 @@
-"""Items as a person reads them."""
+"""Items as text for a person."""
 
 import io
 
@@ -32,7 +32,7 @@ from antiphon.protocol.items import (
 
 
 @pytest.mark.parametrize(
-    ("item", "who", "what"),
+    ("item", "heading", "expected_text"),
     [
         (Message(role="user", content="Hi"), "user", "Hi"),
         (
@@ -66,14 +66,14 @@ from antiphon.protocol.items import (
         (OpaqueItem("mcp_call", {"type": "mcp_call"}), "mcp_call", '{"type":"mcp_call"}'),
     ],
 )
-def test_an_item_has_a_heading_and_a_text(item: Item, who: str, what: str) -> None:
-    assert transcribe(item) == (who, what)
+def test_an_item_has_a_heading_and_a_text(item: Item, heading: str, expected_text: str) -> None:
+    assert transcribe(item) == (heading, expected_text)
 
 
-def test_an_image_is_named_not_printed() -> None:
+def test_an_image_is_mentioned_and_not_printed() -> None:
     image = InputImage(image_url="data:image/png;base64," + "A" * 1_000_000)
-    _, what = transcribe(Message(role="user", content=[image]))
-    assert len(what) < 100
+    _, text = transcribe(Message(role="user", content=[image]))
+    assert len(text) < 100
 
 
 def test_output_of_a_model_cannot_control_the_terminal() -> None:

@@ -26,7 +26,7 @@ def test_a_line_of_turns_stays_in_its_column() -> None:
     assert drawn(turn("a"), turn("b", "a"), turn("c", "b")) == ["● a", "● b", "● c"]
 
 
-def test_a_branch_gets_a_column_of_its_own() -> None:
+def test_a_branch_gets_its_own_column() -> None:
     turns = [turn("a"), turn("b", "a"), turn("c", "b"), turn("d", "a"), turn("e", "d")]
     assert drawn(*turns) == ["● a", "├─● d", "│ ● e", "● b", "● c"]
 
@@ -36,18 +36,18 @@ def test_branches_of_branches() -> None:
     assert drawn(*turns) == ["● a", "├─● c", "│ ├─● e", "│ ● d", "├─● f", "● b"]
 
 
-def test_what_failed_is_no_main_line() -> None:
+def test_a_failed_response_is_not_on_the_main_line() -> None:
     turns = [turn("a"), turn("b", "a", status="failed"), turn("c", "a")]
     assert drawn(*turns) == ["● a", "├─● b", "● c"]
 
 
-def test_every_beginning_is_a_tree_of_its_own() -> None:
+def test_every_first_response_is_a_separate_tree() -> None:
     turns = [turn("a"), turn("b"), turn("c", "a")]
     assert Forest(turns[::-1]).roots == ["a", "b"]
     assert drawn(*turns) == ["● a", "● c", "● b"]
 
 
-def test_a_beginning_that_is_gone_is_marked() -> None:
+def test_a_deleted_first_response_is_marked() -> None:
     assert drawn(turn("b", "deleted"), turn("c", "b")) == ["┄", "● b", "● c"]
 
 
@@ -71,7 +71,7 @@ def test_the_tree_of_a_response_begins_at_its_root() -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=30))
-def test_every_response_is_drawn_once_after_what_it_continues(choices: list[int]) -> None:
+def test_every_response_is_drawn_once_after_its_parent(choices: list[int]) -> None:
     turns = [turn("r0")]
     turns += [turn(f"r{n}", f"r{choice % n}") for n, choice in enumerate(choices, 1)]
     lines = [line.split()[-1] for line in drawn(*turns)]
@@ -80,6 +80,6 @@ def test_every_response_is_drawn_once_after_what_it_continues(choices: list[int]
         assert lines.index(stored.parent or "") < lines.index(stored.response.id)
 
 
-def test_a_very_long_line_is_no_problem() -> None:
+def test_a_very_long_chain_is_drawn() -> None:
     turns = [turn("r0"), *(turn(f"r{n}", f"r{n - 1}") for n in range(1, 5000))]
     assert drawn(*turns)[-1] == "● r4999"

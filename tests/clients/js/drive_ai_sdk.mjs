@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { run } from './driver.mjs';
 
 const Person = z.object({ name: z.string(), year: z.number().int() });
-// A form that a very small model fills in soon.
+// A form that a very small model fills in quickly.
 const Known = z.object({ name: z.enum(['Ada', 'Charles']), year: z.literal([1791, 1815]) });
 const hello = { role: 'user', content: 'hello' };
 const again = { role: 'user', content: 'again' };
@@ -95,7 +95,7 @@ async function previous(baseURL) {
 }
 
 async function conversation(baseURL) {
-  // It has no way to make a conversation: that is asked for without it.
+  // It cannot create a conversation, so this is requested directly.
   const made = await fetch(`${baseURL}/conversations`, {
     method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}',
   });
@@ -134,8 +134,8 @@ const failing = (model, more = {}, { stream = false } = {}) => async (baseURL) =
 
 async function embedded(baseURL) {
   const model = openai(baseURL)('local');
-  const said = streamText({ model, prompt: 'What is the capital of France?', temperature: 0 });
-  const text = await said.text;
+  const answer = streamText({ model, prompt: 'What is the capital of France?', temperature: 0 });
+  const text = await answer.text;
   const who = await generateText({ model, prompt: 'Who was Ada?', output: Output.object({ schema: Known }) });
   return { text, parsed: who.output };
 }

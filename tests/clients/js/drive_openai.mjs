@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { run } from './driver.mjs';
 
 const Person = z.object({ name: z.string(), year: z.number().int() });
-// A form that a very small model fills in soon.
+// A form that a very small model fills in quickly.
 const Known = z.object({ name: z.enum(['Ada', 'Charles']), year: z.literal([1791, 1815]) });
 const person = zodTextFormat(Person, 'person');
 const hello = { role: 'user', content: 'hello' };
@@ -86,7 +86,7 @@ async function structuredStreamed(baseURL) {
   return { parsed: response.output_parsed };
 }
 
-// Everything is sent again.
+// The complete history is sent again.
 const twoTurns = (model, params = {}) => async (baseURL) => {
   const client = sdk(baseURL);
   const first = await client.responses.create({ model, input: [hello], ...params });
@@ -155,13 +155,13 @@ async function websocket(baseURL) {
 
 async function embedded(baseURL) {
   const client = sdk(baseURL);
-  const said = await streamed(client, {
+  const answer = await streamed(client, {
     model: 'local', input: 'What is the capital of France?', temperature: 0,
   });
   const who = await client.responses.parse({
     model: 'local', input: 'Who was Ada?', text: { format: zodTextFormat(Known, 'known') },
   });
-  return { text: said.output_text, parsed: who.output_parsed };
+  return { text: answer.output_text, parsed: who.output_parsed };
 }
 
 await run({

@@ -1,8 +1,8 @@
-// The loop of a client's program: a line of JSON asks for a scenario, a line of JSON says what came of it.
+// The loop of a client's program: each line of JSON requests a scenario, and a line of JSON returns its result.
 import { createInterface } from 'node:readline';
 
 export async function run(acts) {
-  console.log = console.error; // results alone go to the standard output
+  console.log = console.error; // only results go to the standard output
   for await (const line of createInterface({ input: process.stdin })) {
     const asked = JSON.parse(line);
     let answer;

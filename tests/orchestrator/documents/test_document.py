@@ -1,4 +1,4 @@
-"""Documents as text: read in the styles that exist, written in one."""
+"""Documents as text: several styles are read, one is written."""
 
 import msgspec
 import pytest
@@ -60,7 +60,7 @@ documents = st.builds(
 
 
 @given(documents)
-def test_what_was_written_is_read_back(document: DesignDocument) -> None:
+def test_a_written_document_is_read_back(document: DesignDocument) -> None:
     assert parse(document.render(), document.file_name) == document
 
 
@@ -72,7 +72,7 @@ def test_the_first_style_of_the_wild_is_read() -> None:
     assert parse(text, NAME) == DOCUMENT
 
 
-def test_the_second_style_of_the_wild_is_read_and_its_own_lines_are_kept() -> None:
+def test_the_second_style_is_read_and_its_extra_lines_are_preserved() -> None:
     text = (
         "# AGN-004 — Another Title\n\n**Owner:** Ada  \n**Status:** accepted  \n**Title:** Result Mapping  \n"
         "**Version:** 1.2  \n**Namespace:** A.B  \n\n---\n\n## 1. Purpose\n"
@@ -116,7 +116,7 @@ def test_a_header_without_a_rule_ends_where_the_text_begins() -> None:
         ("### AGN-004\n**Status:** Proposed\n**Status:** Accepted", "twice"),
     ],
 )
-def test_what_cannot_be_understood_is_damaged(text: str, complaint: str) -> None:
+def test_unparsable_text_is_a_damaged_document(text: str, complaint: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(text, NAME)
     assert caught.value.code == "damaged_document"
@@ -124,13 +124,13 @@ def test_what_cannot_be_understood_is_damaged(text: str, complaint: str) -> None
     assert complaint in caught.value.message
 
 
-def test_a_name_that_is_none_of_a_document_is_refused() -> None:
+def test_an_invalid_document_name_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="not of the form"):
         parse(DOCUMENT.render(), "notes.md")
 
 
 @given(st.text(), st.sampled_from([NAME, "notes.md"]))
-def test_any_text_is_read_or_refused(text: str, name: str) -> None:
+def test_any_text_is_read_or_rejected(text: str, name: str) -> None:
     try:
         parse(f"### AGN-004\n**Status:** Proposed\n{text}", name)
     except InvalidRequest as error:
@@ -157,13 +157,13 @@ def test_any_text_is_read_or_refused(text: str, name: str) -> None:
         ("further", ((" ", "x"),), "further"),
     ],
 )
-def test_what_no_file_can_hold_is_refused(field: str, value: object, param: str) -> None:
+def test_text_that_cannot_be_stored_is_rejected(field: str, value: object, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         msgspec.structs.replace(DOCUMENT, **{field: value})
     assert caught.value.param == param
 
 
-def test_the_title_in_the_header_stays_as_it_was_given() -> None:
+def test_the_title_in_the_header_is_stored_verbatim() -> None:
     document = msgspec.structs.replace(DOCUMENT, title="../What? Why: a/b")
     assert document.file_name == "AGN-004 - -What- Why- a-b.md"
     assert parse(document.render(), document.file_name).title == "../What? Why: a/b"
@@ -179,7 +179,7 @@ def test_a_new_body_has_the_six_sections_in_order() -> None:
     assert SECTIONS[-1] == "Notes/Rationale"
 
 
-def test_long_lines_of_blanks_cost_no_time() -> None:
+def test_long_blank_lines_are_parsed_in_linear_time() -> None:
     blanks = " " * 300_000
     with pytest.raises(InvalidRequest):
         parse(f"# AGN-004 -{blanks}x{blanks}\n**{blanks}x\n**a{blanks}b:{blanks}", NAME)

@@ -33,7 +33,7 @@ def put(folder: Path, name: str, text: str = "**Status:** Proposed\n") -> Path:
     return folder / name
 
 
-def test_a_folder_that_is_not_there_holds_nothing(library: Library) -> None:
+def test_a_missing_folder_is_empty(library: Library) -> None:
     assert library.list() == []
     assert library.search("anything") == []
     assert library.next_number("AGN") == 1
@@ -61,7 +61,7 @@ def test_numbers_go_on_after_the_highest_and_gaps_are_not_used(library: Library,
     assert library.next_number("TUL") == 21
 
 
-def test_a_title_cannot_leave_the_folder(library: Library, folder: Path, tmp_path: Path) -> None:
+def test_a_title_cannot_escape_the_folder(library: Library, folder: Path, tmp_path: Path) -> None:
     entry = library.create("AGN", Draft(title="../../../escape/../x"))
     assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.md")] == [Path("docs/ddr", entry.name)]
     assert entry.parsed().title == "../../../escape/../x"
@@ -78,7 +78,7 @@ def test_a_title_cannot_leave_the_folder(library: Library, folder: Path, tmp_pat
         ("AGN", Draft(title="X", body="x" * files.MAX_DOCUMENT_BYTES), "markdownBody"),
     ],
 )
-def test_a_refused_document_leaves_nothing_behind(
+def test_a_rejected_document_leaves_no_files(
     library: Library, folder: Path, tla: str, draft: Draft, param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -87,10 +87,10 @@ def test_a_refused_document_leaves_nothing_behind(
     assert not folder.exists() or os.listdir(folder) == []
 
 
-def test_somebody_who_is_faster_keeps_the_number(
+def test_a_concurrent_writer_gets_the_number(
     library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at the folder and the claim, another process makes the same number."""
+    """Another process creates the same number between the listing of the folder and the claim."""
     number = library.next_number
 
     def slow(tla: str) -> int:
@@ -104,15 +104,13 @@ def test_somebody_who_is_faster_keeps_the_number(
     assert sorted(os.listdir(folder)) == ["AGN-001 - Faster.md", "AGN-002 - Slower.md"]
 
 
-def test_a_claim_that_a_crash_left_behind_costs_a_number_only(library: Library, folder: Path) -> None:
+def test_a_claim_left_by_a_crash_only_skips_a_number(library: Library, folder: Path) -> None:
     put(folder, ".AGN-001.new")
     assert library.create("AGN", Draft(title="Next")).id == "AGN-002"
     assert (folder / ".AGN-001.new").exists()
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(
-    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_files(library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -158,7 +156,7 @@ def test_processes_that_create_at_once_get_different_numbers(folder: Path) -> No
     assert len(os.listdir(folder)) == 60
 
 
-def test_the_list_is_by_id_and_says_what_is_damaged(library: Library, folder: Path) -> None:
+def test_the_list_is_sorted_by_id_and_reports_damaged_documents(library: Library, folder: Path) -> None:
     put(folder, "TUL-001 - Last.md")
     put(folder, "AGN-010 - Ten.md")
     put(folder, "AGN-1000 - Thousand.md")
@@ -180,7 +178,7 @@ def test_the_list_is_by_id_and_says_what_is_damaged(library: Library, folder: Pa
     assert library.find("AGN-3").text == "nothing here"
 
 
-def test_a_file_that_must_not_be_read_does_not_hide_the_others(
+def test_an_unreadable_file_does_not_hide_the_others(
     library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(folder, "AGN-001 - Secret.md")
@@ -208,20 +206,18 @@ def test_a_number_that_two_files_have_is_noted_and_not_guessed(library: Library,
     assert caught.value.code == "ambiguous_id"
 
 
-def test_a_link_that_leaves_the_folder_is_not_followed(
-    library: Library, folder: Path, tmp_path: Path
-) -> None:
+def test_a_link_out_of_the_folder_is_not_followed(library: Library, folder: Path, tmp_path: Path) -> None:
     outside = tmp_path / "secret.md"
     outside.write_text("**Status:** Proposed\nsecret")
-    inside = put(folder, "AGN-001 - TenantService.md")
+    target = put(folder, "AGN-001 - TenantService.md")
     (folder / "AGN-002 - Out.md").symlink_to(outside)
-    (folder / "AGN-003 - In.md").symlink_to(inside)
+    (folder / "AGN-003 - In.md").symlink_to(target)
     (folder / "AGN-004 - Loop.md").symlink_to("AGN-004 - Loop.md")
     (folder / "AGN-005 - Nowhere.md").symlink_to("nothing.md")
     entries = {entry.id: entry for entry in library.list()}
     assert "leaves the folder" in entries["AGN-002"].note
     assert entries["AGN-002"].text == ""
-    assert entries["AGN-003"].text == inside.read_text()
+    assert entries["AGN-003"].text == target.read_text()
     assert entries["AGN-004"].note
     assert entries["AGN-005"].note
     with pytest.raises(InvalidRequest, match="leaves the folder"):
@@ -252,19 +248,19 @@ def test_a_change_is_a_diff_first(library: Library, folder: Path) -> None:
     assert os.listdir(folder) == [entry.name]
 
 
-def test_a_new_title_leaves_the_name_of_the_file(library: Library) -> None:
+def test_a_new_title_does_not_rename_the_file(library: Library) -> None:
     library.create("AGN", Draft(title="Retries"))
     entry = library.apply(library.refine("AGN-1", Draft(title="Never retry")))
     assert (entry.name, entry.parsed().title) == ("AGN-001 - Retries.md", "Never retry")
 
 
-def test_a_step_that_the_life_cycle_does_not_have_is_refused(library: Library) -> None:
+def test_an_invalid_status_transition_is_rejected(library: Library) -> None:
     library.create("AGN", Draft(title="Retries"))
     with pytest.raises(InvalidRequest, match="can become Accepted or Rejected"):
         library.refine("AGN-1", Draft(status=Status.SUPERSEDED))
 
 
-def test_a_change_of_nothing_writes_nothing(library: Library, folder: Path) -> None:
+def test_an_empty_change_writes_nothing(library: Library, folder: Path) -> None:
     entry = library.create("AGN", Draft(title="Retries"))
     stamp = (folder / entry.name).stat()
     change = library.refine("AGN-1", Draft(title="Retries"))
@@ -273,7 +269,7 @@ def test_a_change_of_nothing_writes_nothing(library: Library, folder: Path) -> N
     assert (folder / entry.name).stat().st_ino == stamp.st_ino
 
 
-def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(library: Library, folder: Path) -> None:
+def test_a_concurrently_changed_file_is_not_overwritten(library: Library, folder: Path) -> None:
     entry = library.create("AGN", Draft(title="Retries"))
     change = library.refine("AGN-1", Draft(title="Mine"))
     (folder / entry.name).write_text("theirs")
@@ -284,7 +280,7 @@ def test_a_file_that_somebody_changed_meanwhile_is_not_overwritten(library: Libr
     assert os.listdir(folder) == [entry.name]
 
 
-def test_a_file_that_somebody_deleted_meanwhile_does_not_come_back(library: Library, folder: Path) -> None:
+def test_a_concurrently_deleted_file_is_not_recreated(library: Library, folder: Path) -> None:
     entry = library.create("AGN", Draft(title="Retries"))
     change = library.refine("AGN-1", Draft(title="Mine"))
     (folder / entry.name).unlink()
@@ -304,7 +300,7 @@ def test_two_changes_at_once_do_not_lose_one(library: Library, folder: Path) -> 
     assert (folder / ".AGN-001.new").read_text() == "somebody is at work"
 
 
-def test_a_change_keeps_mode_line_ends_and_unknown_lines(library: Library, folder: Path) -> None:
+def test_a_change_preserves_mode_line_endings_and_unknown_lines(library: Library, folder: Path) -> None:
     path = put(folder, "AGN-001 - Old.md")
     path.write_bytes(b"# **AGN-001**\r\n**Status:** Proposed\r\n**Version:** 1.2\r\n\r\n---\r\n\r\nText.\r\n")
     path.chmod(0o640)
@@ -331,7 +327,7 @@ def test_a_damaged_document_is_not_changed(library: Library, folder: Path) -> No
         ("{here}-other", "{here}-other/AGN-001 - X.md"),
     ],
 )
-def test_a_path_is_told_as_seen_from_here(
+def test_a_path_is_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_name: str, path: str
 ) -> None:
     here = tmp_path / "here"
@@ -374,7 +370,7 @@ def test_a_hit_names_the_section_that_fits_best(library: Library) -> None:
     assert hit.section == "Near"
 
 
-def test_a_section_is_told_without_the_heading_of_the_document(library: Library, folder: Path) -> None:
+def test_a_section_excludes_the_documents_heading(library: Library, folder: Path) -> None:
     put(folder, "AGN-001 - A.md", "# **AGN-001**\n**Status:** Proposed\n\n---\n\n## **Risks**\n\nA zebra.\n")
     (hit,) = library.search("zebra")
     assert hit.section == "Risks"

@@ -75,7 +75,7 @@ async def test_ddr_creation_refines_through_the_file_bundle(library: Library) ->
     assert parse(item.contents or "", before.name).status == "Accepted"
 
 
-async def test_ddr_review_and_ddr_search_answer_with_their_tools_and_change_nothing(library: Library) -> None:
+async def test_ddr_review_and_ddr_search_answer_with_their_tools_and_write_nothing(library: Library) -> None:
     before = library.create("AGN", Draft(title="Retries"))
     finding = {"requirement": "Retries twice", "state": "Satisfied"}
     review = ScriptedBackend(calls("ddr_review", id="AGN-001", verdict="Good", findings=[finding]), DONE)
@@ -88,7 +88,7 @@ async def test_ddr_review_and_ddr_search_answer_with_their_tools_and_change_noth
     assert library.list() == [before]
 
 
-async def test_a_refused_document_is_told_to_the_model(library: Library) -> None:
+async def test_a_rejected_document_is_reported_to_the_model(library: Library) -> None:
     wrong = calls("ddr_document", title="Retries", status="Accepted", markdownBody=BODY)
     right = calls("ddr_document", title="Retries", status="Proposed", markdownBody=BODY)
     backend = ScriptedBackend(wrong, right, DONE)

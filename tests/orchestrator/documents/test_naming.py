@@ -1,4 +1,4 @@
-"""Ids and file names, and titles that try to leave the folder."""
+"""Ids and file names, and titles that try to escape the folder."""
 
 import unicodedata
 from pathlib import Path
@@ -19,7 +19,7 @@ from antiphon.orchestrator.documents.naming import (
 PREFIX, ENDING = "AGN-007 - ", ".md"
 
 
-def test_a_file_is_named_by_series_number_and_title() -> None:
+def test_a_file_name_has_series_number_and_title() -> None:
     assert make_file_name("AGN", 4, "Result Mapping") == "AGN-004 - Result Mapping.md"
     assert make_file_name("AGN", 12345, "Far on") == "AGN-12345 - Far on.md"
     assert split_file_name("AGN-004 - Result Mapping.md") == ("AGN", 4, "Result Mapping")
@@ -44,12 +44,12 @@ def test_a_file_is_named_by_series_number_and_title() -> None:
         ("🎼" * 120, "🎼" * 50),
     ],
 )
-def test_a_title_is_made_safe_for_the_file_name(title: str, safe: str) -> None:
+def test_a_title_is_sanitized_for_the_file_name(title: str, safe: str) -> None:
     assert make_file_name("AGN", 7, title) == f"{PREFIX}{safe}{ENDING}"
 
 
 @given(st.text())
-def test_no_title_leaves_the_folder_or_makes_an_impossible_name(title: str) -> None:
+def test_no_title_escapes_the_folder_or_yields_an_invalid_name(title: str) -> None:
     name = make_file_name("AGN", 7, title)
     assert Path("/folder", name).resolve() == Path("/folder", name)
     assert Path("/folder", name).parent == Path("/folder")
@@ -69,7 +69,7 @@ def test_an_id_is_read_liberally(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "AGN", "AGN-", "AG-4", "AGNX-4", "AGN-0", "AGN-4x", "../AGN-4", "AGN-١"]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest, match="AGN-004") as caught:
         read_id(text)
     assert caught.value.param == "id"
@@ -100,7 +100,7 @@ def test_other_files_are_no_documents(name: str) -> None:
     assert split_file_name(name) is None
 
 
-def test_a_number_counts_as_taken_by_whatever_file_begins_with_it() -> None:
+def test_a_number_is_taken_if_any_file_begins_with_it() -> None:
     assert taken_number("AGN-012.md", "AGN") == 12
     assert taken_number("AGN-000037 - Long.md", "AGN") == 37
     assert taken_number("TUL-012 - Other.md", "AGN") == 0

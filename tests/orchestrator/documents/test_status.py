@@ -25,7 +25,7 @@ def test_only_the_steps_of_the_life_cycle_are_taken(old: Status, new: Status) ->
     assert all(step[1] in caught.value.message for step in STEPS if step[0] is old)
 
 
-def test_what_is_superseded_stays_so() -> None:
+def test_a_superseded_document_remains_superseded() -> None:
     with pytest.raises(InvalidRequest, match="final: write a new document"):
         check_change(Status.SUPERSEDED, Status.PROPOSED)
 
@@ -35,7 +35,7 @@ def test_a_status_is_read_in_any_case(text: str) -> None:
     assert read_status(text) is Status.ACCEPTED
 
 
-def test_an_unknown_status_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_status_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(InvalidRequest, match="Proposed, Accepted, Rejected, Superseded") as caught:
         read_status("Draft")
     assert caught.value.param == "status"

@@ -48,10 +48,10 @@ WRITTEN = {"title": "Retries", "status": "Proposed", "markdownBody": "## Objecti
 
 
 async def test_a_call_without_an_id_creates_the_document(library: Library) -> None:
-    told = await answer(
+    result_json = await answer(
         library, "ddr_document", **WRITTEN, domain="HTTP", tags=["a", "b"], owner="Ada", notes="Short."
     )
-    assert told == {
+    assert result_json == {
         "id": "DDR-001",
         "path": "docs/ddr/DDR-001 - Retries.md",
         "created": True,
@@ -65,19 +65,19 @@ async def test_a_call_without_an_id_creates_the_document(library: Library) -> No
     assert "Short." not in library.find("DDR-1").text
 
 
-async def test_a_new_document_joins_the_series_that_is_named_or_usual(library: Library) -> None:
+async def test_a_new_document_joins_the_named_or_the_default_series(library: Library) -> None:
     library.create("AGN", Draft(title="First"))
     assert (await answer(library, "ddr_document", **WRITTEN))["id"] == "AGN-002"
     assert (await answer(library, "ddr_document", **WRITTEN, id="tul"))["id"] == "TUL-001"
 
 
-async def test_a_call_with_an_id_proposes_and_writes_nothing(library: Library) -> None:
+async def test_a_call_with_an_id_proposes_a_change_and_writes_nothing(library: Library) -> None:
     before = library.create("AGN", Draft(title="Old", owner="Ada", body="Before."))
     result = await call(library, "ddr_document", **WRITTEN, id="agn-1")
-    told = msgspec.json.decode(result.output)
-    assert (told["id"], told["created"], told["path"]) == ("AGN-001", False, before.path)
-    assert "-Before.\n" in told["diff"]
-    assert "+**Title:** Retries  \n" in told["diff"]
+    result_json = msgspec.json.decode(result.output)
+    assert (result_json["id"], result_json["created"], result_json["path"]) == ("AGN-001", False, before.path)
+    assert "-Before.\n" in result_json["diff"]
+    assert "+**Title:** Retries  \n" in result_json["diff"]
     (item,) = result.files
     assert (item.action, item.path) == ("replace", "docs/ddr/AGN-001 - Old.md")
     assert "**Owner:** Ada" in (item.contents or "")
@@ -105,7 +105,7 @@ async def test_a_call_that_changes_nothing_proposes_nothing(library: Library) ->
         ({"markdownBody": " \n"}, "markdownBody is empty"),
     ],
 )
-async def test_what_cannot_be_is_refused_in_words_for_the_model(
+async def test_invalid_arguments_are_rejected_with_a_message_for_the_model(
     library: Library, more: JsonObject, complaint: str
 ) -> None:
     library.create("AGN", Draft(title="Old"))
@@ -141,7 +141,7 @@ async def test_a_review_is_rendered_and_recorded_nowhere(library: Library) -> No
     assert library.list() == [before]
 
 
-async def test_a_review_of_nothing_or_with_another_state_is_refused(library: Library) -> None:
+async def test_an_empty_review_or_one_with_another_state_is_rejected(library: Library) -> None:
     with pytest.raises(NotFound, match="AGN-001"):
         await call(library, "ddr_review", id="AGN-001", verdict="Good", findings=[])
     with pytest.raises(ToolArgumentsInvalid, match="Perhaps"):
@@ -158,9 +158,9 @@ async def test_a_search_result_names_documents_that_exist(library: Library) -> N
     for title in ("One", "Two"):
         library.create("AGN", Draft(title=title))
     ranked = [{"id": "agn-2", "reason": "fits"}, {"id": "AGN-001", "reason": "somewhat"}]
-    told = await answer(library, "ddr_search_result", query="q", ranked=ranked)
-    assert told["query"] == "q"
-    assert [(row["id"], row["title"], row["reason"]) for row in told["results"]] == [
+    result_json = await answer(library, "ddr_search_result", query="q", ranked=ranked)
+    assert result_json["query"] == "q"
+    assert [(row["id"], row["title"], row["reason"]) for row in result_json["results"]] == [
         ("AGN-002", "Two", "fits"),
         ("AGN-001", "One", "somewhat"),
     ]
@@ -217,13 +217,13 @@ def test_writing_is_forced_and_the_other_modes_read_first(library: Library) -> N
         (READ, ReadArguments),
     ],
 )
-def test_a_schema_says_what_is_read(schema: JsonObject, kind: type[msgspec.Struct]) -> None:
+def test_the_schemas_describe_the_arguments(schema: JsonObject, kind: type[msgspec.Struct]) -> None:
     fields = {field.encode_name: field.required for field in msgspec.structs.fields(kind)}
     assert set(schema["properties"]) == set(fields)
     assert {name for name, required in fields.items() if required} <= set(schema["required"])
 
 
-def test_the_parameters_of_ddr_document_are_those_of_agn_001() -> None:
+def test_the_parameters_of_ddr_document_match_agn_001() -> None:
     assert list(DOCUMENT["properties"]) == [
         *("id", "title", "status", "domain", "tags", "owner", "markdownBody", "notes"),
     ]
@@ -231,5 +231,5 @@ def test_the_parameters_of_ddr_document_are_those_of_agn_001() -> None:
     assert DOCUMENT["properties"]["status"]["enum"] == ["Proposed", "Accepted", "Rejected", "Superseded"]
 
 
-def test_the_document_to_refine_stands_below_its_marker() -> None:
+def test_the_document_to_refine_follows_its_marker() -> None:
     assert current_ddr_block("### AGN-001\n") == "[CURRENT_DDR]\n### AGN-001\n"

@@ -1,4 +1,4 @@
-"""Streams as their clients read them: checked for order, and folded into the whole answer."""
+"""Streams as their clients read them: checked for order, and folded into the complete answer."""
 
 import json
 from typing import Any
@@ -7,14 +7,14 @@ JsonObject = dict[str, Any]
 
 
 def chat_chunks(stream: str) -> list[JsonObject]:
-    """The chunks of a chat stream that ended well."""
+    """The chunks of a successful chat stream."""
     *blocks, done, rest = stream.split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
     return [json.loads(block.removeprefix("data: ")) for block in blocks if not block.startswith(":")]
 
 
 def fold_chat(stream: str) -> JsonObject:
-    """What a client has at the end, in the shape of the answer in one piece."""
+    """Fold a chat stream into the shape of the non-streamed answer."""
     chunks = chat_chunks(stream)
     first = chunks[0]
     assert first["choices"][0]["delta"]["role"] == "assistant"
@@ -30,7 +30,7 @@ def fold_chat(stream: str) -> JsonObject:
             answer["usage"] = chunk["usage"]
             continue
         [choice] = chunk["choices"]
-        assert "finish_reason" not in answer, "nothing is said after the reason"
+        assert "finish_reason" not in answer, "no delta follows the finish reason"
         _take_delta(message, choice["delta"])
         logprobs += _tokens(choice)
         if choice["finish_reason"] is not None:
@@ -40,12 +40,17 @@ def fold_chat(stream: str) -> JsonObject:
     return {**answer, "message": message, "logprobs": logprobs}
 
 
-def whole_chat(answer: JsonObject) -> JsonObject:
-    """The answer in one piece, in the same shape."""
+def complete_chat(answer: JsonObject) -> JsonObject:
+    """The non-streamed answer, in the same shape."""
     [choice] = answer["choices"]
     message = {name: value for name, value in choice["message"].items() if value not in (None, [], "")}
-    told = {name: answer[name] for name in ("usage", "downgrades") if name in answer}
-    return {**told, "finish_reason": choice["finish_reason"], "message": message, "logprobs": _tokens(choice)}
+    optional_members = {name: answer[name] for name in ("usage", "downgrades") if name in answer}
+    return {
+        **optional_members,
+        "finish_reason": choice["finish_reason"],
+        "message": message,
+        "logprobs": _tokens(choice),
+    }
 
 
 def _tokens(choice: JsonObject) -> list[Any]:
@@ -80,7 +85,7 @@ def _take_call(calls: list[JsonObject], deltas: list[JsonObject]) -> None:
 
 
 def message_events(stream: str) -> list[JsonObject]:
-    """The events of a stream of messages; the name of each is its type."""
+    """The events of a message stream, after checking that each name is its type."""
     *blocks, rest = stream.split("\n\n")
     assert rest == ""
     events: list[JsonObject] = []
@@ -93,7 +98,7 @@ def message_events(stream: str) -> list[JsonObject]:
 
 
 def fold_message(stream: str) -> JsonObject:
-    """What a client has at the end: the message."""
+    """Fold a message stream into the message."""
     events = [event for event in message_events(stream) if event["type"] != "ping"]
     assert events[0]["type"] == "message_start"
     assert [event["type"] for event in events[-2:]] == ["message_delta", "message_stop"]
@@ -137,8 +142,8 @@ def _take_block_delta(block: JsonObject, delta: JsonObject) -> None:
             raise AssertionError(f"no delta of this API: {kind}")
 
 
-def whole_message(message: JsonObject) -> JsonObject:
-    """The message in one piece, in the same shape."""
+def complete_message(message: JsonObject) -> JsonObject:
+    """The non-streamed message, in the same shape."""
     for block in message["content"]:
         if block["type"] == "text":
             block.pop("citations")

@@ -31,7 +31,7 @@ from antiphon.turn.context import TurnRequest
 from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 from tests.server.compat.reading import chat_chunks, fold_chat, fold_message, message_events
 from tests.server.conftest import OpenClient
-from tests.turn.saying import USAGE
+from tests.turn.chunk_strategies import USAGE
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: dict[str, Any] = {**CHAT, "max_tokens": 9}
@@ -95,7 +95,7 @@ async def test_a_message(open_client: OpenClient) -> None:
     }
 
 
-async def test_what_a_cache_was_written_with_is_counted_apart(open_client: OpenClient) -> None:
+async def test_cache_writes_are_counted_separately(open_client: OpenClient) -> None:
     cost = Usage(10, InputTokensDetails(3, 4), 5, OutputTokensDetails(), 15)
     script = [[TextDelta("Hi")], [Finished("stop"), UsageReported(cost)]]
     async with open_client(ScriptedBackend(script)) as client:
@@ -111,35 +111,35 @@ async def test_what_a_cache_was_written_with_is_counted_apart(open_client: OpenC
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_usage_comes_last_if_it_is_asked_for(open_client: OpenClient, wanted: bool) -> None:
+async def test_usage_is_sent_last_on_request(open_client: OpenClient, wanted: bool) -> None:
     script = [[TextDelta("Hi")], [Finished("stop"), UsageReported(USAGE)]]
-    asked = {**CHAT, "stream": True, "stream_options": {"include_usage": wanted}}
+    body = {**CHAT, "stream": True, "stream_options": {"include_usage": wanted}}
     async with open_client(ScriptedBackend(script)) as client:
-        chunks = chat_chunks((await client.post("/v1/chat/completions", json=asked)).text)
+        chunks = chat_chunks((await client.post("/v1/chat/completions", json=body)).text)
     assert [chunk["usage"]["total_tokens"] for chunk in chunks if chunk.get("usage")] == [8] * wanted
     assert (chunks[-1]["choices"] == []) is wanted
     assert all(("usage" in chunk) is wanted for chunk in chunks)
 
 
-async def test_usage_that_nobody_told_is_not_told(open_client: OpenClient) -> None:
-    asked = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
+async def test_unreported_usage_is_null(open_client: OpenClient) -> None:
+    body = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        chunks = chat_chunks((await client.post("/v1/chat/completions", json=asked)).text)
-        whole = await client.post("/v1/chat/completions", json=CHAT)
+        chunks = chat_chunks((await client.post("/v1/chat/completions", json=body)).text)
+        complete = await client.post("/v1/chat/completions", json=CHAT)
     assert all(chunk["usage"] is None for chunk in chunks)
     assert all(chunk["choices"] for chunk in chunks)
-    assert whole.json()["usage"] is None
+    assert complete.json()["usage"] is None
 
 
-async def test_calls_with_and_without_words(open_client: OpenClient) -> None:
+async def test_calls_with_and_without_text(open_client: OpenClient) -> None:
     both = [[TextDelta("Let me see."), *CALL, CallStarted(1, "call_2", "weather")], [Finished("tool_calls")]]
     backend = ScriptedBackend(both, both, both, [CALL, [Finished("tool_calls")]])
     async with open_client(backend) as client:
-        asked = {**CHAT, "tools": [CHAT_TOOL]}
-        chat = (await client.post("/v1/chat/completions", json={**asked, "stream": True})).text
+        body = {**CHAT, "tools": [CHAT_TOOL]}
+        chat = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
         message = (await client.post("/v1/messages", json={**MESSAGES, "tools": [TOOL], "stream": True})).text
-        whole = (await client.post("/v1/messages", json={**MESSAGES, "tools": [TOOL]})).json()
-        silent = (await client.post("/v1/chat/completions", json=asked)).json()
+        complete = (await client.post("/v1/messages", json={**MESSAGES, "tools": [TOOL]})).json()
+        calls_only = (await client.post("/v1/chat/completions", json=body)).json()
     first = {
         "id": "call_1",
         "type": "function",
@@ -152,24 +152,24 @@ async def test_calls_with_and_without_words(open_client: OpenClient) -> None:
         "tool_calls": [first, second],
     }
     assert fold_chat(chat)["finish_reason"] == "tool_calls"
-    for told in (fold_message(message), whole):
-        assert [block["type"] for block in told["content"]] == ["text", "tool_use", "tool_use"]
-        assert told["content"][1] == {
+    for answer in (fold_message(message), complete):
+        assert [block["type"] for block in answer["content"]] == ["text", "tool_use", "tool_use"]
+        assert answer["content"][1] == {
             "type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Rome"},
         }  # fmt: skip
-        assert told["stop_reason"] == "tool_use"
-    assert silent["choices"][0]["message"]["content"] is None
-    assert silent["choices"][0]["message"]["tool_calls"] == [first]
+        assert answer["stop_reason"] == "tool_use"
+    assert calls_only["choices"][0]["message"]["content"] is None
+    assert calls_only["choices"][0]["message"]["tool_calls"] == [first]
 
 
 async def test_an_answer_in_two_messages_is_one_text(open_client: OpenClient) -> None:
     script = [[TextDelta("One.")], CALL, [TextDelta("Two.")], [Finished("tool_calls")]]
     async with open_client(ScriptedBackend(script)) as client:
-        asked = {**CHAT, "tools": [CHAT_TOOL]}
-        streamed = await client.post("/v1/chat/completions", json={**asked, "stream": True})
-        whole = await client.post("/v1/chat/completions", json=asked)
+        body = {**CHAT, "tools": [CHAT_TOOL]}
+        streamed = await client.post("/v1/chat/completions", json={**body, "stream": True})
+        complete = await client.post("/v1/chat/completions", json=body)
     assert fold_chat(streamed.text)["message"]["content"] == "One.\n\nTwo."
-    assert whole.json()["choices"][0]["message"]["content"] == "One.\n\nTwo."
+    assert complete.json()["choices"][0]["message"]["content"] == "One.\n\nTwo."
 
 
 async def test_custom_tools_in_chat(open_client: OpenClient) -> None:
@@ -177,27 +177,27 @@ async def test_custom_tools_in_chat(open_client: OpenClient) -> None:
         [CallStarted(0, "call_1", "sql"), CallDelta(0, '{"input":"select 1"}')],
         [Finished("tool_calls")],
     ]
-    asked = {**CHAT, "tools": [{"type": "custom", "custom": {"name": "sql"}}]}
+    body = {**CHAT, "tools": [{"type": "custom", "custom": {"name": "sql"}}]}
     async with open_client(ScriptedBackend(script)) as client:
-        streamed = await client.post("/v1/chat/completions", json={**asked, "stream": True})
-        whole = await client.post("/v1/chat/completions", json=asked)
+        streamed = await client.post("/v1/chat/completions", json={**body, "stream": True})
+        complete = await client.post("/v1/chat/completions", json=body)
     call = {"id": "call_1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
     assert fold_chat(streamed.text)["message"]["tool_calls"] == [call]
-    assert whole.json()["choices"][0]["message"]["tool_calls"] == [call]
+    assert complete.json()["choices"][0]["message"]["tool_calls"] == [call]
 
 
 async def test_functions_of_the_old_kind(open_client: OpenClient) -> None:
     script = [[*CALL, CallStarted(1, "call_2", "weather"), CallDelta(1, "{}")], [Finished("tool_calls")]]
-    asked = {**CHAT, "functions": [{"name": "weather"}]}
+    body = {**CHAT, "functions": [{"name": "weather"}]}
     async with open_client(ScriptedBackend(script)) as client:
-        streamed = fold_chat((await client.post("/v1/chat/completions", json={**asked, "stream": True})).text)
-        whole = (await client.post("/v1/chat/completions", json=asked)).json()
+        streamed = fold_chat((await client.post("/v1/chat/completions", json={**body, "stream": True})).text)
+        complete = (await client.post("/v1/chat/completions", json=body)).json()
     called = {"name": "weather", "arguments": '{"city":"Rome"}'}
     assert streamed["message"]["function_call"] == called
     assert streamed["finish_reason"] == "function_call"
-    assert whole["choices"][0]["message"]["function_call"] == called
-    assert "tool_calls" not in whole["choices"][0]["message"]
-    assert "the model called several functions" in whole["downgrades"][0]
+    assert complete["choices"][0]["message"]["function_call"] == called
+    assert "tool_calls" not in complete["choices"][0]["message"]
+    assert "the model called several functions" in complete["downgrades"][0]
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ async def test_logprobs_and_citations(open_client: OpenClient) -> None:
     token = Logprob("Hi", [72, 105], -0.5, [TopLogprob("Ho", None, -1.5)])
     cited = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 2}
     script = [[TextDelta("Hi", (token,)), AnnotationAdded(cited), TextDelta("!")], [Finished("stop")]]
-    asked = {**CHAT, "logprobs": True, "top_logprobs": 1}
+    body = {**CHAT, "logprobs": True, "top_logprobs": 1}
     async with open_client(ScriptedBackend(script)) as client:
-        streamed = fold_chat((await client.post("/v1/chat/completions", json={**asked, "stream": True})).text)
-        choice = (await client.post("/v1/chat/completions", json=asked)).json()["choices"][0]
+        streamed = fold_chat((await client.post("/v1/chat/completions", json={**body, "stream": True})).text)
+        choice = (await client.post("/v1/chat/completions", json=body)).json()["choices"][0]
         message = (await client.post("/v1/messages", json=MESSAGES)).json()
     wire = {"token": "Hi", "bytes": [72, 105], "logprob": -0.5, "top_logprobs": [{"token": "Ho", "bytes": None, "logprob": -1.5}]}  # fmt: skip
     assert choice["logprobs"] == {"content": [wire], "refusal": None}
@@ -249,26 +249,26 @@ async def test_logprobs_and_citations(open_client: OpenClient) -> None:
     ]
 
 
-async def test_what_was_left_out_is_told(open_client: OpenClient) -> None:
+async def test_omitted_params_are_reported(open_client: OpenClient) -> None:
     work = HostedItemDone(WebSearchCall(status="completed"))
     backend = ScriptedBackend([[work], [TextDelta("hi")], [Finished("stop")]])
     async with open_client(backend) as client:
-        whole = (await client.post("/v1/chat/completions", json={**CHAT, "seed": 1})).json()
+        complete = (await client.post("/v1/chat/completions", json={**CHAT, "seed": 1})).json()
         streamed = await client.post("/v1/messages", json={**MESSAGES, "top_k": 1, "stream": True})
     untold = "items of type 'web_search_call' have no place in this API and are left out"
-    assert whole["downgrades"] == ["not used here: seed", untold]
+    assert complete["downgrades"] == ["not used here: seed", untold]
     assert fold_message(streamed.text)["downgrades"] == ["not used here: top_k", untold]
     assert [block["type"] for block in fold_message(streamed.text)["content"]] == ["text"]
 
 
-async def test_nothing_is_kept(open_client: OpenClient) -> None:
+async def test_responses_are_not_stored(open_client: OpenClient) -> None:
     async with open_client(ScriptedBackend.saying("hi")) as client:
         answer = (await client.post("/v1/chat/completions", json={**CHAT, "store": True})).json()
-        kept = await client.get(f"/v1/responses/{answer['id'].replace('chatcmpl-', 'resp_')}")
-    assert kept.status_code == 404
+        retrieved = await client.get(f"/v1/responses/{answer['id'].replace('chatcmpl-', 'resp_')}")
+    assert retrieved.status_code == 404
 
 
-THOUGHT = [
+REASONING = [
     ReasoningDelta("Let me"),
     ReasoningDelta(" think."),
     ProviderStateAdded(ProviderState("maker", {"sig": "s"})),
@@ -276,60 +276,62 @@ THOUGHT = [
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_a_thought_comes_back_with_its_mark(open_client: OpenClient, streamed: bool) -> None:
+async def test_a_thinking_block_is_sent_back_with_its_provider_state(
+    open_client: OpenClient, streamed: bool
+) -> None:
     backend = ScriptedBackend(
-        [THOUGHT, CALL, [Finished("tool_calls")]], [[TextDelta("Done.")], [Finished("stop")]]
+        [REASONING, CALL, [Finished("tool_calls")]], [[TextDelta("Done.")], [Finished("stop")]]
     )
-    asked = {**MESSAGES, "tools": [TOOL], "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    body = {**MESSAGES, "tools": [TOOL], "thinking": {"type": "enabled", "budget_tokens": 1024}}
     async with open_client(backend) as client:
-        answer = await client.post("/v1/messages", json={**asked, "stream": streamed})
+        answer = await client.post("/v1/messages", json={**body, "stream": streamed})
         first = fold_message(answer.text) if streamed else answer.json()
         result = {"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"}
-        told = [*asked["messages"], {"role": "assistant", "content": first["content"]}, {"role": "user", "content": [result]}]  # fmt: skip
-        second = await client.post("/v1/messages", json={**asked, "messages": told})
+        messages = [*body["messages"], {"role": "assistant", "content": first["content"]}, {"role": "user", "content": [result]}]  # fmt: skip
+        second = await client.post("/v1/messages", json={**body, "messages": messages})
     assert [block["type"] for block in first["content"]] == ["thinking", "tool_use"]
     assert first["content"][0]["thinking"] == "Let me think."
     assert second.json()["content"][0]["text"] == "Done."
-    thought = backend.turns[1].items[1]
-    assert isinstance(thought, OpenedReasoning)
-    assert thought.states_from("maker") == [{"sig": "s"}]
-    assert thought.content
-    assert thought.content[0].text == "Let me think."
+    reasoning = backend.turns[1].items[1]
+    assert isinstance(reasoning, OpenedReasoning)
+    assert reasoning.states_from("maker") == [{"sig": "s"}]
+    assert reasoning.content
+    assert reasoning.content[0].text == "Let me think."
     assert "downgrades" not in second.json()
 
 
-async def test_a_thought_without_words_is_redacted(open_client: OpenClient) -> None:
-    backend = ScriptedBackend([THOUGHT[2:], [TextDelta("hi")], [Finished("stop")]])
+async def test_a_thinking_block_without_text_is_redacted(open_client: OpenClient) -> None:
+    backend = ScriptedBackend([REASONING[2:], [TextDelta("hi")], [Finished("stop")]])
     async with open_client(backend) as client:
         streamed = fold_message((await client.post("/v1/messages", json={**MESSAGES, "stream": True})).text)
-        told = [
+        messages = [
             *MESSAGES["messages"],
             {"role": "assistant", "content": streamed["content"]},
             *MESSAGES["messages"],
         ]
-        await client.post("/v1/messages", json={**MESSAGES, "messages": told})
+        await client.post("/v1/messages", json={**MESSAGES, "messages": messages})
     assert [block["type"] for block in streamed["content"]] == ["redacted_thinking", "text"]
-    thought = backend.turns[1].items[1]
-    assert isinstance(thought, OpenedReasoning)
-    assert thought.states_from("maker") == [{"sig": "s"}]
+    reasoning = backend.turns[1].items[1]
+    assert isinstance(reasoning, OpenedReasoning)
+    assert reasoning.states_from("maker") == [{"sig": "s"}]
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_thoughts_that_are_not_to_be_seen(open_client: OpenClient, streamed: bool) -> None:
-    backend = ScriptedBackend([THOUGHT, [TextDelta("hi")], [Finished("stop")]])
-    asked = {**MESSAGES, "thinking": {"type": "adaptive", "display": "omitted"}, "stream": streamed}
+async def test_thinking_with_omitted_display(open_client: OpenClient, streamed: bool) -> None:
+    backend = ScriptedBackend([REASONING, [TextDelta("hi")], [Finished("stop")]])
+    body = {**MESSAGES, "thinking": {"type": "adaptive", "display": "omitted"}, "stream": streamed}
     async with open_client(backend) as client:
-        answer = await client.post("/v1/messages", json=asked)
+        answer = await client.post("/v1/messages", json=body)
     message = fold_message(answer.text) if streamed else answer.json()
     assert message["content"][0]["thinking"] == ""
     assert message["content"][0]["signature"].startswith("antiphon1.")
 
 
 async def test_reasoning_in_chat(open_client: OpenClient) -> None:
-    async with open_client(ScriptedBackend([THOUGHT, [TextDelta("hi")], [Finished("stop")]])) as client:
-        whole = (await client.post("/v1/chat/completions", json=CHAT)).json()["choices"][0]["message"]
+    async with open_client(ScriptedBackend([REASONING, [TextDelta("hi")], [Finished("stop")]])) as client:
+        complete = (await client.post("/v1/chat/completions", json=CHAT)).json()["choices"][0]["message"]
         streamed = await client.post("/v1/chat/completions", json={**CHAT, "stream": True})
-    assert (whole["reasoning_content"], whole["content"]) == ("Let me think.", "hi")
+    assert (complete["reasoning_content"], complete["content"]) == ("Let me think.", "hi")
     assert fold_chat(streamed.text)["message"]["reasoning_content"] == "Let me think."
 
 
@@ -344,7 +346,7 @@ async def test_signs_of_life(open_client: OpenClient) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/compat-errors")
-async def test_a_fault_in_mid_stream(open_client: OpenClient) -> None:
+async def test_an_error_in_mid_stream(open_client: OpenClient) -> None:
     script = [[TextDelta("half")], [Failed(BackendTimeout("Too slow."))]]
     async with open_client(ScriptedBackend(script)) as client:
         chat = (await client.post("/v1/chat/completions", json={**CHAT, "stream": True})).text
@@ -369,40 +371,40 @@ async def test_a_fault_in_mid_stream(open_client: OpenClient) -> None:
         (BackendRefused("Odd.", status=502), "api_error"),
     ],
 )
-async def test_a_fault_has_the_same_name_before_and_in_a_stream(
+async def test_an_error_has_the_same_type_before_and_in_a_stream(
     open_client: OpenClient, fault: Any, kind: str
 ) -> None:
     script = [[TextDelta("half")], [Failed(fault)]]
     async with open_client(ScriptedBackend(script)) as client:
         streamed = (await client.post("/v1/messages", json={**MESSAGES, "stream": True})).text
-        whole = (await client.post("/v1/messages", json=MESSAGES)).json()
-    assert message_events(streamed)[-1] == whole
-    assert whole["error"]["type"] == kind
+        complete = (await client.post("/v1/messages", json=MESSAGES)).json()
+    assert message_events(streamed)[-1] == complete
+    assert complete["error"]["type"] == kind
 
 
 async def test_a_bug_in_mid_stream(open_client: OpenClient) -> None:
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("half")]
         raise ZeroDivisionError
 
-    async with open_client(ScriptedBackend(play)) as client:
+    async with open_client(ScriptedBackend(steps)) as client:
         chat = (await client.post("/v1/chat/completions", json={**CHAT, "stream": True})).text
         message = (await client.post("/v1/messages", json={**MESSAGES, "stream": True})).text
     assert '"code":"internal_error"' in chat
     assert message_events(message)[-1]["error"]["type"] == "api_error"
 
 
-async def test_who_leaves_ends_the_work(open_client: OpenClient) -> None:
+async def test_a_client_disconnect_cancels_the_turn(open_client: OpenClient) -> None:
     let_go = asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("one")]
             await asyncio.sleep(60)
         finally:
             let_go.set()
 
-    async with open_client(ScriptedBackend(play)) as client:
+    async with open_client(ScriptedBackend(steps)) as client:
         async with client.stream("POST", "/v1/messages", json={**MESSAGES, "stream": True}) as answer:
             async for _ in answer.aiter_bytes():
                 break
@@ -433,11 +435,11 @@ async def test_downgrades_name_the_parameters_of_the_callers_api(
     async with open_client(Cautious([[TextDelta("hi")], [Finished("stop")]])) as client:
         chat = await client.post("/v1/chat/completions", json={**CHAT, "stream": streamed})
         message = await client.post("/v1/messages", json={**MESSAGES, "stream": streamed})
-    told = [
+    messages = [
         (fold_chat if streamed else json.loads)(chat.text)["downgrades"],
         (fold_message if streamed else json.loads)(message.text)["downgrades"],
     ]
-    assert told == [
+    assert messages == [
         ["not sent: max_completion_tokens, reasoning_effort"],
         ["not sent: max_tokens, output_config.effort"],
     ]

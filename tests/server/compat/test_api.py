@@ -1,4 +1,4 @@
-"""Errors of the engine, in the words of the caller."""
+"""Errors of the engine, with the names of the caller's API."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.parse_create import create_from
 from antiphon.server.compat.api import CompatRequest, Names, Place
 
-QUESTION = CompatRequest(
+REQUEST = CompatRequest(
     request=create_from(model="m", input="hi"),
     names=Names(params={"max_output_tokens": "max_tokens"}, members={".image_url": ".source"}),
     places=(Place("system"), Place("messages[0]", (2, 3, 3)), Place("messages[1].content[3]")),
@@ -30,11 +30,11 @@ QUESTION = CompatRequest(
 )
 def test_blame(param: str, named: str) -> None:
     error = InvalidRequest(f"'{param}' is wrong.", param=param)
-    QUESTION.blame(error)
+    REQUEST.blame(error)
     assert (error.param, error.message) == (named, f"'{named}' is wrong.")
 
 
-def test_an_error_that_blames_nothing() -> None:
+def test_an_error_without_a_param() -> None:
     error = InvalidRequest("Something is wrong.")
-    QUESTION.blame(error)
+    REQUEST.blame(error)
     assert (error.param, error.message) == (None, "Something is wrong.")

@@ -1,4 +1,4 @@
-"""What a chat request becomes for the engine, and what is refused."""
+"""Parsing of chat requests into engine requests, and rejections."""
 
 from typing import Any
 
@@ -41,14 +41,14 @@ USER = {"role": "user", "content": "hi"}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 
 
-def ask(*messages: Any, **params: Any) -> CompatRequest:
+def parse(*messages: Any, **params: Any) -> CompatRequest:
     body = {"model": "m", "messages": list(messages) or [USER], **params}
     return read_chat(msgspec.json.encode(body))[0]
 
 
 def refusal(*messages: Any, **params: Any) -> tuple[str | None, str | None]:
     with pytest.raises(InvalidRequest) as caught:
-        ask(*messages, **params)
+        parse(*messages, **params)
     assert caught.value.message
     return caught.value.param, caught.value.code
 
@@ -144,12 +144,12 @@ MESSAGES: list[tuple[list[Any], list[Item]]] = [
 
 @pytest.mark.parametrize(("messages", "items"), MESSAGES)
 def test_messages(messages: list[Any], items: list[Item]) -> None:
-    assert list(ask(*messages).request.items) == items
+    assert list(parse(*messages).request.items) == items
 
 
 def test_parameters() -> None:
     schema = {"type": "object"}
-    question = ask(
+    parsed = parse(
         max_completion_tokens=5,
         temperature=0.5,
         top_p=0.9,
@@ -171,7 +171,7 @@ def test_parameters() -> None:
             "json_schema": {"name": "n", "schema": schema, "strict": True},
         },
     )
-    params = question.request.params
+    params = parsed.request.params
     assert (params.max_output_tokens, params.temperature, params.top_p) == (5, 0.5, 0.9)
     assert (params.presence_penalty, params.frequency_penalty) == (1, -1)
     assert (params.include, params.top_logprobs) == (["message.output_text.logprobs"], 2)
@@ -181,12 +181,12 @@ def test_parameters() -> None:
     assert (params.parallel_tool_calls, params.stream, params.store) == (False, True, False)
     assert (params.user, params.safety_identifier, params.metadata) == ("u", "s", {"a": "b"})
     assert (params.service_tier, params.prompt_cache_key) == ("flex", "k")
-    assert question.streamed
-    assert question.downgrades == ()
+    assert parsed.streamed
+    assert parsed.downgrades == ()
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("params_sent", "text"),
     [
         ({}, None),
         ({"verbosity": "low"}, TextOptions(verbosity="low")),
@@ -194,26 +194,26 @@ def test_parameters() -> None:
         ({"response_format": {"type": "json_object"}}, TextOptions(TextFormat(type="json_object"))),
     ],
 )
-def test_formats(given: dict[str, Any], text: TextOptions | None) -> None:
-    assert ask(**given).request.params.text == text
+def test_formats(params_sent: dict[str, Any], text: TextOptions | None) -> None:
+    assert parse(**params_sent).request.params.text == text
 
 
 def test_the_old_names() -> None:
-    assert ask(max_tokens=7).request.params.max_output_tokens == 7
-    assert ask(max_tokens=7, max_completion_tokens=7).request.params.max_output_tokens == 7
-    question = ask(functions=[{"name": "weather"}], function_call={"name": "weather"})
-    assert question.request.tools == (FunctionTool(name="weather"),)
-    assert question.request.tool_choice == ToolRef("function", "weather")
-    assert question.request.params.parallel_tool_calls is False
-    assert ask(functions=[{"name": "weather"}], function_call="none").request.tool_choice == "none"
-    assert ask(reasoning={"effort": "high"}).request.params.reasoning == ReasoningOptions(effort="high")
+    assert parse(max_tokens=7).request.params.max_output_tokens == 7
+    assert parse(max_tokens=7, max_completion_tokens=7).request.params.max_output_tokens == 7
+    parsed = parse(functions=[{"name": "weather"}], function_call={"name": "weather"})
+    assert parsed.request.tools == (FunctionTool(name="weather"),)
+    assert parsed.request.tool_choice == ToolRef("function", "weather")
+    assert parsed.request.params.parallel_tool_calls is False
+    assert parse(functions=[{"name": "weather"}], function_call="none").request.tool_choice == "none"
+    assert parse(reasoning={"effort": "high"}).request.params.reasoning == ReasoningOptions(effort="high")
 
 
 def test_tools() -> None:
     grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}
     custom = {"type": "custom", "custom": {"name": "sql", "description": "d", "format": grammar}}
-    question = ask(tools=[WEATHER, custom], web_search_options={"search_context_size": "low"})
-    assert question.request.tools == (
+    parsed = parse(tools=[WEATHER, custom], web_search_options={"search_context_size": "low"})
+    assert parsed.request.tools == (
         FunctionTool(name="weather", parameters={"type": "object"}),
         CustomTool(name="sql", description="d", format=TextFormatGrammar("grammar", "regex", "a+")),
         HostedTool("web_search", {"type": "web_search", "search_context_size": "low"}),
@@ -221,7 +221,7 @@ def test_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "choice"),
+    ("params_sent", "choice"),
     [
         ("none", "none"),
         ("required", "required"),
@@ -233,25 +233,25 @@ def test_tools() -> None:
         ),
     ],
 )  # fmt: skip
-def test_choices(given: Any, choice: Any) -> None:
-    assert ask(tools=[WEATHER], tool_choice=given).request.tool_choice == choice
+def test_choices(params_sent: Any, choice: Any) -> None:
+    assert parse(tools=[WEATHER], tool_choice=params_sent).request.tool_choice == choice
 
 
 @pytest.mark.parametrize(
-    ("given", "note"),
+    ("params_sent", "note"),
     [
         ({"seed": 1, "prediction": {"type": "content", "content": "a"}}, "not used here: prediction, seed"),
         ({"top_k": 5, "min_p": 0.1}, "not used here: min_p, top_k"),
         ({"store": True}, "not stored: POST /v1/responses stores responses"),
     ],
 )
-def test_what_is_left_out_is_noted(given: dict[str, Any], note: str) -> None:
-    assert rendered(ask(**given).downgrades) == [note]
+def test_omitted_params_are_reported(params_sent: dict[str, Any], note: str) -> None:
+    assert rendered(parse(**params_sent).downgrades) == [note]
 
 
 def test_names_of_speakers_are_noted_once() -> None:
     named = {**USER, "name": "ann"}
-    assert rendered(ask(named, named).downgrades) == ["the names of speakers are not shown to the model"]
+    assert rendered(parse(named, named).downgrades) == ["the names of speakers are not shown to the model"]
 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -305,9 +305,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "param", "code"), REFUSED)
-def test_refused_parameters(given: dict[str, Any], param: str, code: str) -> None:
-    assert refusal(**given) == (param, code)
+@pytest.mark.parametrize(("params_sent", "param", "code"), REFUSED)
+def test_rejected_parameters(params_sent: dict[str, Any], param: str, code: str) -> None:
+    assert refusal(**params_sent) == (param, code)
 
 
 REFUSED_MESSAGES: list[tuple[Any, str]] = [
@@ -328,20 +328,20 @@ REFUSED_MESSAGES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("messages", "param"), REFUSED_MESSAGES)
-def test_refused_messages(messages: list[Any], param: str) -> None:
+def test_rejected_messages(messages: list[Any], param: str) -> None:
     assert refusal(*messages)[0] == param
 
 
-def test_a_wrong_endpoint_is_named() -> None:
+def test_a_request_for_another_endpoint_is_reported() -> None:
     with pytest.raises(InvalidRequest, match="'input' is a parameter of POST /v1/responses"):
-        ask(input="hi")
+        parse(input="hi")
     with pytest.raises(InvalidRequest, match="'system' is a parameter of POST /v1/messages"):
-        ask(system="hi")
+        parse(system="hi")
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"model":"m","messages":[]}', b'{"model":"m"}', b'"\xff"']
 )
-def test_bodies_that_are_none(body: bytes) -> None:
+def test_invalid_bodies(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         read_chat(body)

@@ -25,9 +25,9 @@ MESSAGES: dict[str, Any] = {**CHAT, "max_tokens": 9}
 ORPHAN = {"type": "tool_result", "tool_use_id": "t1", "content": "a"}
 
 
-async def ask(client: Any, path: str, body: Any = None, **request: Any) -> tuple[int, dict[str, Any]]:
-    asked = MESSAGES if path == "/v1/messages" else CHAT
-    answer = await client.post(path, json={**asked, **(body or {})}, **request)
+async def post_json(client: Any, path: str, body: Any = None, **request: Any) -> tuple[int, dict[str, Any]]:
+    base_body = MESSAGES if path == "/v1/messages" else CHAT
+    answer = await client.post(path, json={**base_body, **(body or {})}, **request)
     assert answer.headers["x-request-id"] == "req_1"
     return answer.status_code, answer.json()
 
@@ -49,7 +49,7 @@ def anthropic(kind: str, message: str) -> dict[str, Any]:
         (BackendUnreachable("Down."), 502, "api_error"),
     ],
 )
-async def test_faults_before_the_first_word(
+async def test_errors_before_the_first_delta(
     open_client: OpenClient, fault: Any, status: int, kind: str
 ) -> None:
     async with open_client(ScriptedBackend([fault])) as client:
@@ -65,8 +65,8 @@ async def test_faults_before_the_first_word(
 
 async def test_unknown_models(open_client: OpenClient) -> None:
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        chat = await ask(client, "/v1/chat/completions", {"model": "none"})
-        message = await ask(client, "/v1/messages", {"model": "none"})
+        chat = await post_json(client, "/v1/chat/completions", {"model": "none"})
+        message = await post_json(client, "/v1/messages", {"model": "none"})
     assert (chat[0], chat[1]["error"]["code"]) == (404, "model_not_found")
     assert (message[0], message[1]["error"]["type"]) == (404, "not_found_error")
 
@@ -75,12 +75,12 @@ async def test_keys(open_client: OpenClient) -> None:
     guarded = options(keys=Keys(["secret"]))
     async with open_client(ScriptedBackend.saying("hi"), app_options=guarded) as client:
         for path in ("/v1/chat/completions", "/v1/messages"):
-            assert (await ask(client, path, headers={"x-api-key": "secret"}))[0] == 200
-            assert (await ask(client, path, headers={"authorization": "Bearer secret"}))[0] == 200
+            assert (await post_json(client, path, headers={"x-api-key": "secret"}))[0] == 200
+            assert (await post_json(client, path, headers={"authorization": "Bearer secret"}))[0] == 200
             both = {"authorization": "Bearer wrong", "x-api-key": "secret"}
-            assert (await ask(client, path, headers=both))[0] == 401
-        chat = await ask(client, "/v1/chat/completions", headers={"x-api-key": "wrong"})
-        message = await ask(client, "/v1/messages")
+            assert (await post_json(client, path, headers=both))[0] == 401
+        chat = await post_json(client, "/v1/chat/completions", headers={"x-api-key": "wrong"})
+        message = await post_json(client, "/v1/messages")
         models = await client.get("/v1/models", headers={"anthropic-version": "2023-06-01"})
     assert (chat[0], chat[1]["error"]["code"]) == (401, "invalid_api_key")
     assert (message[0], message[1]["error"]["type"]) == (401, "authentication_error")
@@ -88,18 +88,18 @@ async def test_keys(open_client: OpenClient) -> None:
     assert models.json()["error"]["type"] == "authentication_error"
 
 
-async def test_the_guard_speaks_the_same_way(open_client: OpenClient) -> None:
+async def test_errors_of_the_guard_have_the_same_shape(open_client: OpenClient) -> None:
     guarded = options(hosts=HostGuard(["localhost"]), max_body=1024)
     async with open_client(ScriptedBackend.saying("hi"), app_options=guarded) as client:
-        foreign = await ask(client, "/v1/messages", headers={"host": "evil.example"})
-        page = await ask(client, "/v1/messages", headers={"origin": "https://evil.example"})
-        profile = await ask(client, "/v1/messages", headers={"x-antiphon-profile": "none"})
-        large = await ask(client, "/v1/messages", {"system": "x" * 2000})
+        foreign = await post_json(client, "/v1/messages", headers={"host": "evil.example"})
+        page = await post_json(client, "/v1/messages", headers={"origin": "https://evil.example"})
+        profile = await post_json(client, "/v1/messages", headers={"x-antiphon-profile": "none"})
+        large = await post_json(client, "/v1/messages", {"system": "x" * 2000})
         text = await client.post("/v1/messages", content="hi", headers={"content-type": "text/plain"})
         method = await client.get("/v1/messages")
         lost = await client.post("/v1/messages/batches", json={})
         twice = await client.post("/v1/v1/messages", json={}, headers={"anthropic-version": "2023-06-01"})
-        chat = await ask(client, "/v1/chat/completions", {"user": "x" * 2000})
+        chat = await post_json(client, "/v1/chat/completions", {"user": "x" * 2000})
     assert (foreign[0], foreign[1]["error"]["type"]) == (400, "invalid_request_error")
     assert (page[0], page[1]["error"]["type"]) == (403, "permission_error")
     assert (profile[0], profile[1]["error"]["type"]) == (400, "invalid_request_error")
@@ -112,15 +112,15 @@ async def test_the_guard_speaks_the_same_way(open_client: OpenClient) -> None:
     assert (chat[0], chat[1]["error"]["code"]) == (413, "request_too_large")
 
 
-async def test_the_engine_blames_what_was_sent(open_client: OpenClient) -> None:
+async def test_errors_of_the_engine_name_the_callers_param(open_client: OpenClient) -> None:
     orphan = {"role": "tool", "tool_call_id": "t1", "content": "a"}
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        chat = await ask(client, "/v1/chat/completions", {"messages": [*CHAT["messages"], orphan]})
-        told = [{"role": "user", "content": [{"type": "text", "text": "hi"}, ORPHAN]}]
-        message = await ask(client, "/v1/messages", {"messages": told})
+        chat = await post_json(client, "/v1/chat/completions", {"messages": [*CHAT["messages"], orphan]})
+        messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}, ORPHAN]}]
+        message = await post_json(client, "/v1/messages", {"messages": messages})
         tool = {"type": "code_execution_20250825", "name": "code_execution"}
-        hosted = await ask(client, "/v1/messages", {"tools": [tool]})
-        choice = await ask(client, "/v1/messages", {"tool_choice": {"type": "tool", "name": "none"}})
+        hosted = await post_json(client, "/v1/messages", {"tools": [tool]})
+        choice = await post_json(client, "/v1/messages", {"tool_choice": {"type": "tool", "name": "none"}})
         counted = await client.post("/v1/messages/count_tokens", json={"model": "m"})
     assert (chat[0], chat[1]["error"]["param"]) == (400, "messages[1].tool_call_id")
     assert message[0] == 400
@@ -133,8 +133,8 @@ async def test_the_engine_blames_what_was_sent(open_client: OpenClient) -> None:
 
 async def test_the_wrong_endpoint(open_client: OpenClient) -> None:
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        chat = await ask(client, "/v1/chat/completions", {"input": "hi"})
-        message = await ask(client, "/v1/messages", {"input": "hi"})
+        chat = await post_json(client, "/v1/chat/completions", {"input": "hi"})
+        message = await post_json(client, "/v1/messages", {"input": "hi"})
         responses = await client.post("/v1/responses", json=CHAT)
     assert (chat[0], chat[1]["error"]["code"]) == (400, "wrong_endpoint")
     assert message == (
@@ -160,11 +160,13 @@ STRANGE = {
 }
 
 
-async def test_members_of_other_apis_are_named_where_they_are_not_refused(open_client: OpenClient) -> None:
-    asked = {"model": "m", "input": "hi"}
+async def test_members_of_other_apis_are_reported_where_they_are_not_rejected(
+    open_client: OpenClient,
+) -> None:
+    request_body = {"model": "m", "input": "hi"}
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        strange = await client.post("/v1/responses", json={**asked, **STRANGE})
-        plain = await client.post("/v1/responses", json={**asked, "n": 1, "stop": None})
+        strange = await client.post("/v1/responses", json={**request_body, **STRANGE})
+        plain = await client.post("/v1/responses", json={**request_body, "n": 1, "stop": None})
     assert strange.json()["downgrades"] == [
         "not used, because other APIs have it: "
         "max_tokens, n, response_format, stop, stop_sequences, system, thinking"
@@ -172,7 +174,7 @@ async def test_members_of_other_apis_are_named_where_they_are_not_refused(open_c
     assert "downgrades" not in plain.json()
 
 
-async def test_the_header_of_one_api_changes_nothing_on_the_endpoints_of_others(
+async def test_the_header_of_one_api_is_ignored_on_other_endpoints(
     open_client: OpenClient,
 ) -> None:
     version = {"anthropic-version": "2023-06-01"}
@@ -192,15 +194,13 @@ async def test_a_profile_changes_no_error_of_a_compatible_endpoint(open_client: 
     maestro = {"x-antiphon-profile": "maestro"}
     for path in ("/v1/chat/completions", "/v1/messages"):
         async with open_client(ScriptedBackend([BackendRefused("Busy.", status=503)])) as client:
-            status, body = await ask(client, path, headers=maestro)
+            status, body = await post_json(client, path, headers=maestro)
         assert (status, body["error"]["message"]) == (503, "Busy.")
         assert body["error"]["type"] != "internal_error"
 
 
 @pytest.mark.parametrize("status", [408, 413, 503])
-async def test_what_an_upstream_refused_does_not_end_the_connection(
-    open_client: OpenClient, status: int
-) -> None:
+async def test_an_upstream_error_does_not_close_the_connection(open_client: OpenClient, status: int) -> None:
     async with open_client(ScriptedBackend([BackendRefused("No.", status=status)])) as client:
         answer = await client.post("/v1/messages", json=MESSAGES)
     assert (answer.status_code, answer.headers.get("connection")) == (status, None)
@@ -216,25 +216,25 @@ async def test_what_an_upstream_refused_does_not_end_the_connection(
 async def test_the_time_for_the_body_is_over_with_the_body(
     open_client: OpenClient, path: str, streamed: bool
 ) -> None:
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         await asyncio.sleep(0.7)
         yield [TextDelta("slow"), Finished("stop")]
 
     hasty = options(body_timeout=0.3)
-    async with open_client(ScriptedBackend(play), app_options=hasty) as client:
+    async with open_client(ScriptedBackend(steps), app_options=hasty) as client:
         answer = await client.post(path, json={**MESSAGES, "stream": streamed})
     assert (answer.status_code, "slow" in answer.text) == (200, True)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-async def test_a_client_that_leaves_before_the_first_word(
+async def test_a_client_disconnect_before_the_first_delta(
     make_creator: MakeCreator, path: str, streamed: bool
 ) -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+    requested, ended = asyncio.Event(), asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
-        asked.set()
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        requested.set()
         try:
             await asyncio.sleep(60)
             yield HEARTBEAT
@@ -242,16 +242,16 @@ async def test_a_client_that_leaves_before_the_first_word(
             ended.set()
 
     async def receive() -> dict[str, Any]:
-        if asked.is_set():
+        if requested.is_set():
             return {"type": "http.disconnect"}
         body = msgspec.json.encode({**MESSAGES, "stream": streamed})
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(_message: object) -> None:
-        raise AssertionError("nobody is there to answer")
+        raise AssertionError("unexpected call after the disconnect")
 
     app = App(never_opened, lambda: "req_1", options())
-    app.mount(services_of(make_creator(ScriptedBackend(play))))
+    app.mount(services_of(make_creator(ScriptedBackend(steps))))
     scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"host", b"a")]}
     async with asyncio.timeout(5):
         await app(scope, receive, send)
@@ -324,15 +324,15 @@ async def test_pages_that_do_not_exist(open_client: OpenClient, query: str, para
     assert param in page.json()["error"]["message"]
 
 
-async def test_a_server_that_goes_away(make_creator: MakeCreator) -> None:
+async def test_a_server_that_shuts_down(make_creator: MakeCreator) -> None:
     app = App(never_opened, lambda: "req_1", options())
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("half")]
         app.lifetimes.drain(0)
         await asyncio.sleep(60)
 
-    app.mount(services_of(make_creator(ScriptedBackend(play))))
+    app.mount(services_of(make_creator(ScriptedBackend(steps))))
     async with memory_client(app) as client, asyncio.timeout(5):
         cut_off = await client.post("/v1/messages", json={**MESSAGES, "stream": True})
         late = await client.post("/v1/messages", json=MESSAGES)

@@ -17,8 +17,8 @@ from antiphon.server.compat.messages.stream import MessagesRenderer
 from antiphon.turn.chunks import Chunk, Finished, ReasoningDelta, ReasoningSummaryDelta
 from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
-from tests.server.compat.reading import fold_chat, fold_message, whole_chat, whole_message
-from tests.turn.saying import model_chunks
+from tests.server.compat.reading import complete_chat, complete_message, fold_chat, fold_message
+from tests.turn.chunk_strategies import model_chunks
 
 TOOLS = {"patch": TurnTool(name="patch", origin="patch", kind="custom")}
 ENDINGS = [Finished("stop"), Finished("length"), Finished("tool_calls"), Finished("content_filter")]
@@ -26,10 +26,12 @@ ENDINGS = [Finished("stop"), Finished("length"), Finished("tool_calls"), Finishe
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[list[Chunk]]:
-    """Batches of chunks. Of one thought a model shows its words or a summary: their order is not kept."""
+    """Batches of chunks. A reasoning item has either text or a summary, as their relative order is not
+    preserved.
+    """
     hidden = draw(st.sampled_from([ReasoningDelta, ReasoningSummaryDelta]))
-    said = draw(st.lists(st.lists(model_chunks, max_size=4), max_size=6))
-    shown = [[chunk for chunk in batch if not isinstance(chunk, hidden)] for batch in said]
+    batches_drawn = draw(st.lists(st.lists(model_chunks, max_size=4), max_size=6))
+    shown = [[chunk for chunk in batch if not isinstance(chunk, hidden)] for batch in batches_drawn]
     return [*shown, [draw(st.sampled_from(ENDINGS))]]
 
 
@@ -56,20 +58,20 @@ def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
     events, response = run(batches, {} if legacy else TOOLS)
     renderer = ChatRenderer((NOTE,), usage=usage, legacy=legacy)
     streamed = fold_chat(b"".join(renderer.render(batch) for batch in events).decode())
-    whole = whole_chat(json.loads(ChatRenderer((NOTE,), legacy=legacy).render_response(response, None)))
+    complete = complete_chat(json.loads(ChatRenderer((NOTE,), legacy=legacy).render_response(response, None)))
     if not usage:
-        whole["usage"] = None
+        complete["usage"] = None
     streamed["message"] = {name: value for name, value in streamed["message"].items() if value}
-    assert streamed == whole
+    assert streamed == complete
 
 
 @given(answers(), st.booleans())
-def test_messages(batches: list[list[Chunk]], thoughts: bool) -> None:
+def test_messages(batches: list[list[Chunk]], show_thinking: bool) -> None:
     events, response = run(batches)
-    renderer = MessagesRenderer((NOTE,), thoughts=thoughts)
+    renderer = MessagesRenderer((NOTE,), thoughts=show_thinking)
     stream = b"".join(renderer.render(batch) for batch in events).decode()
-    whole: dict[str, Any] = whole_message(json.loads(renderer.render_response(response, None)))
-    for block in whole["content"]:
+    complete: dict[str, Any] = complete_message(json.loads(renderer.render_response(response, None)))
+    for block in complete["content"]:
         if "INVALID_JSON" in block.get("input", {}):
-            return  # a client of the stream finds that out itself
-    assert fold_message(stream) == whole
+            return  # a client of the stream detects that itself
+    assert fold_message(stream) == complete

@@ -1,4 +1,4 @@
-"""What a request of the messages API becomes for the engine, and what is refused."""
+"""Parsing of Messages API requests into engine requests, and rejections."""
 
 from typing import Any
 
@@ -35,18 +35,18 @@ def opened(envelope: str) -> Sealed | None:
     return SEALER.open(envelope)
 
 
-def ask(*messages: Any, **params: Any) -> CompatRequest:
+def parse(*messages: Any, **params: Any) -> CompatRequest:
     body = {"model": "m", "max_tokens": 9, "messages": list(messages) or [USER], **params}
     return read_messages(msgspec.json.encode(body), opened)[0]
 
 
 def items(*content: Any, role: str = "user") -> list[Item]:
-    return list(ask({"role": role, "content": list(content)}).request.items)
+    return list(parse({"role": role, "content": list(content)}).request.items)
 
 
 def refusal(*messages: Any, **params: Any) -> str | None:
     with pytest.raises(InvalidRequest) as caught:
-        ask(*messages, **params)
+        parse(*messages, **params)
     assert caught.value.message
     return caught.value.param
 
@@ -87,21 +87,21 @@ USERS: list[tuple[list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("blocks", "parts"), USERS)
-def test_what_a_user_says(blocks: list[Any], parts: list[Any]) -> None:
+def test_user_content(blocks: list[Any], parts: list[Any]) -> None:
     assert items(*blocks) == [Message(role="user", content=parts)]
 
 
-def test_results_stand_where_they_stood() -> None:
+def test_tool_results_keep_their_position() -> None:
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}
     image = {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "image", "source": PNG}]}
     text = {"type": "text", "text": "and now?"}
-    question = ask({"role": "user", "content": [result, image, text]})
-    assert list(question.request.items) == [
+    parsed = parse({"role": "user", "content": [result, image, text]})
+    assert list(parsed.request.items) == [
         FunctionCallOutput(call_id="t1", output="sunny"),
         FunctionCallOutput(call_id="t2", output=[InputImage(image_url="data:image/png;base64,AA")]),
         Message(role="user", content=[InputText(text="and now?")]),
     ]
-    assert question.places == (
+    assert parsed.places == (
         Place("messages[0].content[0]", (0,)),
         Place("messages[0].content[1]", (0,)),
         Place("messages[0]", (2,)),
@@ -133,9 +133,9 @@ REFERENCE = {"type": "tool_reference", "tool_name": "x"}
         ),
     ],
 )  # fmt: skip
-def test_the_block_that_is_wrong_is_named(content: list[Any], blamed: str, named: str) -> None:
+def test_an_invalid_block_is_reported(content: list[Any], blamed: str, named: str) -> None:
     error = InvalidRequest("No.", param=blamed)
-    ask({"role": "user", "content": content}).blame(error)
+    parse({"role": "user", "content": content}).blame(error)
     assert error.param == named
 
 
@@ -157,12 +157,12 @@ def test_results(result: dict[str, Any], output: Any) -> None:
     assert items(block) == [FunctionCallOutput(call_id="t1", output=output)]
 
 
-MARKED_WORDS = OutputText(text="a", prompt_cache_breakpoint={"mode": "explicit"})
+TEXT_WITH_BREAKPOINT = OutputText(text="a", prompt_cache_breakpoint={"mode": "explicit"})
 ASSISTANTS: list[tuple[dict[str, Any], list[Item]]] = [
     ({"type": "text", "text": "a"}, [Message(role="assistant", content="a")]),
     (
         {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
-        [Message(role="assistant", content=[MARKED_WORDS])],
+        [Message(role="assistant", content=[TEXT_WITH_BREAKPOINT])],
     ),
     (
         {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}},
@@ -188,62 +188,60 @@ ASSISTANTS: list[tuple[dict[str, Any], list[Item]]] = [
 
 
 @pytest.mark.parametrize(("block", "expected"), ASSISTANTS)
-def test_what_the_model_said(block: dict[str, Any], expected: list[Item]) -> None:
-    question = ask({"role": "assistant", "content": [block]}, USER)
-    assert list(question.request.items) == [*expected, Message(role="user", content="hi")]
-    assert bool(question.downgrades) == (not expected or block.get("signature") == "theirs")
+def test_assistant_content(block: dict[str, Any], expected: list[Item]) -> None:
+    parsed = parse({"role": "assistant", "content": [block]}, USER)
+    assert list(parsed.request.items) == [*expected, Message(role="user", content="hi")]
+    assert bool(parsed.downgrades) == (not expected or block.get("signature") == "theirs")
 
 
-def test_marks_on_calls_are_noted() -> None:
+def test_cache_markers_on_calls_are_reported() -> None:
     call = {"type": "tool_use", "id": "t1", "name": "f", "input": {}, "cache_control": {"type": "ephemeral"}}
-    question = ask({"role": "assistant", "content": [call]}, USER)
-    assert rendered(question.downgrades) == ["cache markers on calls are not passed on"]
+    parsed = parse({"role": "assistant", "content": [call]}, USER)
+    assert rendered(parsed.downgrades) == ["cache markers on calls are not passed on"]
 
 
 def test_system_prompts() -> None:
-    first = ask(system="Be brief.").request.items[0]
+    first = parse(system="Be brief.").request.items[0]
     assert first == Message(role="system", content="Be brief.")
     blocks = [
         {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
         {"type": "text", "text": "b"},
     ]
     marked = InputText(text="a", prompt_cache_breakpoint={"mode": "explicit"})
-    assert ask(system=blocks).request.items[0] == Message(
+    assert parse(system=blocks).request.items[0] == Message(
         role="system", content=[marked, InputText(text="b")]
     )
-    late = ask(USER, {"role": "system", "content": "Be brief."})
+    late = parse(USER, {"role": "system", "content": "Be brief."})
     assert late.request.items[1] == Message(role="system", content="Be brief.")
 
 
 def test_an_unfinished_answer_is_noted() -> None:
-    question = ask(USER, {"role": "assistant", "content": "It is"})
-    assert rendered(question.downgrades) == [
-        "the last message is the model's own: most models begin a new one"
-    ]
+    parsed = parse(USER, {"role": "assistant", "content": "It is"})
+    assert rendered(parsed.downgrades) == ["the last message is the model's own: most models begin a new one"]
 
 
 def test_parameters() -> None:
-    question = ask(
+    parsed = parse(
         temperature=0.5, top_p=0.9, stream=True, metadata={"user_id": "u"}, service_tier="standard_only",
         tools=[WEATHER], tool_choice={"type": "any", "disable_parallel_tool_use": True},
         output_config={"effort": "max", "format": {"type": "json_schema", "schema": {"type": "object"}}},
     )  # fmt: skip
-    params = question.request.params
+    params = parsed.request.params
     assert (params.max_output_tokens, params.temperature, params.top_p) == (9, 0.5, 0.9)
     assert (params.user, params.service_tier, params.store, params.stream) == ("u", "default", False, True)
     assert params.parallel_tool_calls is False
     assert params.reasoning == ReasoningOptions(effort="max")
     form = TextFormat(type="json_schema", name="output", schema={"type": "object"})
     assert params.text == TextOptions(form)
-    assert question.request.tool_choice == "required"
-    assert question.downgrades == ()
-    old = ask(output_format={"type": "json_schema", "schema": {"type": "object"}}, speed="fast")
+    assert parsed.request.tool_choice == "required"
+    assert parsed.downgrades == ()
+    old = parse(output_format={"type": "json_schema", "schema": {"type": "object"}}, speed="fast")
     assert old.request.params.text == TextOptions(form)
     assert old.request.params.service_tier == "fast"
 
 
 @pytest.mark.parametrize(
-    ("given", "reasoning"),
+    ("params_sent", "reasoning"),
     [
         ({"type": "disabled"}, ReasoningOptions(effort="none")),
         ({"type": "enabled", "budget_tokens": 1024}, ReasoningOptions(effort="low", summary="auto")),
@@ -253,15 +251,15 @@ def test_parameters() -> None:
         ({"type": "adaptive", "display": "omitted"}, ReasoningOptions()),
     ],
 )
-def test_thinking(given: dict[str, Any], reasoning: ReasoningOptions) -> None:
-    assert ask(thinking=given).request.params.reasoning == reasoning
-    effort = ask(thinking=given, output_config={"effort": "xhigh"}).request.params.reasoning
+def test_thinking(params_sent: dict[str, Any], reasoning: ReasoningOptions) -> None:
+    assert parse(thinking=params_sent).request.params.reasoning == reasoning
+    effort = parse(thinking=params_sent, output_config={"effort": "xhigh"}).request.params.reasoning
     assert effort is not None
-    assert effort.effort == ("none" if given["type"] == "disabled" else "xhigh")
+    assert effort.effort == ("none" if params_sent["type"] == "disabled" else "xhigh")
 
 
 @pytest.mark.parametrize(
-    ("given", "thinking"),
+    ("params_sent", "thinking"),
     [
         ({"type": "disabled"}, None),
         ({"type": "between_tools"}, None),
@@ -270,26 +268,26 @@ def test_thinking(given: dict[str, Any], reasoning: ReasoningOptions) -> None:
         ({"type": "adaptive", "display": "omitted"}, Thinking()),
     ],
 )
-def test_that_the_model_shall_think_is_handed_on(given: dict[str, Any], thinking: Thinking | None) -> None:
-    assert ask(thinking=given).request.thinking == thinking
-    assert ask().request.thinking is None
+def test_enabled_thinking_is_passed_on(params_sent: dict[str, Any], thinking: Thinking | None) -> None:
+    assert parse(thinking=params_sent).request.thinking == thinking
+    assert parse().request.thinking is None
 
 
 @pytest.mark.parametrize(
-    ("given", "choice"),
+    ("params_sent", "choice"),
     [
         ({"type": "auto"}, "auto"),
         ({"type": "none"}, "none"),
         ({"type": "tool", "name": "weather"}, ToolRef("function", "weather")),
     ],
 )
-def test_choices(given: dict[str, Any], choice: Any) -> None:
-    assert ask(tools=[WEATHER], tool_choice=given).request.tool_choice == choice
+def test_choices(params_sent: dict[str, Any], choice: Any) -> None:
+    assert parse(tools=[WEATHER], tool_choice=params_sent).request.tool_choice == choice
 
 
 def test_tools_of_the_client() -> None:
     described = {**WEATHER, "description": "d", "strict": True, "type": "custom"}
-    [tool] = ask(tools=[described]).request.tools
+    [tool] = parse(tools=[described]).request.tools
     assert tool == FunctionTool(name="weather", description="d", parameters={"type": "object"}, strict=True)
 
 
@@ -303,7 +301,7 @@ def test_tools_of_the_client() -> None:
     ],
 )  # fmt: skip
 def test_tools_that_anthropic_defined(declared: dict[str, Any], name: str, members: set[str]) -> None:
-    [tool] = ask(tools=[declared]).request.tools
+    [tool] = parse(tools=[declared]).request.tools
     assert isinstance(tool, FunctionTool)
     assert tool.parameters is not None
     assert (tool.name, set(tool.parameters["properties"])) == (name, members)
@@ -312,7 +310,7 @@ def test_tools_that_anthropic_defined(declared: dict[str, Any], name: str, membe
 
 def test_only_the_older_editor_takes_back() -> None:
     def members(declared: dict[str, Any]) -> dict[str, Any]:
-        [tool] = ask(tools=[declared]).request.tools
+        [tool] = parse(tools=[declared]).request.tools
         assert isinstance(tool, FunctionTool)
         assert tool.parameters is not None
         return tool.parameters["properties"]
@@ -327,7 +325,7 @@ def test_tools_of_servers() -> None:
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3, "allowed_domains": ["a.b"]}
     fetch = {"type": "web_fetch_20250910", "name": "web_fetch"}
     code = {"type": "code_execution_20250825", "name": "code_execution"}
-    tools = ask(tools=[search, fetch, code]).request.tools
+    tools = parse(tools=[search, fetch, code]).request.tools
     assert tools[0] == HostedTool(
         "web_search", {"type": "web_search", "filters": {"allowed_domains": ["a.b"]}}
     )
@@ -355,12 +353,12 @@ def test_citations_that_are_wanted_are_noted(cited: bool) -> None:
     found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "T", "content": [], **wanted}
     note = ["citations of documents and search results are not made here"]
     for block in (found, {**TITLED, **wanted}):
-        assert rendered(ask({"role": "user", "content": [block]}).downgrades) == note * cited
+        assert rendered(parse({"role": "user", "content": [block]}).downgrades) == note * cited
 
 
-@pytest.mark.parametrize(("given", "note"), NOTED)
-def test_what_is_left_out_is_noted(given: dict[str, Any], note: str) -> None:
-    assert rendered(ask(**given).downgrades) == [note]
+@pytest.mark.parametrize(("params_sent", "note"), NOTED)
+def test_omitted_params_are_reported(params_sent: dict[str, Any], note: str) -> None:
+    assert rendered(parse(**params_sent).downgrades) == [note]
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -396,9 +394,9 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "param"), REFUSED)
-def test_refused_parameters(given: dict[str, Any], param: str) -> None:
-    assert refusal(**given) == param
+@pytest.mark.parametrize(("params_sent", "param"), REFUSED)
+def test_rejected_parameters(params_sent: dict[str, Any], param: str) -> None:
+    assert refusal(**params_sent) == param
 
 
 REFUSED_MESSAGES: list[tuple[Any, str]] = [
@@ -418,24 +416,24 @@ REFUSED_MESSAGES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("message", "param"), REFUSED_MESSAGES)
-def test_refused_messages(message: Any, param: str) -> None:
+def test_rejected_messages(message: Any, param: str) -> None:
     assert refusal(message) == param
 
 
-def test_a_wrong_endpoint_is_named() -> None:
+def test_a_request_for_another_endpoint_is_reported() -> None:
     with pytest.raises(InvalidRequest, match="'input' is a parameter of POST /v1/responses"):
-        ask(input="hi")
+        parse(input="hi")
     with pytest.raises(InvalidRequest, match="'stop' is a parameter of POST /v1/chat/completions"):
-        ask(stop="hi")
+        parse(stop="hi")
     with pytest.raises(InvalidRequest, match="a role of POST /v1/chat/completions"):
-        ask({"role": "tool", "content": "a"})
+        parse({"role": "tool", "content": "a"})
 
 
 @pytest.mark.requirement("PROTOCOL/compat-count-tokens")
 def test_a_count_needs_no_limit() -> None:
     body = {"model": "m", "messages": [USER], "system": "Be brief.", "tools": [WEATHER]}
-    question = read_count(msgspec.json.encode(body), opened)
-    assert len(question.request.items) == 2
-    assert len(question.request.tools) == 1
+    parsed = read_count(msgspec.json.encode(body), opened)
+    assert len(parsed.request.items) == 2
+    assert len(parsed.request.tools) == 1
     with pytest.raises(InvalidRequest):
         read_count(b"", opened)

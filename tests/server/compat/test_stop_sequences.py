@@ -18,7 +18,7 @@ from antiphon.turn.chunks import (
 from antiphon.turn.context import TurnRequest
 from tests.server.compat.reading import fold_chat, fold_message, message_events
 from tests.server.conftest import OpenClient
-from tests.turn.saying import USAGE
+from tests.turn.chunk_strategies import USAGE
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES = {**CHAT, "max_tokens": 9}
@@ -29,8 +29,8 @@ async def test_a_citation_amid_a_sequence_does_not_hide_it(open_client: OpenClie
     cited = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 2}
     script = [[TextDelta("one ST")], [AnnotationAdded(cited)], [TextDelta("OP two")], [Finished("stop")]]
     async with open_client(ScriptedBackend(script)) as client:
-        asked = {**MESSAGES, "stop_sequences": ["STOP"], "stream": streamed}
-        answer = await client.post("/v1/messages", json=asked)
+        request_body = {**MESSAGES, "stop_sequences": ["STOP"], "stream": streamed}
+        answer = await client.post("/v1/messages", json=request_body)
     message = fold_message(answer.text) if streamed else answer.json()
     assert (message["stop_sequence"], message["content"][0]["text"]) == ("STOP", "one ")
 
@@ -39,21 +39,21 @@ async def test_chat_ends_with_stop(open_client: OpenClient) -> None:
     backend = ScriptedBackend([[TextDelta("one ST")], [TextDelta("OP two")], [Finished("stop")]])
     async with open_client(backend) as client:
         streamed = await client.post("/v1/chat/completions", json={**CHAT, "stop": "STOP", "stream": True})
-        whole = await client.post("/v1/chat/completions", json={**CHAT, "stop": ["x", "STOP"]})
+        complete = await client.post("/v1/chat/completions", json={**CHAT, "stop": ["x", "STOP"]})
     assert fold_chat(streamed.text)["message"]["content"] == "one "
     assert fold_chat(streamed.text)["finish_reason"] == "stop"
-    assert whole.json()["choices"][0]["message"]["content"] == "one "
+    assert complete.json()["choices"][0]["message"]["content"] == "one "
 
 
-async def test_messages_say_which_sequence_it_was(open_client: OpenClient) -> None:
+async def test_messages_report_the_matched_sequence(open_client: OpenClient) -> None:
     backend = ScriptedBackend(
         [[TextDelta("one ")], [TextDelta("two")], [CallStarted(0, "c", "f"), CallDelta(0, "{}")], [Finished("stop")]]
     )  # fmt: skip
-    asked = {**MESSAGES, "stop_sequences": ["tw", "o"]}
+    request_body = {**MESSAGES, "stop_sequences": ["tw", "o"]}
     async with open_client(backend) as client:
-        streamed = await client.post("/v1/messages", json={**asked, "stream": True})
-        whole = await client.post("/v1/messages", json=asked)
-    for message in (fold_message(streamed.text), whole.json()):
+        streamed = await client.post("/v1/messages", json={**request_body, "stream": True})
+        complete = await client.post("/v1/messages", json=request_body)
+    for message in (fold_message(streamed.text), complete.json()):
         assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "o")
         assert [block["type"] for block in message["content"]] == []
 
@@ -61,14 +61,14 @@ async def test_messages_say_which_sequence_it_was(open_client: OpenClient) -> No
 async def test_the_model_is_let_go_at_the_sequence(open_client: OpenClient) -> None:
     let_go = asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("one STOP")]
             await asyncio.sleep(60)
         finally:
             let_go.set()
 
-    async with open_client(ScriptedBackend(play)) as client:
+    async with open_client(ScriptedBackend(steps)) as client:
         async with asyncio.timeout(5):
             body = {**MESSAGES, "stop_sequences": ["STOP"], "stream": True}
             answer = await client.post("/v1/messages", json=body)
@@ -76,21 +76,21 @@ async def test_the_model_is_let_go_at_the_sequence(open_client: OpenClient) -> N
     assert message_events(answer.text)[-2]["usage"]["output_tokens"] == 0
 
 
-async def test_what_is_held_back_is_told_when_it_is_no_sequence(open_client: OpenClient) -> None:
+async def test_held_text_is_sent_when_it_is_no_stop_sequence(open_client: OpenClient) -> None:
     backend = ScriptedBackend([[TextDelta("1 < 2 <")], [Finished("length")], [UsageReported(USAGE)]])
     async with open_client(backend) as client:
-        asked = {**CHAT, "stop": ["<end>"], "stream": True}
-        answer = await client.post("/v1/chat/completions", json=asked)
+        request_body = {**CHAT, "stop": ["<end>"], "stream": True}
+        answer = await client.post("/v1/chat/completions", json=request_body)
     assert fold_chat(answer.text)["message"]["content"] == "1 < 2 <"
     assert fold_chat(answer.text)["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_the_likelihood_of_what_was_cut_is_not_told(open_client: OpenClient, streamed: bool) -> None:
-    words = [TextDelta(word, (Logprob(word, None, -1.0),)) for word in ("a", "b ", "ST", "OP")]
-    asked = {**CHAT, "stop": "STOP", "logprobs": True, "stream": streamed}
-    async with open_client(ScriptedBackend([*([word] for word in words), [Finished("stop")]])) as client:
-        answer = await client.post("/v1/chat/completions", json=asked)
+async def test_logprobs_of_removed_text_are_not_sent(open_client: OpenClient, streamed: bool) -> None:
+    deltas = [TextDelta(piece, (Logprob(piece, None, -1.0),)) for piece in ("a", "b ", "ST", "OP")]
+    request_body = {**CHAT, "stop": "STOP", "logprobs": True, "stream": streamed}
+    async with open_client(ScriptedBackend([*([piece] for piece in deltas), [Finished("stop")]])) as client:
+        answer = await client.post("/v1/chat/completions", json=request_body)
     if streamed:
         logprobs = fold_chat(answer.text)["logprobs"]
     else:
@@ -99,7 +99,7 @@ async def test_the_likelihood_of_what_was_cut_is_not_told(open_client: OpenClien
 
 
 @pytest.mark.parametrize(
-    ("path", "asked", "param"),
+    ("path", "request_body", "param"),
     [
         ("/v1/chat/completions", {**CHAT, "stop": ""}, "stop"),
         ("/v1/chat/completions", {**CHAT, "stop": ["a", "b", "c", "d", "e"]}, "stop"),
@@ -107,9 +107,9 @@ async def test_the_likelihood_of_what_was_cut_is_not_told(open_client: OpenClien
     ],
 )
 async def test_sequences_that_cannot_be(
-    open_client: OpenClient, path: str, asked: dict[str, object], param: str
+    open_client: OpenClient, path: str, request_body: dict[str, object], param: str
 ) -> None:
     async with open_client(ScriptedBackend.saying("hi")) as client:
-        answer = await client.post(path, json=asked)
+        answer = await client.post(path, json=request_body)
     assert answer.status_code == 400
     assert param in answer.text

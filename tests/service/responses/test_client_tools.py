@@ -48,7 +48,7 @@ ROUNDS: dict[str, tuple[JsonObject, str, str, JsonObject]] = {
         {"tools": [{"type": "namespace", "name": "crm", "description": "d", "tools": [FOUND]}]},
     ),
 }
-"""By the type of the call: the tool, its flat name, what the model writes, and what the client answers."""
+"""By the type of the call: the tool, its flat name, the model's arguments, and the client's output."""
 KINDS = sorted(ROUNDS)
 
 
@@ -63,7 +63,7 @@ def output_of(kind: str, call_id: str = "call_1") -> JsonObject:
     return {"type": wire, "call_id": call_id, **ROUNDS[kind][3]}
 
 
-async def ask(creator: Creator, session: Session | None = None, **params: Any) -> Response:
+async def create_response(creator: Creator, session: Session | None = None, **params: Any) -> Response:
     request = create_from(**{"model": "m", "input": "hi", **params})
     return await creator.start(request, Caller.of("t"), session).result()
 
@@ -73,7 +73,7 @@ def wire(response: Response) -> JsonObject:
 
 
 def pair(turn: TurnRequest) -> tuple[FunctionCall, FunctionCallOutput]:
-    """The call and its output, as the model was shown them."""
+    """The call and its output, as the model sees them."""
     (call,) = (item for item in turn.items if isinstance(item, FunctionCall))
     (output,) = (item for item in turn.items if isinstance(item, FunctionCallOutput))
     assert call.call_id == output.call_id == "call_1"
@@ -85,10 +85,10 @@ def pair(turn: TurnRequest) -> tuple[FunctionCall, FunctionCallOutput]:
 async def test_a_round_of_tools_on_a_stored_response(kind: str, make_creator: MakeCreator) -> None:
     backend = script(kind)
     creator = make_creator(backend)
-    first = await ask(creator, tools=[ROUNDS[kind][0]])
+    first = await create_response(creator, tools=[ROUNDS[kind][0]])
     (item,) = wire(first)["output"]
     assert (item["type"], item["call_id"], item["status"]) == (kind, "call_1", "completed")
-    second = await ask(creator, previous_response_id=first.id, input=[output_of(kind)])
+    second = await create_response(creator, previous_response_id=first.id, input=[output_of(kind)])
     assert wire(second)["output"][0]["content"][0]["text"] == "done"
     call, output = pair(backend.turns[1])
     assert call.name == ROUNDS[kind][1]
@@ -96,15 +96,15 @@ async def test_a_round_of_tools_on_a_stored_response(kind: str, make_creator: Ma
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_round_of_tools_with_the_whole_history_sent_again(
+async def test_a_tool_round_with_the_complete_history_sent_again(
     kind: str, make_creator: MakeCreator
 ) -> None:
     backend = script(kind)
     creator = make_creator(backend)
     tools = [ROUNDS[kind][0]]
-    first = await ask(creator, tools=tools, store=False)
+    first = await create_response(creator, tools=tools, store=False)
     history = [{"role": "user", "content": "hi"}, *wire(first)["output"], output_of(kind)]
-    await ask(creator, tools=tools, store=False, input=history)
+    await create_response(creator, tools=tools, store=False, input=history)
     assert pair(backend.turns[1])[0].name == ROUNDS[kind][1]
 
 
@@ -112,20 +112,22 @@ async def test_a_round_of_tools_with_the_whole_history_sent_again(
 async def test_a_round_of_tools_in_the_memory_of_a_connection(kind: str, make_creator: MakeCreator) -> None:
     backend = script(kind)
     creator, session = make_creator(backend), Session(ConnectionMemory())
-    first = await ask(creator, session, tools=[ROUNDS[kind][0]], store=False)
-    await ask(creator, session, store=False, previous_response_id=first.id, input=[output_of(kind)])
+    first = await create_response(creator, session, tools=[ROUNDS[kind][0]], store=False)
+    await create_response(
+        creator, session, store=False, previous_response_id=first.id, input=[output_of(kind)]
+    )
     assert pair(backend.turns[1])[0].name == ROUNDS[kind][1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_stream_and_a_json_answer_tell_the_same(kind: str, make_creator: MakeCreator) -> None:
+async def test_a_stream_and_a_json_answer_are_equal(kind: str, make_creator: MakeCreator) -> None:
     request = create_from(model="m", input="hi", stream=True, tools=[ROUNDS[kind][0]])
     run = make_creator(script(kind)).start(request, Caller.of("t"))
     events = [to_wire(event) async for batch in run.events() for event in batch]
     check_order(events)
-    whole = wire(await ask(make_creator(script(kind)), tools=[ROUNDS[kind][0]]))
-    assert events[-1]["response"]["output"] == whole["output"]
-    assert events[-1]["response"]["tools"] == whole["tools"]
+    complete = wire(await create_response(make_creator(script(kind)), tools=[ROUNDS[kind][0]]))
+    assert events[-1]["response"]["output"] == complete["output"]
+    assert events[-1]["response"]["tools"] == complete["tools"]
 
 
 @pytest.mark.requirement("PROTOCOL/tools-search-client")
@@ -134,15 +136,15 @@ async def test_tools_that_were_found_can_be_called_in_the_next_turn(make_creator
     call: list[Step] = [[CallStarted(0, "call_2", "crm__get"), CallDelta(0, "{}"), Finished("tool_calls")]]
     search = [CallStarted(0, "call_1", "tool_search"), CallDelta(0, "{}"), Finished("tool_calls")]
     creator = make_creator(backend := ScriptedBackend([search], call))
-    first = await ask(creator, tools=[ROUNDS[kind][0]])
-    second = await ask(creator, previous_response_id=first.id, input=[output_of(kind)])
+    first = await create_response(creator, tools=[ROUNDS[kind][0]])
+    second = await create_response(creator, previous_response_id=first.id, input=[output_of(kind)])
     (item,) = wire(second)["output"]
     assert (item["type"], item["name"], item["namespace"]) == ("function_call", "get", "crm")
     assert [tool.name for tool in backend.turns[1].tools] == ["tool_search", "crm__get"]
 
 
 @pytest.mark.requirement("PROTOCOL/tools-additional")
-async def test_tools_in_the_conversation_stay_for_its_next_turns(make_creator: MakeCreator) -> None:
+async def test_tools_of_the_conversation_are_available_in_later_turns(make_creator: MakeCreator) -> None:
     declared = {
         "type": "additional_tools",
         "role": "developer",
@@ -150,8 +152,8 @@ async def test_tools_in_the_conversation_stay_for_its_next_turns(make_creator: M
     }
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend)
-    first = await ask(creator, input=[declared, {"role": "user", "content": "hi"}])
-    await ask(creator, previous_response_id=first.id)
+    first = await create_response(creator, input=[declared, {"role": "user", "content": "hi"}])
+    await create_response(creator, previous_response_id=first.id)
     assert [[tool.name for tool in turn.tools] for turn in backend.turns] == [["exec"], ["exec"]]
 
 
@@ -162,31 +164,31 @@ async def test_an_output_must_be_of_the_kind_of_its_call(
     called: str, answered: str, make_creator: MakeCreator
 ) -> None:
     creator = make_creator(script(called))
-    first = await ask(creator, tools=[ROUNDS[called][0]])
+    first = await create_response(creator, tools=[ROUNDS[called][0]])
     sent = [{"role": "user", "content": "x"}, output_of(answered)]
     if called == answered:
-        await ask(creator, previous_response_id=first.id, input=sent)
+        await create_response(creator, previous_response_id=first.id, input=sent)
         return
     with pytest.raises(InvalidRequest) as caught:
-        await ask(creator, previous_response_id=first.id, input=sent)
+        await create_response(creator, previous_response_id=first.id, input=sent)
     assert (caught.value.param, caught.value.code) == ("input[1].call_id", "invalid_value")
-    for word in (called, output_of(called)["type"], output_of(answered)["type"]):
-        assert f"'{word}'" in caught.value.message
+    for item_type in (called, output_of(called)["type"], output_of(answered)["type"]):
+        assert f"'{item_type}'" in caught.value.message
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_output_of_no_call_is_refused(kind: str, make_creator: MakeCreator) -> None:
+async def test_an_output_without_a_call_is_rejected(kind: str, make_creator: MakeCreator) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        await ask(make_creator(script(kind)), input=[output_of(kind, "call_9")])
+        await create_response(make_creator(script(kind)), input=[output_of(kind, "call_9")])
     assert (caught.value.param, caught.value.code) == ("input[0].call_id", "invalid_value")
     assert "call_9" in caught.value.message
 
 
 @pytest.mark.requirement("PROTOCOL/tools-search-server")
-async def test_what_the_server_found_itself_answers_no_call(make_creator: MakeCreator) -> None:
+async def test_the_result_of_a_server_search_answers_no_call(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     found = {"type": "tool_search_output", "call_id": None, "tools": [{"type": "function", "name": "f"}]}
-    await ask(make_creator(backend), input=[found, {"role": "user", "content": "hi"}])
+    await create_response(make_creator(backend), input=[found, {"role": "user", "content": "hi"}])
     assert [tool.name for tool in backend.turns[0].tools] == ["f"]
     assert len(backend.turns[0].items) == 1
 
@@ -194,9 +196,9 @@ async def test_what_the_server_found_itself_answers_no_call(make_creator: MakeCr
 async def test_a_call_that_could_not_be_read_is_not_shown_again(make_creator: MakeCreator) -> None:
     broken = [CallStarted(0, "call_1", "shell"), CallDelta(0, "{"), Finished("tool_calls")]
     creator = make_creator(backend := ScriptedBackend([broken], [[TextDelta("x"), Finished("stop")]]))
-    first = await ask(creator, tools=[{"type": "shell"}])
+    first = await create_response(creator, tools=[{"type": "shell"}])
     assert wire(first)["output"][0]["status"] == "incomplete"
-    await ask(creator, previous_response_id=first.id, input="Try again.")
+    await create_response(creator, previous_response_id=first.id, input="Try again.")
     assert not any(isinstance(item, FunctionCall) for item in backend.turns[1].items)
 
 
@@ -205,22 +207,22 @@ Make = Callable[[ScriptedBackend], Background]
 
 @pytest.fixture
 async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
-    """Processes that work in the background on one store."""
-    made: list[Background] = []
+    """Builds background services that share one store."""
+    services: list[Background] = []
 
     def one(backend: ScriptedBackend) -> Background:
         creator = make_creator(backend)
-        jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(made)}")
-        made.append(Background(creator, jobs))
-        return made[-1]
+        jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(services)}")
+        services.append(Background(creator, jobs))
+        return services[-1]
 
     yield one
-    for background in made:
+    for background in services:
         await background.jobs.aclose()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_half_call_is_ended_by_whoever_takes_it_up(kind: str, make: Make) -> None:
+async def test_an_incomplete_call_is_closed_by_the_next_attempt(kind: str, make: Make) -> None:
     tool, name, arguments, _ = ROUNDS[kind]
     begun = asyncio.Event()
 

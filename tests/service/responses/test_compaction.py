@@ -1,4 +1,4 @@
-"""Compacting conversations: on request, by a trigger, by a threshold; and what must not be lost on the way."""
+"""Compacting conversations on request, by a trigger and by a threshold, without loss of content."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -44,7 +44,7 @@ USAGE = Usage(3, InputTokensDetails(), 5, OutputTokensDetails(), 8)
 SEALER = Sealer(b"secret", bytes)
 TOO_LONG = BackendRefused("too long", status=400, code="context_length_exceeded")
 
-ASKED = Message(role="user", content="what time is it?")
+QUESTION = Message(role="user", content="what time is it?")
 CALL = FunctionCall(call_id="c1", name="clock", arguments="{}")
 OUTPUT = FunctionCallOutput(call_id="c1", output="12:00")
 ANSWER = Message(role="assistant", content="noon")
@@ -52,12 +52,12 @@ MORE = Message(role="user", content="and now?")
 
 
 class Shelf:
-    """As much of a store as compaction needs."""
+    """The part of a store that compaction needs."""
 
     async def continuation(self, tenant: str, response_id: str) -> Continuation:
         if (tenant, response_id) != ("t", "resp_1"):
             raise response_not_found(response_id, "previous_response_id")
-        return Continuation((ASKED, CALL, OUTPUT, ANSWER))
+        return Continuation((QUESTION, CALL, OUTPUT, ANSWER))
 
     async def item(self, tenant: str, item_id: str) -> StoredItem:
         if (tenant, item_id) != ("t", "msg_1"):
@@ -66,7 +66,7 @@ class Shelf:
 
 
 class Shelves:
-    """As much of the stores as compaction needs."""
+    """The part of the stores that compaction needs."""
 
     responses = Shelf()
 
@@ -85,16 +85,16 @@ def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor
     )
 
 
-def saying(*chunks: Chunk) -> ScriptedBackend:
+def summary_backend(*chunks: Chunk) -> ScriptedBackend:
     return ScriptedBackend([chunks])
 
 
 def summarising() -> ScriptedBackend:
-    return saying(TextDelta("it is "), TextDelta("noon"), Finished("stop"), UsageReported(USAGE))
+    return summary_backend(TextDelta("it is "), TextDelta("noon"), Finished("stop"), UsageReported(USAGE))
 
 
-def asked_for(turn: TurnRequest) -> str:
-    """What the summarising model was given to read."""
+def summary_input(turn: TurnRequest) -> str:
+    """The input of the summarising model."""
     (message,) = turn.items
     assert isinstance(message, Message)
     assert isinstance(message.content, str)
@@ -114,25 +114,25 @@ async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: 
 # summarise
 
 
-async def test_a_summary_is_what_the_model_says_and_what_it_cost() -> None:
+async def test_a_summary_has_the_models_text_and_usage() -> None:
     backend = summarising()
-    summary = await compactor(backend).summarise([ASKED, CALL, OUTPUT], model="m")
+    summary = await compactor(backend).summarise([QUESTION, CALL, OUTPUT], model="m")
     assert (summary.text, summary.usage) == ("it is noon", USAGE)
-    assert "assistant calls clock" in asked_for(backend.turns[0])
+    assert "assistant calls clock" in summary_input(backend.turns[0])
     assert backend.turns[0].tools == ()
 
 
-async def test_thoughts_are_not_part_of_the_summary() -> None:
-    backend = saying(ReasoningDelta("hm"), TextDelta("noon"), Finished("stop"))
-    assert (await compactor(backend).summarise([ASKED], model="m")).text == "noon"
+async def test_reasoning_is_not_part_of_the_summary() -> None:
+    backend = summary_backend(ReasoningDelta("hm"), TextDelta("noon"), Finished("stop"))
+    assert (await compactor(backend).summarise([QUESTION], model="m")).text == "noon"
 
 
-async def test_the_operators_model_is_asked_before_the_requests() -> None:
+async def test_the_operators_summary_model_takes_precedence_over_the_requests_model() -> None:
     backend = summarising()
-    await compactor(backend, model="m").summarise([ASKED], model="unknown here")
+    await compactor(backend, model="m").summarise([QUESTION], model="unknown here")
     assert backend.turns[0].model == "m"
     with pytest.raises(ModelNotFound):
-        await compactor(backend).summarise([ASKED], model="unknown here")
+        await compactor(backend).summarise([QUESTION], model="unknown here")
 
 
 @pytest.mark.parametrize(
@@ -141,15 +141,15 @@ async def test_the_operators_model_is_asked_before_the_requests() -> None:
 )
 async def test_another_backend_may_take_over_at_any_time(failure: list[Step]) -> None:
     second = summarising()
-    summary = await compactor(ScriptedBackend(failure), second).summarise([ASKED], model="m")
+    summary = await compactor(ScriptedBackend(failure), second).summarise([QUESTION], model="m")
     assert (summary.text, len(second.turns)) == ("it is noon", 1)
 
 
-async def test_what_no_backend_can_do_better_is_raised() -> None:
+async def test_an_error_of_the_request_is_raised_without_fallback() -> None:
     refusal = BackendRefused("no", status=400)
     second = summarising()
     with pytest.raises(BackendRefused):
-        await compactor(ScriptedBackend([refusal]), second).summarise([ASKED], model="m")
+        await compactor(ScriptedBackend([refusal]), second).summarise([QUESTION], model="m")
     assert second.turns == []
 
 
@@ -162,29 +162,31 @@ async def test_what_no_backend_can_do_better_is_raised() -> None:
         [TextDelta("half a")],
     ],
 )
-async def test_half_a_summary_or_none_is_an_error(chunks: Sequence[Chunk]) -> None:
+async def test_an_incomplete_or_empty_summary_is_an_error(chunks: Sequence[Chunk]) -> None:
     with pytest.raises(BackendBroken):
-        await compactor(saying(*chunks)).summarise([ASKED], model="m")
+        await compactor(summary_backend(*chunks)).summarise([QUESTION], model="m")
 
 
-async def test_a_summary_that_was_cut_off_says_so() -> None:
-    summary = await compactor(saying(TextDelta("half a"), Finished("length"))).summarise([ASKED], model="m")
+async def test_a_truncated_summary_is_reported() -> None:
+    summary = await compactor(summary_backend(TextDelta("half a"), Finished("length"))).summarise(
+        [QUESTION], model="m"
+    )
     assert summary.text == f"half a\n{BROKEN_OFF}"
 
 
 async def test_a_history_that_is_too_long_for_the_model_is_summarised_in_parts() -> None:
-    def play(turn: TurnRequest) -> list[Step]:
-        text = asked_for(turn)
+    def steps_for(turn: TurnRequest) -> list[Step]:
+        text = summary_input(turn)
         if text.count("user:") > 2:
             return [TOO_LONG]
         last = text.rsplit("word ", 1)[1][0]
         return [[TextDelta(f"up to {last}"), Finished("stop"), UsageReported(USAGE)]]
 
-    backend = ScriptedBackend(play)
+    backend = ScriptedBackend(steps_for)
     items = [Message(role="user", content=f"word {number}") for number in range(5)]
     summary = await compactor(backend).summarise(items, model="m")
     assert summary.text == "up to 4"
-    answered = [asked_for(turn) for turn in backend.turns if asked_for(turn).count("user:") <= 2]
+    answered = [summary_input(turn) for turn in backend.turns if summary_input(turn).count("user:") <= 2]
     assert "came_before" not in answered[0]
     assert ["up to 1" in answered[1], "up to 2" in answered[2]] == [True, True]
     assert summary.usage is not None
@@ -193,14 +195,16 @@ async def test_a_history_that_is_too_long_for_the_model_is_summarised_in_parts()
 
 async def test_one_item_that_is_too_long_for_the_model_is_shortened() -> None:
     backend = ScriptedBackend(
-        lambda turn: [TOO_LONG] if len(asked_for(turn)) > 3_000 else [[TextDelta("short"), Finished("stop")]]
+        lambda turn: (
+            [TOO_LONG] if len(summary_input(turn)) > 3_000 else [[TextDelta("short"), Finished("stop")]]
+        )
     )
     items = [Message(role="user", content="x" * 50_000)]
     assert (await compactor(backend).summarise(items, model="m")).text == "short"
-    assert "characters are left out here" in asked_for(backend.turns[-1])
+    assert "characters are left out here" in summary_input(backend.turns[-1])
 
 
-async def test_a_model_that_finds_everything_too_long_is_not_asked_for_ever() -> None:
+async def test_retries_with_shorter_input_are_bounded() -> None:
     backend = ScriptedBackend([TOO_LONG])
     items = [Message(role="user", content="x" * 5_000) for _ in range(8)]
     with pytest.raises(BackendRefused) as caught:
@@ -216,7 +220,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
         beats.append(1)
 
     backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("x"), Finished("stop")]])
-    await compactor(backend).summarise([ASKED], model="m", beat=beat)
+    await compactor(backend).summarise([QUESTION], model="m", beat=beat)
     assert len(beats) == 3
 
 
@@ -225,7 +229,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
 
 @pytest.mark.requirement("PROTOCOL/endpoints-compact")
 async def test_the_answer_is_the_callers_messages_and_one_compaction() -> None:
-    items = [msgspec.to_builtins(item) for item in (ASKED, CALL, OUTPUT, ANSWER, MORE)]
+    items = [msgspec.to_builtins(item) for item in (QUESTION, CALL, OUTPUT, ANSWER, MORE)]
     items.insert(0, {"role": "developer", "content": "be brief"})
     compacted = await compactor(summarising()).compact(body(input=items), "t")
     *messages, compaction = compacted.output
@@ -240,25 +244,25 @@ async def test_the_answer_is_the_callers_messages_and_one_compaction() -> None:
     assert (compacted.object, compacted.created_at, compacted.usage) == ("response.compaction", 1000, USAGE)
 
 
-async def test_a_stored_response_is_compacted_with_what_is_sent_after_it() -> None:
+async def test_a_stored_response_is_compacted_with_the_new_input() -> None:
     backend = summarising()
     reference = {"type": "item_reference", "id": "msg_1"}
     compacted = await compactor(backend).compact(
         body(previous_response_id="resp_1", input=[reference], instructions="be brief"), "t"
     )
-    read = asked_for(backend.turns[0])
+    read = summary_input(backend.turns[0])
     assert all(text in read for text in ("12:00", "stored words", "be brief"))
     assert [type(item) for item in compacted.output] == [Message, Message, Compaction]
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-compact-again")
-async def test_what_was_compacted_can_be_compacted_again() -> None:
-    items = [msgspec.to_builtins(item) for item in (ASKED, ANSWER)]
+async def test_a_compacted_conversation_can_be_compacted_again() -> None:
+    items = [msgspec.to_builtins(item) for item in (QUESTION, ANSWER)]
     first = await compactor(summarising()).compact(body(input=items), "t")
-    backend = saying(TextDelta("it is noon, then one"), Finished("stop"))
+    backend = summary_backend(TextDelta("it is noon, then one"), Finished("stop"))
     again = [*msgspec.to_builtins(first.output), {"role": "assistant", "content": "one"}]
     second = await compactor(backend).compact(body(input=again), "t")
-    assert "it is noon" in asked_for(backend.turns[0])
+    assert "it is noon" in summary_input(backend.turns[0])
     assert [type(item) for item in second.output] == [Message, Compaction]
 
 
@@ -274,14 +278,14 @@ async def test_what_was_compacted_can_be_compacted_again() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/endpoints-compact-model")
-async def test_what_cannot_be_compacted_is_refused(params: dict[str, Any], param: str) -> None:
+async def test_invalid_compaction_requests_are_rejected(params: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await compactor(summarising()).compact(body(**params), "t")
     assert caught.value.param == param
 
 
 @pytest.mark.requirement("PROTOCOL/endpoints-compact-model")
-async def test_an_empty_body_and_a_missing_model_are_refused() -> None:
+async def test_an_empty_body_and_a_missing_model_are_rejected() -> None:
     for sent in (b"", b'{"input":"hi"}'):
         with pytest.raises(InvalidRequest):
             await compactor(summarising()).compact(sent, "t")
@@ -291,7 +295,7 @@ async def test_an_empty_body_and_a_missing_model_are_refused() -> None:
     "params",
     [{"previous_response_id": "resp_1"}, {"input": [{"type": "item_reference", "id": "msg_1"}]}],
 )
-async def test_what_belongs_to_another_tenant_does_not_exist(params: dict[str, Any]) -> None:
+async def test_another_tenants_response_does_not_exist(params: dict[str, Any]) -> None:
     with pytest.raises(NotFound):
         await compactor(summarising()).compact(body(**params), "somebody else")
 
@@ -299,16 +303,16 @@ async def test_what_belongs_to_another_tenant_does_not_exist(params: dict[str, A
 # plan
 
 
-async def test_a_turn_without_compaction_asks_no_model_for_a_summary() -> None:
+async def test_a_turn_without_compaction_requests_no_summary() -> None:
     backend = summarising()
-    planned = await plan(compactor(backend), ASKED, ANSWER, MORE)
-    assert (list(planned.items), planned.compacted, planned.is_all) == ([ASKED, ANSWER, MORE], None, False)
+    planned = await plan(compactor(backend), QUESTION, ANSWER, MORE)
+    assert (list(planned.items), planned.compacted, planned.is_all) == ([QUESTION, ANSWER, MORE], None, False)
     assert backend.turns == []
 
 
-async def test_a_trigger_is_answered_with_a_compaction_and_nothing_else() -> None:
+async def test_a_trigger_is_answered_only_with_a_compaction() -> None:
     backend = summarising()
-    planned = await plan(compactor(backend), ASKED, CALL, OUTPUT, CompactionTrigger())
+    planned = await plan(compactor(backend), QUESTION, CALL, OUTPUT, CompactionTrigger())
     assert planned.is_all
     assert planned.compacted is not None
     assert SEALER.open_summary(planned.compacted.envelope) == "it is noon"
@@ -316,7 +320,7 @@ async def test_a_trigger_is_answered_with_a_compaction_and_nothing_else() -> Non
 
 
 @pytest.mark.requirement("PROTOCOL/compaction-trigger-empty")
-async def test_a_trigger_with_nothing_before_it_is_refused() -> None:
+async def test_a_trigger_without_earlier_items_is_rejected() -> None:
     with pytest.raises(InvalidRequest) as caught:
         await plan(compactor(summarising()), CompactionTrigger())
     assert caught.value.param == "input"
@@ -328,35 +332,45 @@ def managed(*thresholds: int) -> dict[str, Any]:
     }
 
 
-async def test_from_the_threshold_on_the_turn_begins_with_a_compaction() -> None:
+async def test_beyond_the_threshold_the_turn_begins_with_a_compaction() -> None:
     backend = summarising()
-    planned = await plan(compactor(backend), ASKED, CALL, OUTPUT, ANSWER, MORE, **managed(9, 5))
+    planned = await plan(compactor(backend), QUESTION, CALL, OUTPUT, ANSWER, MORE, **managed(9, 5))
     assert planned.compacted is not None
     assert not planned.is_all
-    assert list(planned.items) == [ASKED, Message(role="developer", content=f"{HEADING}\n\nit is noon"), MORE]
-    assert "and now?" not in asked_for(backend.turns[0])
+    assert list(planned.items) == [
+        QUESTION,
+        Message(role="developer", content=f"{HEADING}\n\nit is noon"),
+        MORE,
+    ]
+    assert "and now?" not in summary_input(backend.turns[0])
 
 
-async def test_below_the_threshold_nothing_happens() -> None:
-    planned = await plan(compactor(summarising()), ASKED, ANSWER, MORE, **managed(4))
+async def test_below_the_threshold_no_compaction_is_made() -> None:
+    planned = await plan(compactor(summarising()), QUESTION, ANSWER, MORE, **managed(4))
     assert planned.compacted is None
 
 
-async def test_what_was_compacted_counts_as_its_summary_alone() -> None:
+async def test_compacted_items_count_as_their_summary_only() -> None:
     earlier = Compaction(encrypted_content=SEALER.seal_summary("noon"))
-    items = [ASKED, CALL, OUTPUT, ANSWER, earlier, ANSWER, MORE]
+    items = [QUESTION, CALL, OUTPUT, ANSWER, earlier, ANSWER, MORE]
     assert (await plan(compactor(summarising()), *items, **managed(5))).compacted is None
     again = await plan(compactor(summarising()), *items, **managed(4))
     assert again.compacted is not None
-    assert list(again.items) == [ASKED, Message(role="developer", content=f"{HEADING}\n\nit is noon"), MORE]
+    assert list(again.items) == [
+        QUESTION,
+        Message(role="developer", content=f"{HEADING}\n\nit is noon"),
+        MORE,
+    ]
 
 
 async def test_the_next_turn_finds_everything_that_this_turn_saw() -> None:
-    """The stored order is history, input, compaction, answer: nothing between may be in no summary."""
+    """The stored order is history, input, compaction, answer: every item before the compaction must be in
+    its summary.
+    """
     backend = summarising()
-    history, own = [ASKED, CALL], [OUTPUT, MORE]
+    history, own = [QUESTION, CALL], [OUTPUT, MORE]
     planned = await plan(compactor(backend), *history, *own, history=2, **managed(1))
-    assert "12:00" in asked_for(backend.turns[0])
+    assert "12:00" in summary_input(backend.turns[0])
     assert planned.compacted is not None
     stored = [*history, *own, Compaction(encrypted_content=planned.compacted.envelope), ANSWER]
     next_view = compact_view(stored, SEALER.open_summary, str)
@@ -373,10 +387,10 @@ async def test_the_next_turn_finds_everything_that_this_turn_saw() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/compaction-sealed")
-async def test_a_compaction_that_does_not_open_is_refused_with_what_brought_it(
+async def test_an_invalid_compaction_is_rejected_with_the_responsible_param(
     history: int, params: dict[str, Any], param: str
 ) -> None:
     foreign = Compaction(encrypted_content="from elsewhere")
     with pytest.raises(InvalidRequest) as caught:
-        await plan(compactor(summarising()), ASKED, foreign, history=history, **params)
+        await plan(compactor(summarising()), QUESTION, foreign, history=history, **params)
     assert (caught.value.param, caught.value.code) == (param, "invalid_encrypted_content")

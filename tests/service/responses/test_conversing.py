@@ -1,4 +1,4 @@
-"""Responses in a conversation: the lock that they hold, and what becomes of it."""
+"""Responses in a conversation: acquiring, holding and releasing the lock."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -28,8 +28,8 @@ async def conversation(store: Stores) -> None:
 
 
 async def converse(creator: Creator, **params: Any) -> list[dict[str, Any]]:
-    asked = {"model": "m", "input": "hi", "stream": True, "conversation": "conv_1", **params}
-    run = creator.start(create_from(**asked), Caller.of("t"))
+    params_sent = {"model": "m", "input": "hi", "stream": True, "conversation": "conv_1", **params}
+    run = creator.start(create_from(**params_sent), Caller.of("t"))
     events: list[Event] = [event async for batch in run.events() for event in batch]
     wire = [to_wire(event) for event in events]
     check_order(wire)
@@ -41,7 +41,7 @@ async def items(store: Stores) -> int:
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-respond")
-async def test_a_response_is_appended_and_says_where_it_belongs(
+async def test_a_response_is_appended_and_names_its_conversation(
     make_creator: MakeCreator, store: Stores
 ) -> None:
     backend = ScriptedBackend.saying("a")
@@ -54,7 +54,7 @@ async def test_a_response_is_appended_and_says_where_it_belongs(
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-locked")
-async def test_a_second_response_at_the_same_time_is_refused(make_creator: MakeCreator) -> None:
+async def test_a_second_response_at_the_same_time_is_rejected(make_creator: MakeCreator) -> None:
     async def reentrant(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield [TextDelta("a")]
         with pytest.raises(InvalidRequest) as locked:
@@ -66,7 +66,7 @@ async def test_a_second_response_at_the_same_time_is_refused(make_creator: MakeC
     assert (await converse(creator))[-1]["response"]["status"] == "completed"
 
 
-async def test_what_fails_at_once_lets_go_and_leaves_nothing(
+async def test_an_immediate_failure_releases_the_lock_and_stores_nothing(
     make_creator: MakeCreator, store: Stores
 ) -> None:
     with pytest.raises(BackendTimeout):
@@ -78,9 +78,7 @@ async def test_what_fails_at_once_lets_go_and_leaves_nothing(
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-failed")
-async def test_what_fails_later_is_kept_outside_of_the_conversation(
-    make_creator: MakeCreator, store: Stores
-) -> None:
+async def test_a_later_failure_is_stored_but_not_appended(make_creator: MakeCreator, store: Stores) -> None:
     events = await converse(make_creator(ScriptedBackend([[TextDelta("a")]])))
     assert events[-1]["type"] == "response.failed"
     assert (await store.responses.response("t", events[-1]["response"]["id"])).status == "failed"
@@ -109,7 +107,7 @@ async def test_a_long_response_holds_its_conversation(
     assert leases == [context.CONVERSATION_LEASE_SECONDS] * 5
 
 
-async def test_who_has_lost_the_conversation_has_failed(
+async def test_a_response_that_lost_the_lock_has_failed(
     make_creator: MakeCreator, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def robbed(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
@@ -125,7 +123,7 @@ async def test_who_has_lost_the_conversation_has_failed(
     assert await items(store) == 0
 
 
-async def test_a_request_that_is_refused_leaves_no_lock(make_creator: MakeCreator) -> None:
+async def test_a_rejected_request_leaves_no_lock(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("a"))
     stray = [{"type": "function_call_output", "call_id": "call_unknown", "output": "1"}]
     with pytest.raises(InvalidRequest, match="No tool call found"):
@@ -135,7 +133,7 @@ async def test_a_request_that_is_refused_leaves_no_lock(make_creator: MakeCreato
     assert (await converse(creator))[-1]["response"]["status"] == "completed"
 
 
-async def test_a_conversation_goes_on_without_a_call_that_was_taken_out(
+async def test_a_conversation_continues_without_a_removed_call(
     make_creator: MakeCreator, store: Stores
 ) -> None:
     call = FunctionCall(id="fc_1", call_id="call_1", name="f", arguments="{}")

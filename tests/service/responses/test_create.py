@@ -1,4 +1,4 @@
-"""Creating responses: history, routing, faults, and the order of truth."""
+"""Creating responses: history, routing, errors, and saving before reporting."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -53,7 +53,7 @@ from tests.turn.order import check_order
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 
 
-async def ask(creator: Creator, **params: Any) -> Response:
+async def create_response(creator: Creator, **params: Any) -> Response:
     return await creator.start(
         create_from(**{"model": "m", "input": "hi", **params}), Caller.of("t")
     ).result()
@@ -69,7 +69,7 @@ async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
 
 
 def texts(turn: TurnRequest) -> list[str]:
-    """What the backend was given, as words."""
+    """The texts that the backend received."""
     found: list[str] = []
     for item in turn.items:
         content = item.content if isinstance(item, Message) else []
@@ -81,19 +81,19 @@ def texts(turn: TurnRequest) -> list[str]:
 
 @pytest.mark.requirement("PROTOCOL/stream-json-same")
 async def test_the_json_answer_is_the_last_event_of_the_stream(make_creator: MakeCreator) -> None:
-    whole = msgspec.to_builtins(await ask(make_creator(ScriptedBackend.saying("Hel", "lo"))))
+    complete = msgspec.to_builtins(await create_response(make_creator(ScriptedBackend.saying("Hel", "lo"))))
     streamed = (await stream(make_creator(ScriptedBackend.saying("Hel", "lo"))))[-1]["response"]
-    assert whole == streamed
-    assert whole["output"][0]["content"][0]["text"] == "Hello"
+    assert complete == streamed
+    assert complete["output"][0]["content"][0]["text"] == "Hello"
 
 
 @pytest.mark.requirement("PROTOCOL/state-previous")
-async def test_a_continuation_knows_everything_before_it(make_creator: MakeCreator) -> None:
+async def test_a_continuation_has_the_complete_history(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("one")
     creator = make_creator(backend)
-    first = await ask(creator, input="a", instructions="not inherited")
-    second = await ask(creator, input="b", previous_response_id=first.id)
-    await ask(creator, input="c", previous_response_id=second.id)
+    first = await create_response(creator, input="a", instructions="not inherited")
+    second = await create_response(creator, input="b", previous_response_id=first.id)
+    await create_response(creator, input="c", previous_response_id=second.id)
     assert texts(backend.turns[-1]) == ["a", "one", "b", "one", "c"]
     assert backend.turns[-1].params.instructions is None
 
@@ -102,38 +102,38 @@ async def test_a_continuation_knows_everything_before_it(make_creator: MakeCreat
 async def test_two_continuations_of_one_response_are_two_branches(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend)
-    root = await ask(creator, input="root")
-    left = await ask(creator, input="left", previous_response_id=root.id)
-    await ask(creator, input="right", previous_response_id=root.id)
-    await ask(creator, input="leaf", previous_response_id=left.id)
+    root = await create_response(creator, input="root")
+    left_branch = await create_response(creator, input="left", previous_response_id=root.id)
+    await create_response(creator, input="right", previous_response_id=root.id)
+    await create_response(creator, input="leaf", previous_response_id=left_branch.id)
     assert texts(backend.turns[-1]) == ["root", "x", "left", "x", "leaf"]
 
 
 @pytest.mark.requirement("PROTOCOL/errors-previous")
 async def test_an_unknown_previous_response_is_not_found(make_creator: MakeCreator) -> None:
     with pytest.raises(NotFound) as caught:
-        await ask(make_creator(ScriptedBackend.saying("x")), previous_response_id="resp_nope")
+        await create_response(make_creator(ScriptedBackend.saying("x")), previous_response_id="resp_nope")
     assert (caught.value.param, caught.value.code) == ("previous_response_id", "previous_response_not_found")
 
 
 @pytest.mark.requirement("PROTOCOL/state-store-false-previous")
 async def test_a_response_that_is_not_stored_cannot_be_continued(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
-    lost = await ask(creator, store=False)
+    lost = await create_response(creator, store=False)
     with pytest.raises(NotFound):
-        await ask(creator, previous_response_id=lost.id)
+        await create_response(creator, previous_response_id=lost.id)
 
 
 @pytest.mark.requirement("PROTOCOL/state-item-reference")
 async def test_an_item_can_be_referred_to(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("said before")
     creator = make_creator(backend)
-    first = await ask(creator)
+    first = await create_response(creator)
     reference = {"type": "item_reference", "id": first.output[0].id}
-    await ask(creator, input=[reference, {"role": "user", "content": "go on"}])
+    await create_response(creator, input=[reference, {"role": "user", "content": "go on"}])
     assert texts(backend.turns[-1]) == ["said before", "go on"]
     with pytest.raises(NotFound):
-        await ask(creator, input=[{"type": "item_reference", "id": "msg_nope"}])
+        await create_response(creator, input=[{"type": "item_reference", "id": "msg_nope"}])
 
 
 @pytest.mark.parametrize(("inherit", "expected"), [(True, ["f"]), (False, [])])
@@ -143,28 +143,28 @@ async def test_tools_are_inherited_unless_switched_off(
 ) -> None:
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend, inherit_tools=inherit)
-    first = await ask(creator, tools=[TOOL])
-    second = await ask(creator, previous_response_id=first.id)
+    first = await create_response(creator, tools=[TOOL])
+    second = await create_response(creator, previous_response_id=first.id)
     assert [tool.name for tool in backend.turns[-1].tools] == expected
     assert [tool.name for tool in second.tools] == expected
 
 
 @pytest.mark.requirement("PROTOCOL/items-reasoning-sealed")
-async def test_sealed_reasoning_comes_back_readable(make_creator: MakeCreator) -> None:
+async def test_sealed_reasoning_is_opened_for_the_model(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[ReasoningDelta("because"), TextDelta("x"), Finished("stop")]])
     creator = make_creator(backend)
-    answer = msgspec.to_builtins(await ask(creator, store=False))
+    answer = msgspec.to_builtins(await create_response(creator, store=False))
     replayed = {**answer["output"][0], "content": None}
-    await ask(creator, store=False, input=[replayed, {"role": "user", "content": "go on"}])
+    await create_response(creator, store=False, input=[replayed, {"role": "user", "content": "go on"}])
     reasoning = backend.turns[-1].items[0]
     assert isinstance(reasoning, Reasoning)
     assert msgspec.to_builtins(reasoning.content) == [{"type": "reasoning_text", "text": "because"}]
 
 
 @pytest.mark.requirement("PROTOCOL/items-reasoning-foreign")
-async def test_a_foreign_envelope_is_no_error(make_creator: MakeCreator) -> None:
+async def test_a_foreign_envelope_is_ignored(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
-    await ask(
+    await create_response(
         make_creator(backend),
         input=[{"type": "reasoning", "encrypted_content": "gAAAA"}, {"role": "user", "content": "x"}],
     )
@@ -174,25 +174,27 @@ async def test_a_foreign_envelope_is_no_error(make_creator: MakeCreator) -> None
 @pytest.mark.requirement("PROTOCOL/create-encrypted-reasoning")
 async def test_reasoning_is_sealed_only_when_the_client_needs_it(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend([[ReasoningDelta("r"), Finished("stop")]]))
-    assert "encrypted_content" not in msgspec.to_builtins(await ask(creator))["output"][0]
-    asked = await ask(creator, include=["reasoning.encrypted_content"])
-    assert "encrypted_content" in msgspec.to_builtins(asked)["output"][0]
+    assert "encrypted_content" not in msgspec.to_builtins(await create_response(creator))["output"][0]
+    included = await create_response(creator, include=["reasoning.encrypted_content"])
+    assert "encrypted_content" in msgspec.to_builtins(included)["output"][0]
 
 
 async def test_the_next_backend_answers_when_the_first_cannot(make_creator: MakeCreator) -> None:
     for error in (BackendUnreachable(), BackendRefused("busy", status=503)):
-        response = await ask(make_creator(ScriptedBackend([error]), ScriptedBackend.saying("second")))
+        response = await create_response(
+            make_creator(ScriptedBackend([error]), ScriptedBackend.saying("second"))
+        )
         assert msgspec.to_builtins(response.output)[0]["content"][0]["text"] == "second"
 
 
-async def test_there_is_no_fallback_for_a_fault_of_the_request(make_creator: MakeCreator) -> None:
+async def test_there_is_no_fallback_for_an_error_of_the_request(make_creator: MakeCreator) -> None:
     second = ScriptedBackend.saying("second")
     with pytest.raises(BackendRefused):
-        await ask(make_creator(ScriptedBackend([BackendRefused("bad", status=400)]), second))
+        await create_response(make_creator(ScriptedBackend([BackendRefused("bad", status=400)]), second))
     assert second.turns == []
 
 
-async def test_there_is_no_fallback_once_something_was_said(make_creator: MakeCreator) -> None:
+async def test_there_is_no_fallback_after_the_first_delta(make_creator: MakeCreator) -> None:
     second = ScriptedBackend.saying("second")
     first = ScriptedBackend([[TextDelta("a")], BackendUnreachable()])
     events = await stream(make_creator(first, second))
@@ -200,7 +202,7 @@ async def test_there_is_no_fallback_once_something_was_said(make_creator: MakeCr
     assert second.turns == []
 
 
-async def test_fallback_goes_on_after_a_heartbeat(make_creator: MakeCreator) -> None:
+async def test_fallback_is_possible_after_a_heartbeat(make_creator: MakeCreator) -> None:
     events = await stream(
         make_creator(ScriptedBackend([HEARTBEAT, BackendUnreachable()]), ScriptedBackend.saying("second"))
     )
@@ -217,19 +219,19 @@ async def test_an_error_before_the_first_event_is_raised(make_creator: MakeCreat
         await stream(make_creator(ScriptedBackend([BackendTimeout()])))
 
 
-async def test_a_failure_is_raised_to_whoever_does_not_stream(make_creator: MakeCreator) -> None:
+async def test_a_failure_is_raised_to_callers_that_do_not_stream(make_creator: MakeCreator) -> None:
     with pytest.raises(BackendBroken, match="cut"):
-        await ask(make_creator(ScriptedBackend([[TextDelta("a"), Failed(BackendBroken("cut"))]])))
+        await create_response(make_creator(ScriptedBackend([[TextDelta("a"), Failed(BackendBroken("cut"))]])))
 
 
-async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeCreator) -> None:
+async def test_a_backend_without_any_chunks_has_failed(make_creator: MakeCreator) -> None:
     with pytest.raises(BackendBroken):
-        await ask(make_creator(ScriptedBackend([])))
+        await create_response(make_creator(ScriptedBackend([])))
     assert (await stream(make_creator(ScriptedBackend([[TextDelta("a")]]))))[-1]["type"] == "response.failed"
 
 
 class Witness(SqlResponses):
-    """Records the status of every response that is saved. It may refuse."""
+    """Records the status of every saved response, and may reject saving."""
 
     refusal: AntiphonError | None = None
 
@@ -253,19 +255,19 @@ async def witness() -> AsyncGenerator[Witness, None]:
 
 
 @pytest.mark.requirement("PROTOCOL/stream-stored-first")
-async def test_the_response_is_stored_before_its_end_is_told(
+async def test_the_response_is_stored_before_its_terminal_event(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
     creator = make_creator(ScriptedBackend.saying("a", "b"), stores=witness.stores)
     async for batch in creator.start(
         create_from(model="m", input="hi", stream=True), Caller.of("t")
     ).events():
-        told = any(to_wire(event)["type"] == "response.completed" for event in batch)
-        assert witness.saved == (["completed"] if told else [])
+        completed_sent = any(to_wire(event)["type"] == "response.completed" for event in batch)
+        assert witness.saved == (["completed"] if completed_sent else [])
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable(), StoreFull()])
-async def test_what_could_not_be_stored_is_not_reported_complete(
+async def test_a_response_that_cannot_be_stored_is_not_completed(
     make_creator: MakeCreator, witness: Witness, error: AntiphonError
 ) -> None:
     witness.refusal = error
@@ -274,7 +276,7 @@ async def test_what_could_not_be_stored_is_not_reported_complete(
     )
     assert (await stream(creator))[-1]["type"] == "response.failed"
     with pytest.raises(type(error)):
-        await ask(creator)
+        await create_response(creator)
 
 
 async def test_an_ended_response_waits_for_a_database_that_is_away(
@@ -284,7 +286,7 @@ async def test_an_ended_response_waits_for_a_database_that_is_away(
     creator = make_creator(
         ScriptedBackend.saying("a"), stores=witness.stores, retention=Retention(save_wait_seconds=30.0)
     )
-    answer = asyncio.create_task(ask(creator))
+    answer = asyncio.create_task(create_response(creator))
     while witness.refusal is not None:
         await asyncio.sleep(0.01)
         if not answer.done():
@@ -293,22 +295,20 @@ async def test_an_ended_response_waits_for_a_database_that_is_away(
     assert witness.saved == ["completed"]
 
 
-async def test_a_client_that_leaves_has_a_cancelled_response(
-    make_creator: MakeCreator, witness: Witness
-) -> None:
+async def test_a_client_disconnect_cancels_the_response(make_creator: MakeCreator, witness: Witness) -> None:
     creator = make_creator(ScriptedBackend.saying("a", "b"), stores=witness.stores)
     run = creator.start(create_from(model="m", input="hi", stream=True), Caller.of("t"))
     async with aclosing(run.events()) as batches:
         await anext(batches)
     await run.abandon()
-    kept = await witness.response("t", run.id)
-    assert kept.status == "cancelled"
-    assert [item.status for item in kept.output] == ["incomplete"]
+    retrieved = await witness.response("t", run.id)
+    assert retrieved.status == "cancelled"
+    assert [item.status for item in retrieved.output] == ["incomplete"]
     await run.abandon()
     assert witness.saved == ["cancelled"]
 
 
-async def test_leaving_early_stops_the_backend(make_creator: MakeCreator) -> None:
+async def test_closing_the_stream_early_stops_the_backend(make_creator: MakeCreator) -> None:
     stopped = asyncio.Event()
 
     async def endless(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
@@ -339,7 +339,7 @@ async def test_a_run_can_be_ended_from_outside(make_creator: MakeCreator) -> Non
     assert await run.abort(Unavailable()) == []
 
 
-async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> None:
+async def test_aborting_before_the_start_yields_no_events(make_creator: MakeCreator) -> None:
     run = make_creator(ScriptedBackend.saying("a")).start(create_from(model="m", input="hi"), Caller.of("t"))
     assert await run.abort(AntiphonError()) == []
 
@@ -347,7 +347,7 @@ async def test_nothing_is_aborted_before_it_began(make_creator: MakeCreator) -> 
 @pytest.mark.requirement("PROTOCOL/errors-model")
 async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
     with pytest.raises(ModelNotFound, match="'m'"):
-        await ask(make_creator(ScriptedBackend.saying("x")), model="other")
+        await create_response(make_creator(ScriptedBackend.saying("x")), model="other")
 
 
 @pytest.mark.parametrize(
@@ -358,20 +358,20 @@ async def test_an_unknown_model_is_not_found(make_creator: MakeCreator) -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/divergence-prompt-moderation")
-async def test_what_is_not_served_yet_is_refused(make_creator: MakeCreator, name: str, value: Any) -> None:
+async def test_unsupported_requests_are_rejected(make_creator: MakeCreator, name: str, value: Any) -> None:
     with pytest.raises(Unsupported) as caught:
-        await ask(make_creator(ScriptedBackend.saying("x")), **{name: value})
+        await create_response(make_creator(ScriptedBackend.saying("x")), **{name: value})
     assert caught.value.param == name
 
 
 @pytest.mark.requirement("PROTOCOL/divergence-hosted-tools", "PROTOCOL/divergence-downgrades")
-async def test_an_unserved_hosted_tool_is_refused_or_reported(make_creator: MakeCreator) -> None:
+async def test_an_unserved_hosted_tool_is_rejected_or_reported(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend, ignored_tools=frozenset({"web_search"}))
     with pytest.raises(Unsupported) as caught:
-        await ask(creator, tools=[TOOL, {"type": "file_search", "vector_store_ids": []}])
+        await create_response(creator, tools=[TOOL, {"type": "file_search", "vector_store_ids": []}])
     assert caught.value.param == "tools[1].type"
-    response = await ask(creator, tools=[TOOL, {"type": "web_search"}])
+    response = await create_response(creator, tools=[TOOL, {"type": "web_search"}])
     assert response.downgrades == ["tool 'web_search' is not available here and was left out"]
     assert [tool.name for tool in backend.turns[-1].tools] == ["f"]
 
@@ -380,30 +380,30 @@ async def test_an_unserved_hosted_tool_is_refused_or_reported(make_creator: Make
 async def test_a_call_that_the_choice_forbids_never_reaches_the_client(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
     with pytest.raises(BackendBroken, match="'f'"):
-        await ask(make_creator(backend), tools=[TOOL], tool_choice="none")
+        await create_response(make_creator(backend), tools=[TOOL], tool_choice="none")
     assert backend.turns[0].tools == ()
 
 
 @pytest.mark.requirement("PROTOCOL/items-function-call")
 async def test_calls_are_output_items(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([[CallStarted(0, "c", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
-    response = await ask(make_creator(backend), tools=[TOOL])
+    response = await create_response(make_creator(backend), tools=[TOOL])
     assert isinstance(response.output[0], FunctionCall)
 
 
 @pytest.mark.requirement("PROTOCOL/tools-unknown-choice")
-async def test_a_choice_that_names_no_declared_tool_is_refused(make_creator: MakeCreator) -> None:
+async def test_a_choice_that_names_no_declared_tool_is_rejected(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x"))
     for choice in (
         {"type": "function", "name": "g"},
         {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]},
     ):
         with pytest.raises(InvalidRequest, match="not declared"):
-            await ask(creator, tools=[TOOL], tool_choice=choice)
+            await create_response(creator, tools=[TOOL], tool_choice=choice)
     with pytest.raises(InvalidRequest, match="declares no tool"):
-        await ask(creator, tool_choice="required")
+        await create_response(creator, tool_choice="required")
     with pytest.raises(Unsupported):
-        await ask(creator, tools=[TOOL], tool_choice={"type": "file_search"})
+        await create_response(creator, tools=[TOOL], tool_choice={"type": "file_search"})
 
 
 @pytest.mark.requirement("PROTOCOL/items-ids-given")
@@ -417,7 +417,7 @@ async def test_items_without_an_id_get_one_when_they_are_stored(
         {"role": "user", "content": "hi"},
         {"role": "user", "id": "msg_mine", "content": "hi"},
     ]
-    response = await ask(creator, input=sent)
+    response = await create_response(creator, input=sent)
     page = await store.responses.input_items("t", response.id, Page(order="asc"))
     opaque, known, message, mine = page.items
     assert isinstance(opaque, OpaqueItem)
@@ -434,17 +434,17 @@ async def test_items_without_an_id_get_one_when_they_are_stored(
 async def test_an_output_must_belong_to_a_call_of_its_chain(make_creator: MakeCreator) -> None:
     calling = ScriptedBackend([[CallStarted(0, "call_1", "f"), CallDelta(0, "{}"), Finished("tool_calls")]])
     creator = make_creator(calling)
-    first = await ask(creator, tools=[TOOL])
+    first = await create_response(creator, tools=[TOOL])
     output = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
-    await ask(creator, input=[output], previous_response_id=first.id)
+    await create_response(creator, input=[output], previous_response_id=first.id)
     for sent, parent in (([output], None), ([output, {**output, "call_id": "call_2"}], first.id)):
         with pytest.raises(InvalidRequest, match="No tool call found") as caught:
-            await ask(creator, input=sent, previous_response_id=parent)
+            await create_response(creator, input=sent, previous_response_id=parent)
         assert caught.value.param == f"input[{len(sent) - 1}].call_id"
 
 
 @pytest.mark.requirement("PROTOCOL/state-delete-children")
-async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
+async def test_a_concurrently_deleted_parent_does_not_fail_the_response(
     make_creator: MakeCreator, store: Stores
 ) -> None:
     async def deleting(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
@@ -454,13 +454,13 @@ async def test_a_parent_that_is_deleted_meanwhile_costs_nothing(
 
     backend = ScriptedBackend([[TextDelta("one"), Finished("stop")]], deleting, [[Finished("stop")]])
     creator = make_creator(backend)
-    first = await ask(creator, input="a")
-    second = await ask(creator, input="b", previous_response_id=first.id)
-    await ask(creator, input="c", previous_response_id=second.id)
+    first = await create_response(creator, input="a")
+    second = await create_response(creator, input="b", previous_response_id=first.id)
+    await create_response(creator, input="c", previous_response_id=second.id)
     assert texts(backend.turns[-1]) == ["a", "one", "b", "two", "c"]
 
 
-async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
+async def test_a_server_shutdown_waits_only_briefly_for_the_database(
     make_creator: MakeCreator, witness: Witness
 ) -> None:
     creator = make_creator(
@@ -475,11 +475,11 @@ async def test_a_server_that_goes_away_does_not_wait_long_for_the_database(
     check_order([to_wire(event) for event in seen])
 
 
-async def test_a_stream_tells_itself_that_the_conversation_is_too_long(make_creator: MakeCreator) -> None:
-    """Codex makes it shorter when it hears of it in the stream, and gives up on any other error."""
+async def test_a_stream_reports_context_length_exceeded(make_creator: MakeCreator) -> None:
+    """Codex compacts its history when the stream carries this error, and gives up on any other."""
     too_long = BackendRefused("Too long.", status=400, code="context_length_exceeded")
     events = await stream(make_creator(ScriptedBackend([too_long])))
     assert [event["type"] for event in events][-2:] == ["error", "response.failed"]
     assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
     with pytest.raises(BackendRefused):
-        await ask(make_creator(ScriptedBackend([too_long])))
+        await create_response(make_creator(ScriptedBackend([too_long])))

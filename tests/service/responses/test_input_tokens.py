@@ -1,4 +1,4 @@
-"""How requests are counted: by the model's tokenizer, or by an estimate that knows every kind of item."""
+"""Counting of requests: by the model's tokenizer, or by an estimate for every kind of item."""
 
 from typing import Any
 
@@ -79,30 +79,30 @@ def test_instructions_count_as_an_item_and_tools_by_their_text() -> None:
     assert 95 < large - small < 105
 
 
-async def test_everything_that_the_request_stands_on_counts(make_creator: MakeCreator) -> None:
+async def test_the_complete_context_of_the_request_counts(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x" * 40))
     first = await creator.start(
         create_from(model="m", input="y" * 40, tools=[FUNCTION]), Caller.of("t")
     ).result()
-    alone = await count(creator, input="z" * 40)
+    input_only = await count(creator, input="z" * 40)
     after = await count(creator, input="z" * 40, previous_response_id=first.id)
     inherited = estimate_tokens((), None, parse_tools([FUNCTION]))
-    assert alone == Count(14, "estimate")
-    assert after.tokens - 3 * alone.tokens - inherited in (0, 1)
+    assert input_only == Count(14, "estimate")
+    assert after.tokens - 3 * input_only.tokens - inherited in (0, 1)
     referred = await count(creator, input=[{"type": "item_reference", "id": first.output[0].id}])
-    assert referred == alone
+    assert referred == input_only
     with pytest.raises(NotFound):
         await count(creator, input="z", previous_response_id="resp_none")
 
 
-async def test_a_tokenizer_counts_texts_and_only_marks_are_added(make_creator: MakeCreator) -> None:
+async def test_a_tokenizer_counts_texts_and_only_message_overhead_is_added(make_creator: MakeCreator) -> None:
     creator = make_creator(Counting([]))
     assert await count(creator, input="a b c", instructions="d e") == Count(5 + 8, "exact")
     with pytest.raises(BackendBroken):
         await count(creator, input="broken")
 
 
-async def test_what_is_not_text_makes_it_an_estimate(make_creator: MakeCreator) -> None:
+async def test_non_text_content_makes_it_an_estimate(make_creator: MakeCreator) -> None:
     image = [{"role": "user", "content": [{"type": "input_image", "image_url": "https://x.test/i.png"}]}]
     assert (await count(make_creator(Counting([])), input=image)).by == "estimate"
 
@@ -112,7 +112,7 @@ async def test_without_a_model_it_is_an_estimate(make_creator: MakeCreator) -> N
     assert (await counter(make_creator(Counting([]))).count("t", request)).by == "estimate"
 
 
-async def test_sealed_reasoning_is_counted_by_what_is_in_it(make_creator: MakeCreator) -> None:
+async def test_sealed_reasoning_is_counted_by_its_content(make_creator: MakeCreator) -> None:
     creator = make_creator(Counting([]))
     sealed = Reasoning(
         id="rs_1", summary=[], encrypted_content=creator.parts.sealer.seal("one two three") or ""

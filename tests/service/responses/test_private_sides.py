@@ -1,4 +1,4 @@
-"""The private side of an item that a turn has made: stored, shown to the model next time, never to the client."""
+"""The private side of an item: stored, shown to the model in the next turn, never to the client."""
 
 import msgspec
 import pytest
@@ -22,27 +22,27 @@ CALLER = Caller.of("t")
 FULL = "everything that the tool gave"
 CALL = McpCall(status="completed", server_label="s", name="look", arguments="{}", output="in short")
 DONE = [HostedItemDone(CALL, private={"output": FULL}), TextDelta("a"), Finished("stop")]
-SAID = [TextDelta("b"), Finished("stop")]
+ANSWER = [TextDelta("b"), Finished("stop")]
 SECRET = {"type": "mcp", "server_label": "s", "server_url": "https://a.example", "authorization": "x"}
 
 
-async def ask(creator: Creator, **params: object) -> Response:
+async def create_response(creator: Creator, **params: object) -> Response:
     request = create_from(**{"model": "m", "input": "hi", **params})
     return await creator.start(request, CALLER).result()
 
 
 def seen(backend: ScriptedBackend) -> list[object]:
-    """The outputs of tools that the model was shown in the last turn."""
+    """The tool outputs that the model saw in the last turn."""
     return [item.output for item in backend.turns[-1].items if isinstance(item, FunctionCallOutput)]
 
 
 async def test_the_model_sees_it_in_the_next_turn(make_creator: MakeCreator, store: Stores) -> None:
-    backend = ScriptedBackend([DONE], [SAID])
+    backend = ScriptedBackend([DONE], [ANSWER])
     creator = make_creator(backend)
-    first = await ask(creator)
-    second = await ask(creator, previous_response_id=first.id)
+    first = await create_response(creator)
+    second = await create_response(creator, previous_response_id=first.id)
     assert seen(backend) == [FULL]
-    await ask(creator, previous_response_id=second.id)
+    await create_response(creator, previous_response_id=second.id)
     assert seen(backend) == [FULL]
 
     shown = [first, await store.responses.response("t", first.id)]
@@ -51,34 +51,34 @@ async def test_the_model_sees_it_in_the_next_turn(make_creator: MakeCreator, sto
     assert FULL.encode() not in msgspec.json.encode([shown, listed])
 
 
-async def test_it_is_stored_with_a_history_whose_parent_is_deleted(
+async def test_private_sides_survive_the_deletion_of_the_parent(
     make_creator: MakeCreator, store: Stores
 ) -> None:
     first_id = ""
 
     async def deleting(_turn: object):
         await store.responses.delete("t", first_id)
-        yield SAID
+        yield ANSWER
 
-    backend = ScriptedBackend([DONE], deleting, [SAID])
+    backend = ScriptedBackend([DONE], deleting, [ANSWER])
     creator = make_creator(backend)
-    first_id = (await ask(creator)).id
-    second = await ask(creator, previous_response_id=first_id)
-    await ask(creator, previous_response_id=second.id)
+    first_id = (await create_response(creator)).id
+    second = await create_response(creator, previous_response_id=first_id)
+    await create_response(creator, previous_response_id=second.id)
     assert seen(backend) == [FULL]
 
 
 async def test_a_conversation_has_it(make_creator: MakeCreator, store: Stores) -> None:
     await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
-    backend = ScriptedBackend([DONE], [SAID])
+    backend = ScriptedBackend([DONE], [ANSWER])
     creator = make_creator(backend)
-    await ask(creator, conversation="conv_1")
-    await ask(creator, conversation="conv_1")
+    await create_response(creator, conversation="conv_1")
+    await create_response(creator, conversation="conv_1")
     assert seen(backend) == [FULL]
 
 
 async def test_a_connection_remembers_it(make_creator: MakeCreator) -> None:
-    backend = ScriptedBackend([DONE], [SAID])
+    backend = ScriptedBackend([DONE], [ANSWER])
     creator = make_creator(backend)
     session = ConnectionMemory().session()
     request = create_from(model="m", input="hi", store=False)
@@ -89,14 +89,16 @@ async def test_a_connection_remembers_it(make_creator: MakeCreator) -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/tools-secrets")
-async def test_tools_whose_credentials_cannot_be_opened_are_to_be_sent_again(
+async def test_tools_with_unreadable_credentials_must_be_sent_again(
     make_creator: MakeCreator,
 ) -> None:
-    first = await ask(make_creator(ScriptedBackend([SAID]), ignored_tools=frozenset({"mcp"})), tools=[SECRET])
+    first = await create_response(
+        make_creator(ScriptedBackend([ANSWER]), ignored_tools=frozenset({"mcp"})), tools=[SECRET]
+    )
     other = make_creator(
-        ScriptedBackend([SAID]), ignored_tools=frozenset({"mcp"}), sealer=Sealer(b"another", bytes)
+        ScriptedBackend([ANSWER]), ignored_tools=frozenset({"mcp"}), sealer=Sealer(b"another", bytes)
     )
     with pytest.raises(InvalidRequest, match="Send 'tools' again") as caught:
-        await ask(other, previous_response_id=first.id)
+        await create_response(other, previous_response_id=first.id)
     assert (caught.value.param, caught.value.code) == ("tools", "invalid_encrypted_content")
-    assert (await ask(other, previous_response_id=first.id, tools=[SECRET])).status == "completed"
+    assert (await create_response(other, previous_response_id=first.id, tools=[SECRET])).status == "completed"

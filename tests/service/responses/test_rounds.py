@@ -1,4 +1,4 @@
-"""More than one round: answers that must be right, and tools that were searched for."""
+"""Several rounds: repair of invalid answers, and server-side tool search."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -54,25 +54,25 @@ FORMAT = {
     }
 }
 USAGE = UsageReported(Usage(3, InputTokensDetails(), 2, OutputTokensDetails(), 5))
-ASKED = Support("emulated", "in the prompt")
+PROMPTED = Support("emulated", "in the prompt")
 ALL: frozenset[Constraint] = frozenset({"tool_choice", "format", "grammar"})
 
 
 def without(*features: Feature) -> Features:
     everything: dict[Feature, Support] = dict(ScriptedBackend.saying("").features("m"))
-    return everything | dict.fromkeys(features, ASKED)
+    return everything | dict.fromkeys(features, PROMPTED)
 
 
-NOTHING_FORCED = without("structured_output", "constrained_text", "tool_choice_required")
+NO_ENFORCEMENT = without("structured_output", "constrained_text", "tool_choice_required")
 
 
-def saying(*texts: str, features: Features = NOTHING_FORCED) -> ScriptedBackend:
-    """A backend that gives these answers, and is held to nothing."""
+def replies(*texts: str, features: Features = NO_ENFORCEMENT) -> ScriptedBackend:
+    """A backend with these answers that enforces nothing."""
     scripts: list[list[Step]] = [[[TextDelta(text), USAGE, Finished("stop")]] for text in texts]
     return ScriptedBackend(*scripts, unenforced=ALL, features=features)
 
 
-def calling(*chunks: list[Chunk], features: Features = NOTHING_FORCED) -> ScriptedBackend:
+def calling(*chunks: list[Chunk], features: Features = NO_ENFORCEMENT) -> ScriptedBackend:
     scripts: list[list[Step]] = [[[*call, USAGE, Finished("tool_calls")]] for call in chunks]
     return ScriptedBackend(*scripts, unenforced=ALL, features=features)
 
@@ -81,8 +81,8 @@ def patch(text: str) -> list[Chunk]:
     return [CallStarted(0, "c", "patch"), CallDelta(0, msgspec.json.encode({"input": text}).decode())]
 
 
-async def ask(creator: Creator, **params: Any) -> Response:
-    """The answer as JSON, which must be what the stream folds to."""
+async def respond(creator: Creator, **params: Any) -> Response:
+    """The JSON answer, after checking that the stream folds to it."""
     return await creator.start(
         create_from(**{"model": "m", "input": "hi", **params}), Caller.of("t")
     ).result()
@@ -97,7 +97,7 @@ async def stream(creator: Creator, **params: Any) -> list[dict[str, Any]]:
     return events
 
 
-def told(turn: TurnRequest) -> list[tuple[str, str]]:
+def messages_of(turn: TurnRequest) -> list[tuple[str, str]]:
     return [
         (item.role, item.content)
         for item in turn.items
@@ -110,96 +110,95 @@ def answer(response: Response) -> str:
     return msgspec.to_builtins(item.content)[0]["text"]
 
 
-async def test_an_answer_that_is_right_at_once_is_asked_for_once(make_creator: MakeCreator) -> None:
-    backend = saying('{"n": 1}')
-    response = await ask(make_creator(backend), text=FORMAT)
+async def test_a_valid_answer_is_requested_once(make_creator: MakeCreator) -> None:
+    backend = replies('{"n": 1}')
+    response = await respond(make_creator(backend), text=FORMAT)
     assert (answer(response), len(backend.turns)) == ('{"n": 1}', 1)
     assert not response.downgrades
 
 
 @pytest.mark.requirement("PROTOCOL/create-format-emulated")
-async def test_an_answer_that_is_wrong_is_asked_for_again(make_creator: MakeCreator) -> None:
-    backend = saying("One.", '{"n": 1}')
-    response = await ask(make_creator(backend), text=FORMAT)
+async def test_an_invalid_answer_is_repaired(make_creator: MakeCreator) -> None:
+    backend = replies("One.", '{"n": 1}')
+    response = await respond(make_creator(backend), text=FORMAT)
     assert answer(response) == '{"n": 1}'
-    first, (role, ask_again) = told(backend.turns[1])[1:]
+    first, (role, repair_prompt) = messages_of(backend.turns[1])[1:]
     assert first == ("assistant", "One.")
-    assert (role, "JSON" in ask_again) == ("user", True)
+    assert (role, "JSON" in repair_prompt) == ("user", True)
     assert isinstance(response.downgrades, list)
     assert "asked again" in response.downgrades[0]
     assert response.usage is not None
     assert (response.usage.input_tokens, response.usage.total_tokens) == (6, 10)
 
 
-async def test_a_stream_tells_the_same_and_nothing_of_what_was_wrong(make_creator: MakeCreator) -> None:
-    events = await stream(make_creator(saying("One.", "Two.", '{"n": 1}')), text=FORMAT)
+async def test_a_stream_equals_the_json_answer_without_rejected_text(make_creator: MakeCreator) -> None:
+    events = await stream(make_creator(replies("One.", "Two.", '{"n": 1}')), text=FORMAT)
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     assert deltas == ['{"n": 1}']
-    whole = await ask(make_creator(saying("One.", "Two.", '{"n": 1}')), text=FORMAT)
-    assert (
-        events[-1]["response"]["output"][0]["content"] == msgspec.to_builtins(whole)["output"][0]["content"]
-    )
-    assert events[-1]["response"]["downgrades"] == whole.downgrades
-    assert events[-1]["response"]["usage"] == msgspec.to_builtins(whole.usage)
+    full = await respond(make_creator(replies("One.", "Two.", '{"n": 1}')), text=FORMAT)
+    assert events[-1]["response"]["output"][0]["content"] == msgspec.to_builtins(full)["output"][0]["content"]
+    assert events[-1]["response"]["downgrades"] == full.downgrades
+    assert events[-1]["response"]["usage"] == msgspec.to_builtins(full.usage)
 
 
-async def test_asking_is_bounded(make_creator: MakeCreator) -> None:
-    backend = saying("One.")
+async def test_repairs_are_bounded(make_creator: MakeCreator) -> None:
+    backend = replies("One.")
     with pytest.raises(BackendBroken) as caught:
-        await ask(make_creator(backend), text=FORMAT)
+        await respond(make_creator(backend), text=FORMAT)
     assert (caught.value.code, len(backend.turns)) == ("model_did_not_comply", 3)
     assert "text.format" in caught.value.message
-    events = await stream(make_creator(saying("One.")), text=FORMAT)
+    events = await stream(make_creator(replies("One.")), text=FORMAT)
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
     assert events[-1]["response"]["usage"]["total_tokens"] == 15
 
 
 @pytest.mark.requirement("PROTOCOL/tools-choice-holds")
-async def test_a_model_that_must_call_is_asked_again(make_creator: MakeCreator) -> None:
+async def test_a_missing_required_call_is_repaired(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[TextDelta("No."), Finished("stop")]],
         [[CallStarted(0, "c", "look"), CallDelta(0, "{}"), Finished("tool_calls")]],
-        features=NOTHING_FORCED,
+        features=NO_ENFORCEMENT,
     )
-    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    response = await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     assert [type(item) for item in response.output] == [FunctionCall]
-    assert "look" in told(backend.turns[1])[-1][1]
+    assert "look" in messages_of(backend.turns[1])[-1][1]
 
 
 @pytest.mark.requirement("PROTOCOL/tools-choice-holds")
 async def test_a_model_that_never_calls_fails_the_response(make_creator: MakeCreator) -> None:
+    forced = {"type": "function", "name": "look"}
     with pytest.raises(BackendBroken, match="tool_choice"):
-        await ask(make_creator(saying("No.")), tools=[TOOL], tool_choice={"type": "function", "name": "look"})
+        await respond(make_creator(replies("No.")), tools=[TOOL], tool_choice=forced)
 
 
-async def test_where_schemas_hold_a_call_is_asked_for_as_json(make_creator: MakeCreator) -> None:
+async def test_with_enforced_schemas_a_call_is_repaired_as_json(make_creator: MakeCreator) -> None:
     call = '{"name": "look", "arguments": {}}'
-    backend = saying("No.", call, features=without("tool_choice_required"))
-    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    backend = replies("No.", call, features=without("tool_choice_required"))
+    response = await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     (item,) = response.output
     assert isinstance(item, FunctionCall)
     assert (item.name, item.arguments) == ("look", "{}")
-    detour = backend.turns[1]
-    assert (detour.tools, detour.choice) == ((), "none")
-    assert detour.params.text is not None
-    assert detour.params.text.format is not None
-    assert detour.params.text.format.type == "json_schema"
+    repair_turn = backend.turns[1]
+    assert (repair_turn.tools, repair_turn.choice) == ((), "none")
+    assert repair_turn.params.text is not None
+    assert repair_turn.params.text.format is not None
+    assert repair_turn.params.text.format.type == "json_schema"
 
 
 async def test_a_detour_that_leads_nowhere_is_bounded_too(make_creator: MakeCreator) -> None:
-    backend = saying("No.", features=without("tool_choice_required"))
+    backend = replies("No.", features=without("tool_choice_required"))
     with pytest.raises(BackendBroken):
-        await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+        await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     assert len(backend.turns) == 3
 
 
-async def test_what_the_model_thought_meanwhile_is_told(make_creator: MakeCreator) -> None:
+async def test_reasoning_of_all_rounds_is_emitted(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[ReasoningDelta("hm"), TextDelta("No."), Finished("stop")]],
         [[ReasoningDelta("well"), CallStarted(0, "c", "look"), CallDelta(0, "{}"), Finished("tool_calls")]],
-        features=NOTHING_FORCED,
+        features=NO_ENFORCEMENT,
     )
-    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    response = await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     assert [type(item) for item in response.output] == [Reasoning, Reasoning, FunctionCall]
     shown = [item for item in backend.turns[1].items if isinstance(item, Reasoning)]
     assert [msgspec.to_builtins(item.content) for item in shown] == [
@@ -208,9 +207,9 @@ async def test_what_the_model_thought_meanwhile_is_told(make_creator: MakeCreato
 
 
 @pytest.mark.requirement("PROTOCOL/tools-custom-repaired")
-async def test_input_against_its_grammar_is_asked_for_again(make_creator: MakeCreator) -> None:
+async def test_input_that_violates_its_grammar_is_repaired(make_creator: MakeCreator) -> None:
     backend = calling(patch("A1"), patch("abc"))
-    response = await ask(make_creator(backend), tools=[PATCH])
+    response = await respond(make_creator(backend), tools=[PATCH])
     (item,) = msgspec.to_builtins(response.output)
     assert (item["type"], item["input"]) == ("custom_tool_call", "abc")
     call, output = backend.turns[1].items[-2:]
@@ -220,7 +219,7 @@ async def test_input_against_its_grammar_is_asked_for_again(make_creator: MakeCr
 
 async def test_input_that_never_fits_is_passed_on_with_a_note(make_creator: MakeCreator) -> None:
     backend = calling(patch("A1"))
-    response = await ask(make_creator(backend), tools=[PATCH])
+    response = await respond(make_creator(backend), tools=[PATCH])
     (item,) = msgspec.to_builtins(response.output)
     assert (item["input"], len(backend.turns)) == ("A1", 3)
     assert isinstance(response.downgrades, list)
@@ -236,7 +235,7 @@ async def test_where_grammars_hold_the_input_is_written_under_it(make_creator: M
         [[TextDelta("abc"), Finished("stop")]],
         unenforced=ALL,
     )
-    response = await ask(make_creator(backend), tools=[PATCH])
+    response = await respond(make_creator(backend), tools=[PATCH])
     assert msgspec.to_builtins(response.output)[0]["input"] == "abc"
     assert backend.turns[1].grammar is not None
 
@@ -255,7 +254,7 @@ SEARCH: list[Chunk] = [CallStarted(0, "c", "tool_search"), CallDelta(0, '{"query
 
 
 @pytest.mark.requirement("PROTOCOL/tools-search-server")
-async def test_the_server_searches_and_the_model_goes_on(make_creator: MakeCreator) -> None:
+async def test_the_server_searches_and_the_model_continues(make_creator: MakeCreator) -> None:
     weather: list[Chunk] = [CallStarted(0, "d", "get_weather"), CallDelta(0, "{}")]
     backend = calling(SEARCH, weather)
     events = await stream(make_creator(backend), tools=DEFERRED)
@@ -268,17 +267,17 @@ async def test_the_server_searches_and_the_model_goes_on(make_creator: MakeCreat
     assert events[-1]["response"]["usage"]["total_tokens"] == 10
 
 
-async def test_what_was_found_stays_found(make_creator: MakeCreator) -> None:
+async def test_found_tools_remain_available(make_creator: MakeCreator) -> None:
     backend = calling(SEARCH, [TextDelta("It rains.")])
     creator = make_creator(backend)
-    first = await ask(creator, tools=DEFERRED)
-    await ask(creator, input="And now?", previous_response_id=first.id)
+    first = await respond(creator, tools=DEFERRED)
+    await respond(creator, input="And now?", previous_response_id=first.id)
     assert [tool.name for tool in backend.turns[-1].tools] == ["tool_search", "get_weather"]
 
 
 async def test_searching_is_bounded(make_creator: MakeCreator) -> None:
     backend = calling(SEARCH)
-    response = await ask(make_creator(backend), tools=DEFERRED)
+    response = await respond(make_creator(backend), tools=DEFERRED)
     assert len(backend.turns) == MAX_SEARCHES + 1
     assert [tool.name for tool in backend.turns[-1].tools] == ["get_weather"]
     assert response.status == "completed"
@@ -287,7 +286,7 @@ async def test_searching_is_bounded(make_creator: MakeCreator) -> None:
 
 
 async def beats(make_creator: MakeCreator, script: list[Step], *times: float, **params: Any) -> list[int]:
-    """After which batches a stream shows a sign of life, while a clock shows these times."""
+    """The batches after which a stream sends a heartbeat, with a clock that shows these times."""
     ticks = iter(times)
     now = [1000.0]
 
@@ -295,19 +294,19 @@ async def beats(make_creator: MakeCreator, script: list[Step], *times: float, **
         now[0] = 1000.0 + next(ticks, now[0] - 1000.0)
         return now[0]
 
-    heard: list[int] = []
+    seen: list[int] = []
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         for number, batch in enumerate(script):
-            heard.append(number)
+            seen.append(number)
             yield batch
 
-    backend = ScriptedBackend(play, unenforced=ALL, features=NOTHING_FORCED)
+    backend = ScriptedBackend(steps, unenforced=ALL, features=NO_ENFORCEMENT)
     routes = [Route("m", backend, text_calls="hermes")]
     creator = make_creator(router=Router(routes, chance=lambda: 0.5), clock=clock)
     run = creator.start(create_from(model="m", input="hi", stream=True, **params), Caller.of("t"))
     return [
-        heard[-1] async for batch in run.events() for event in batch if to_wire(event)["type"] == "keepalive"
+        seen[-1] async for batch in run.events() for event in batch if to_wire(event)["type"] == "keepalive"
     ]
 
 
@@ -317,11 +316,11 @@ async def test_a_heartbeat_of_the_backend_passes(make_creator: MakeCreator) -> N
 
 
 @pytest.mark.parametrize("params", [{"tools": [TOOL]}, {"text": FORMAT}])
-async def test_while_text_is_held_for_long_the_line_stays_alive(
+async def test_heartbeats_are_sent_while_text_is_held(
     make_creator: MakeCreator, params: dict[str, Any]
 ) -> None:
-    words: list[Step] = [[TextDelta("<tool_call>")], *([TextDelta(" ")] for _ in range(4))]
-    script: list[Step] = [*words, [TextDelta('{"n": 1}')], [Finished("stop")]]
+    held_text: list[Step] = [[TextDelta("<tool_call>")], *([TextDelta(" ")] for _ in range(4))]
+    script: list[Step] = [*held_text, [TextDelta('{"n": 1}')], [Finished("stop")]]
     times = (
         0.0,
         0.0,
@@ -336,12 +335,12 @@ async def test_while_text_is_held_for_long_the_line_stays_alive(
 
 @pytest.mark.requirement("PROTOCOL/items-reasoning-damaged")
 @pytest.mark.parametrize("envelope", ["gAAAAA-of-somebody-else", "antiphon1.damaged"])
-async def test_reasoning_that_cannot_be_opened_is_left_out_with_a_warning(
+async def test_reasoning_that_cannot_be_opened_is_omitted_with_a_warning(
     make_creator: MakeCreator, caplog: pytest.LogCaptureFixture, envelope: str
 ) -> None:
-    thought: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": envelope}
+    reasoning_item: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": envelope}
     question = {"role": "user", "content": "hi"}
-    response = await ask(make_creator(ScriptedBackend.saying("Hello")), input=[thought, question])
+    response = await respond(make_creator(ScriptedBackend.saying("Hello")), input=[reasoning_item, question])
     assert response.status == "completed"
     assert isinstance(response.downgrades, list)
     assert "not sealed here" in response.downgrades[0]
@@ -358,8 +357,8 @@ def patch_at(index: int, text: str) -> list[Chunk]:
     ]
 
 
-async def test_what_was_told_before_a_wrong_call_is_not_told_twice(make_creator: MakeCreator) -> None:
-    """The model is shown what it has said; it has to repeat the wrong call alone."""
+async def test_output_before_an_invalid_call_is_not_emitted_twice(make_creator: MakeCreator) -> None:
+    """The model sees its earlier output; it must repeat only the invalid call."""
     backend = calling([TextDelta("I patch."), *LOOK, *patch_at(1, "A1")], patch_at(0, "abc"))
     events = await stream(make_creator(backend), tools=[TOOL, PATCH])
     output = events[-1]["response"]["output"]
@@ -377,23 +376,23 @@ async def test_what_was_told_before_a_wrong_call_is_not_told_twice(make_creator:
     assert "not accepted" in shown[4]["output"]
 
 
-async def test_good_calls_of_a_turn_with_a_wrong_one_are_kept(make_creator: MakeCreator) -> None:
+async def test_valid_calls_next_to_an_invalid_one_are_emitted(make_creator: MakeCreator) -> None:
     backend = calling(
         [*patch_at(0, "good"), *patch_at(1, "B1"), *[CallStarted(2, "l", "look"), CallDelta(2, "{}")]],
         patch_at(0, "abc"),
     )
-    response = await ask(make_creator(backend), tools=[TOOL, PATCH])
-    made = [(item["name"], item.get("input")) for item in msgspec.to_builtins(response.output)]
-    assert made == [("patch", "good"), ("look", None), ("patch", "abc")]
+    response = await respond(make_creator(backend), tools=[TOOL, PATCH])
+    calls_made = [(item["name"], item.get("input")) for item in msgspec.to_builtins(response.output)]
+    assert calls_made == [("patch", "good"), ("look", None), ("patch", "abc")]
 
 
-async def test_a_detour_that_does_not_fit_either_is_not_believed(make_creator: MakeCreator) -> None:
+async def test_an_invalid_repair_is_rejected(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[*patch("A1"), USAGE, Finished("tool_calls")]],
         [[TextDelta("STILL WRONG"), USAGE, Finished("stop")]],
         unenforced=ALL,
     )
-    response = await ask(make_creator(backend), tools=[PATCH])
+    response = await respond(make_creator(backend), tools=[PATCH])
     assert response.usage is not None
     assert response.usage.total_tokens == 15
     assert (msgspec.to_builtins(response.output)[0]["input"], len(backend.turns)) == ("A1", 3)
@@ -402,19 +401,19 @@ async def test_a_detour_that_does_not_fit_either_is_not_believed(make_creator: M
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
-async def test_a_detour_that_is_cut_short_ends_the_response(make_creator: MakeCreator, reason: Any) -> None:
+async def test_a_truncated_repair_ends_the_response(make_creator: MakeCreator, reason: Any) -> None:
     backend = ScriptedBackend(
         [[TextDelta("No."), USAGE, Finished("stop")]],
         [[TextDelta('{"name"'), USAGE, Finished(reason)]],
         features=without("tool_choice_required"),
     )
-    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    response = await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     assert (response.status, len(backend.turns)) == ("incomplete", 2)
     assert response.usage is not None
     assert response.usage.total_tokens == 10
 
 
-async def test_a_detour_that_fails_fails_the_response_and_costs_what_it_cost(
+async def test_a_failed_repair_fails_the_response_and_its_usage_counts(
     make_creator: MakeCreator,
 ) -> None:
     backend = ScriptedBackend(
@@ -428,48 +427,48 @@ async def test_a_detour_that_fails_fails_the_response_and_costs_what_it_cost(
     assert len(backend.turns) == 2
 
 
-async def test_a_refusal_on_a_detour_is_told(make_creator: MakeCreator) -> None:
+async def test_a_refusal_during_a_repair_is_emitted(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[TextDelta("No."), Finished("stop")]],
         [[RefusalDelta("Never."), Finished("stop")]],
         features=without("tool_choice_required"),
     )
-    response = await ask(make_creator(backend), tools=[TOOL], tool_choice="required")
+    response = await respond(make_creator(backend), tools=[TOOL], tool_choice="required")
     (message,) = msgspec.to_builtins(response.output)
     assert message["content"] == [{"type": "refusal", "refusal": "Never."}]
 
 
-async def test_the_words_of_a_detour_are_not_searched_for_calls(make_creator: MakeCreator) -> None:
-    backend = saying("No.", '{"name": "look", "arguments": {}}', features=without("tool_choice_required"))
+async def test_the_text_of_a_repair_is_not_searched_for_calls(make_creator: MakeCreator) -> None:
+    backend = replies("No.", '{"name": "look", "arguments": {}}', features=without("tool_choice_required"))
     routes = [Route("m", backend, text_calls="llama")]
     creator = make_creator(router=Router(routes, chance=lambda: 0.5))
-    response = await ask(creator, tools=[TOOL], tool_choice="required")
+    response = await respond(creator, tools=[TOOL], tool_choice="required")
     assert ([type(item) for item in response.output], len(backend.turns)) == ([FunctionCall], 2)
     assert response.usage is not None
     assert response.usage.total_tokens == 10
 
 
-async def test_a_detour_is_for_one_backend_alone(make_creator: MakeCreator) -> None:
+async def test_a_repair_does_not_carry_over_to_another_backend(make_creator: MakeCreator) -> None:
     gone = BackendUnreachable("gone")
     first = ScriptedBackend([[*patch("A1"), Finished("tool_calls")]], [gone], unenforced=ALL)
     second = calling(patch("abc"))
-    response = await ask(make_creator(first, second), tools=[PATCH])
+    response = await respond(make_creator(first, second), tools=[PATCH])
     assert msgspec.to_builtins(response.output)[0]["input"] == "abc"
     assert (second.turns[0].grammar, len(second.turns[0].tools)) == (None, 1)
 
 
-async def test_a_model_is_shown_what_it_thought_before_a_search(make_creator: MakeCreator) -> None:
+async def test_a_model_sees_its_reasoning_before_a_search(make_creator: MakeCreator) -> None:
     backend = calling([ReasoningDelta("hm"), TextDelta("I look."), *SEARCH], [TextDelta("It rains.")])
-    await ask(make_creator(backend), tools=DEFERRED)
+    await respond(make_creator(backend), tools=DEFERRED)
     shown = [msgspec.to_builtins(item)["type"] for item in backend.turns[1].items[1:]]
     assert shown == ["reasoning", "message", "function_call", "function_call_output"]
 
 
-async def test_what_a_profile_hides_is_said_over_all_rounds(make_creator: MakeCreator) -> None:
+async def test_hidden_items_of_all_rounds_are_reported(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend(
         [[ReasoningDelta("hm"), TextDelta("No."), Finished("stop")]],
         [[CallStarted(0, "c", "look"), CallDelta(0, "{}"), Finished("tool_calls")]],
-        features=NOTHING_FORCED,
+        features=NO_ENFORCEMENT,
     )
     request = create_from(model="m", input="hi", tools=[TOOL], tool_choice="required")
     run = make_creator(backend).start(msgspec.structs.replace(request, profile=PROXY), Caller.of("t"))
@@ -478,15 +477,15 @@ async def test_what_a_profile_hides_is_said_over_all_rounds(make_creator: MakeCr
     assert any("does not show it" in note for note in response.downgrades)
 
 
-async def test_a_backend_that_says_nothing_at_all_has_failed(make_creator: MakeCreator) -> None:
+async def test_a_backend_without_any_chunks_has_failed(make_creator: MakeCreator) -> None:
     backends = ScriptedBackend([HEARTBEAT]), ScriptedBackend.saying("Hello")
-    assert answer(await ask(make_creator(*backends))) == "Hello"
+    assert answer(await respond(make_creator(*backends))) == "Hello"
 
 
-async def test_a_stand_in_that_cannot_serve_the_request_leaves_the_first_error(
+async def test_a_fallback_that_cannot_serve_the_request_leaves_the_first_error(
     make_creator: MakeCreator,
 ) -> None:
-    """Also when the stream has begun, because of a sign of life."""
+    """Also when the stream has begun with a heartbeat."""
 
     class Picky(ScriptedBackend):
         def prepare(self, turn: TurnRequest) -> Any:

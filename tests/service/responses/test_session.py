@@ -1,4 +1,4 @@
-"""What a connection remembers, and what it forgets first."""
+"""The memory of a connection, and the order of its eviction."""
 
 from antiphon.protocol.items import Message
 from antiphon.protocol.parse_create import create_from
@@ -23,7 +23,7 @@ def known(session: Session, *ids: str) -> list[str]:
     return [response_id for response_id in ids if session.recall(response_id) is not None]
 
 
-def test_a_lane_recalls_what_any_lane_of_its_connection_made() -> None:
+def test_a_session_recalls_responses_of_all_sessions_of_its_connection() -> None:
     memory = ConnectionMemory()
     one, other = memory.session(), memory.session()
     tools = create_from(model="m", input="hi", tools=[TOOL]).tools
@@ -44,7 +44,7 @@ def test_histories_share_their_items() -> None:
     assert first.items[0] is second.items[0]
 
 
-def test_a_lane_evicts_what_it_made_and_nothing_else() -> None:
+def test_a_session_evicts_only_its_own_responses() -> None:
     memory = ConnectionMemory()
     one, other = memory.session(), memory.session()
     remember(one, "r")
@@ -56,7 +56,7 @@ def test_a_lane_evicts_what_it_made_and_nothing_else() -> None:
     assert known(other, "r") == []
 
 
-def test_what_was_continued_is_forgotten_first() -> None:
+def test_continued_responses_are_evicted_first() -> None:
     session = ConnectionMemory(max_responses=3).session()
     remember(session, "idle")
     remember(session, "a")
@@ -65,7 +65,7 @@ def test_what_was_continued_is_forgotten_first() -> None:
     assert known(session, "idle", "a", "b", "c") == ["idle", "b", "c"]
 
 
-def test_what_is_still_used_is_forgotten_last_of_what_was_continued() -> None:
+def test_recently_recalled_responses_are_evicted_last_of_the_continued() -> None:
     session = ConnectionMemory(max_responses=3).session()
     remember(session, "root")
     remember(session, "a", "root")
@@ -75,7 +75,7 @@ def test_what_is_still_used_is_forgotten_last_of_what_was_continued() -> None:
     assert known(session, "root", "a", "b", "c") == ["root", "b", "c"]
 
 
-def test_then_the_oldest_is_forgotten() -> None:
+def test_then_the_oldest_is_evicted() -> None:
     session = ConnectionMemory(max_responses=2).session()
     for response_id in "abc":
         remember(session, response_id)
@@ -94,7 +94,7 @@ def test_items_are_counted_over_all_histories() -> None:
     assert known(session, "c", "d") == ["c", "d"]
 
 
-def test_the_newest_is_kept_however_long_it_is() -> None:
+def test_the_newest_is_kept_whatever_its_size() -> None:
     session = ConnectionMemory(max_items=1).session()
     remember(session, "a", items=5)
     remember(session, "b", "a", items=6)

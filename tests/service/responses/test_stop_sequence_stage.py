@@ -1,4 +1,4 @@
-"""Stop sequences: how the text is cut into deltas changes nothing, and nothing of a sequence passes on."""
+"""Stop sequences: any split of the text yields the same result, and no part of a sequence is emitted."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from tests.service.conftest import MakeCreator
-from tests.turn.saying import USAGE
+from tests.turn.chunk_strategies import USAGE
 
 
 def passed(batches: Sequence[Sequence[Chunk]], sequences: Sequence[str]) -> list[Chunk]:
@@ -39,7 +39,7 @@ def found(chunks: Sequence[Chunk]) -> str | None:
 
 
 def expected(text: str, sequences: Sequence[str]) -> tuple[str, str | None]:
-    """The text and the sequence, read letter by letter, as a model writes it."""
+    """The text and the matched sequence, computed letter by letter."""
     for end in range(len(text) + 1):
         for sequence in sorted(sequences, key=len, reverse=True):
             if text[:end].endswith(sequence):
@@ -52,9 +52,9 @@ SEQUENCES = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_siz
 
 @given(st.lists(st.text("abc", min_size=1, max_size=4), max_size=6), SEQUENCES)
 @example(["a", "b"], ["b", "ab"])
-def test_the_answer_ends_before_the_first_sequence(words: list[str], sequences: list[str]) -> None:
-    chunks = passed([*([TextDelta(word)] for word in words), [Finished("stop")]], sequences)
-    assert (text_of(chunks), found(chunks)) == expected("".join(words), sequences)
+def test_the_answer_ends_before_the_first_sequence(texts: list[str], sequences: list[str]) -> None:
+    chunks = passed([*([TextDelta(delta_text)] for delta_text in texts), [Finished("stop")]], sequences)
+    assert (text_of(chunks), found(chunks)) == expected("".join(texts), sequences)
     assert isinstance(chunks[-1], StopSequenceFound | Finished)
 
 
@@ -68,8 +68,8 @@ def test_after_a_find_only_the_usage_passes() -> None:
     assert passed([batch], ["STOP"]) == [TextDelta("a "), StopSequenceFound("STOP"), UsageReported(USAGE)]
 
 
-def test_many_sequences_cost_little() -> None:
-    """Each piece of the answer is compared with their beginnings, not with all of them."""
+def test_many_sequences_are_matched_quickly() -> None:
+    """Each delta is compared with the beginnings of the sequences, not with all of them."""
 
     class Counted(str):
         compared = 0

@@ -1,4 +1,4 @@
-"""Calls that a model wrote as text, on their way from a backend to the client."""
+"""Calls that a model wrote as text, between the backend and the client."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ CALL = [CallStarted(-1, "", "look"), CallDelta(-1, "{}"), CallFinished(-1)]
 
 
 def passed(*script: Sequence[Chunk], text_calls: TextCalls = "auto", **params: object) -> list[list[Chunk]]:
-    """What passes on of each batch."""
+    """The chunks passed on for each batch."""
     request = create_from(**{"model": "m", "input": "hi", "tools": [LOOK], **params})
     route = Route("m", ScriptedBackend.saying("a"), text_calls=text_calls)
     stage = text_call_stage(build_turn(request, model="m"), route)

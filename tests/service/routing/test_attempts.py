@@ -1,4 +1,4 @@
-"""What is tried next after a backend has failed before its first word."""
+"""The next attempt after a backend has failed before its first delta."""
 
 import logging
 
@@ -60,7 +60,7 @@ def test_a_refusal_of_the_request_is_reported(error: BackendError) -> None:
     assert Attempt(ROUTES, REQUEST.items).after(error, REQUEST) is None
 
 
-def test_after_the_last_one_there_is_nothing() -> None:
+def test_after_the_last_route_there_is_no_attempt() -> None:
     assert Attempt(ROUTES[:1], REQUEST.items).after(BackendUnreachable(), REQUEST) is None
 
 
@@ -72,7 +72,7 @@ def test_the_response_names_the_fallback() -> None:
     assert rendered(following.downgrades) == ["model: 'n' answers because 'm' could not"]
 
 
-def test_when_all_are_paused_all_are_named_with_the_earliest_retry() -> None:
+def test_when_all_are_paused_the_error_lists_all_with_the_earliest_retry() -> None:
     attempt: Attempt | None = Attempt(ROUTES, REQUEST.items)
     errors = [
         BackendPaused(f"{name} is left alone.", retry_after=wait)
@@ -86,7 +86,7 @@ def test_when_all_are_paused_all_are_named_with_the_earliest_retry() -> None:
     assert errors[-1].retry_after == 3.0
 
 
-def test_only_what_really_failed_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_real_failures_are_logged_as_warnings(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         Attempt(ROUTES, REQUEST.items).after(BackendPaused("open", retry_after=1.0), REQUEST)
         assert not caplog.records

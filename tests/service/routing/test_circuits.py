@@ -1,4 +1,4 @@
-"""The circuit breaker: when it opens, whom it lets in, when it closes."""
+"""The circuit breaker: opening, trials, closing."""
 
 import pytest
 
@@ -10,7 +10,7 @@ KEY = Key("gpu", "m")
 
 
 class Clock:
-    """Stands still until it is told not to."""
+    """Stands still until the test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -71,7 +71,9 @@ def test_the_error_names_the_upstream_and_the_next_attempt(circuits: Circuits, c
     assert error.retryable
 
 
-def test_after_the_pause_one_trial_is_let_in_and_the_others_wait(circuits: Circuits, clock: Clock) -> None:
+def test_after_the_pause_one_trial_is_admitted_and_others_are_rejected(
+    circuits: Circuits, clock: Clock
+) -> None:
     fail(circuits, 3)
     clock.now += 30
     circuits.check(KEY)
@@ -97,7 +99,7 @@ def test_a_trial_that_fails_opens_it_again_at_once(circuits: Circuits, clock: Cl
     assert "since 35 s" in error.message
 
 
-def test_a_trial_whose_client_left_is_no_verdict(circuits: Circuits, clock: Clock) -> None:
+def test_a_trial_with_a_disconnected_client_is_inconclusive(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 3)
     clock.now += 30
     circuits.admit(KEY)
@@ -106,13 +108,13 @@ def test_a_trial_whose_client_left_is_no_verdict(circuits: Circuits, clock: Cloc
     refusal(circuits)
 
 
-def test_a_turn_that_left_without_being_the_trial_changes_nothing(circuits: Circuits) -> None:
+def test_a_cancelled_turn_that_is_not_the_trial_has_no_effect(circuits: Circuits) -> None:
     fail(circuits, 3)
     circuits.abandoned(KEY)
     refusal(circuits)
 
 
-def test_a_trial_that_never_ends_does_not_lock_the_others_out(circuits: Circuits, clock: Clock) -> None:
+def test_a_trial_that_never_ends_does_not_block_others(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 3)
     clock.now += 30
     circuits.admit(KEY)
@@ -135,7 +137,7 @@ def test_a_refusal_of_the_request_is_a_sign_of_health(circuits: Circuits) -> Non
 
 
 @pytest.mark.parametrize("error", [BackendTimeout(), BackendBroken(), BackendRefused("x", status=502)])
-def test_what_speaks_against_the_upstream_counts(circuits: Circuits, error: BackendError) -> None:
+def test_errors_of_the_upstream_count(circuits: Circuits, error: BackendError) -> None:
     fail(circuits, 3, error)
     refusal(circuits)
 
@@ -157,7 +159,7 @@ def test_a_shorter_retry_after_does_not_shorten_the_pause(circuits: Circuits, cl
     assert refusal(circuits).retry_after == 60.0
 
 
-def test_only_a_429_opens_it_at_its_word(circuits: Circuits) -> None:
+def test_only_a_429_with_retry_after_opens_it_at_once(circuits: Circuits) -> None:
     fail(circuits, 1, BackendRefused("overloaded", status=503, retry_after=60.0))
     circuits.admit(KEY)
 
@@ -167,7 +169,7 @@ def test_the_pause_is_bounded(circuits: Circuits, clock: Clock) -> None:
     assert refusal(circuits).retry_after == MAX_PAUSE_SECONDS
 
 
-def test_a_429_that_asks_for_nothing_counts_as_a_failure(circuits: Circuits) -> None:
+def test_a_429_without_retry_after_counts_as_a_failure(circuits: Circuits) -> None:
     fail(circuits, 2, BackendRefused("too fast", status=429))
     circuits.admit(KEY)
     fail(circuits, 1, BackendRefused("too fast", status=429))

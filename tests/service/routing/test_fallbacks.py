@@ -1,4 +1,4 @@
-"""Turns on their way through aliases, fallbacks, limits and circuits, as the service takes it."""
+"""Turns through aliases, fallbacks, limits and circuits, as the service uses them."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -70,24 +70,24 @@ async def test_a_refusal_of_the_request_does_not_fall_back(make_creator: MakeCre
 
 
 async def answer(creator: Creator, model: str = "m") -> str:
-    """What the model says, in a stream."""
+    """The model's text, streamed."""
     run = creator.start(create_from(model=model, input="x", stream=True), Caller.of("t"))
     events = [event async for batch in run.events() for event in batch]
     return "".join(event.delta for event in events if isinstance(event, OutputTextDelta))
 
 
-async def test_a_backend_that_failed_too_often_is_not_asked_again(make_creator: MakeCreator) -> None:
-    asked: list[TurnRequest] = []
+async def test_a_backend_that_failed_too_often_is_skipped(make_creator: MakeCreator) -> None:
+    requests: list[TurnRequest] = []
 
-    def play(turn: TurnRequest) -> list[Step]:
-        asked.append(turn)
+    def steps_for(turn: TurnRequest) -> list[Step]:
+        requests.append(turn)
         return [BackendUnreachable("It is gone.")]
 
-    broken = ScriptedBackend(play, name="down")
+    broken = ScriptedBackend(steps_for, name="down")
     router = router_of(Route("m", broken), Route("n", ScriptedBackend.saying("Yes.")), failures=2)
     creator = make_creator(router=router)
     assert [await answer(creator) for _ in range(4)] == ["Yes."] * 4
-    assert len(asked) == 2
+    assert len(requests) == 2
     assert [(state.backend, state.circuit, state.failures) for state in router.health()] == [
         ("down", "open", 2),
         ("scripted", "closed", 0),
@@ -108,10 +108,10 @@ async def test_when_every_route_is_paused_the_error_names_them_all(make_creator:
     assert "Its last error: Too slow." in caught.value.message
 
 
-async def test_a_model_at_its_limit_hands_over_to_the_next(make_creator: MakeCreator) -> None:
+async def test_a_model_at_its_limit_falls_back_to_the_next(make_creator: MakeCreator) -> None:
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps_for(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         begun.set()
         yield [TextDelta("m")]
         await gate.wait()
@@ -119,7 +119,7 @@ async def test_a_model_at_its_limit_hands_over_to_the_next(make_creator: MakeCre
 
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router = router_of(
-        Route("m", ScriptedBackend(play), limits=limits), Route("n", ScriptedBackend.saying("n"))
+        Route("m", ScriptedBackend(steps_for), limits=limits), Route("n", ScriptedBackend.saying("n"))
     )
     creator = make_creator(router=router)
     first = asyncio.create_task(answer(creator))
@@ -129,14 +129,14 @@ async def test_a_model_at_its_limit_hands_over_to_the_next(make_creator: MakeCre
     assert await asyncio.wait_for(first, 5) == "m"
 
 
-async def test_a_deadline_before_the_first_word_hands_over_to_the_next(make_creator: MakeCreator) -> None:
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+async def test_a_timeout_before_the_first_delta_falls_back_to_the_next(make_creator: MakeCreator) -> None:
+    async def steps_for(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield HEARTBEAT
         await asyncio.sleep(60)
 
     deadlines = TurnDeadlines(first_byte=0.02)
     router = router_of(
-        Route("m", ScriptedBackend(play), deadlines=deadlines), Route("n", ScriptedBackend.saying("n"))
+        Route("m", ScriptedBackend(steps_for), deadlines=deadlines), Route("n", ScriptedBackend.saying("n"))
     )
     assert await asyncio.wait_for(answer(make_creator(router=router)), 5) == "n"
     assert router.health()[0].failures == 1

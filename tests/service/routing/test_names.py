@@ -1,4 +1,4 @@
-"""Names of models: patterns, aliases, fallbacks; and what leads nowhere."""
+"""Names of models: patterns, aliases, fallbacks, and dangling references."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_star_takes_the_rest_of_a_name(pattern: str, name: str, rest: str | No
 
 
 @pytest.mark.parametrize(
-    ("row", "upstream", "asked", "called"),
+    ("row", "upstream", "requested", "called"),
     [
         ("m", "", "m", "m"),
         ("m", "real", "m", "real"),
@@ -27,10 +27,10 @@ def test_a_star_takes_the_rest_of_a_name(pattern: str, name: str, rest: str | No
         ("a/*", "real", "a/m", "real"),
     ],
 )
-def test_the_upstream_name_keeps_strips_or_replaces_the_prefix(
-    row: str, upstream: str, asked: str, called: str
+def test_the_upstream_name_has_the_prefix_kept_stripped_or_replaced(
+    row: str, upstream: str, requested: str, called: str
 ) -> None:
-    assert upstream_name(row, upstream, asked) == called
+    assert upstream_name(row, upstream, requested) == called
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_upstream_name_keeps_strips_or_replaces_the_prefix(
         ("*", "m", "other", None),
     ],
 )
-def test_what_an_upstream_offers_is_listed_as_it_can_be_asked_for(
+def test_upstream_models_are_listed_with_their_request_names(
     row: str, upstream: str, offered: str, name: str | None
 ) -> None:
     assert offered_name(row, upstream, offered) == name
@@ -54,7 +54,7 @@ def test_what_an_upstream_offers_is_listed_as_it_can_be_asked_for(
         assert upstream_name(row, upstream, name) == offered
 
 
-def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
+def test_an_alias_has_its_own_fallbacks_or_its_models() -> None:
     names = Names({"fast": "m", "slow": "n"}, {"m": ("n", "fast"), "slow": ("m",)})
     assert names.fallbacks_of("fast") == ["n"]
     assert names.fallbacks_of("m") == ["n"]
@@ -63,7 +63,7 @@ def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aliases", "fallbacks", "says"),
+    ("aliases", "fallbacks", "message"),
     [
         ({"a": "b", "b": "m"}, {}, "'b', which is an alias itself"),
         ({"a": "a"}, {}, "'a', which is an alias itself"),
@@ -76,10 +76,10 @@ def test_the_stand_ins_of_an_alias_are_its_own_or_those_of_its_model() -> None:
         ({}, {"x": ("m",)}, "fallbacks of 'x': nothing serves the model 'x'"),
     ],
 )
-def test_a_name_that_nothing_serves_is_refused(
-    aliases: dict[str, str], fallbacks: dict[str, tuple[str, ...]], says: str
+def test_an_unserved_name_is_rejected(
+    aliases: dict[str, str], fallbacks: dict[str, tuple[str, ...]], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=message):
         check_names(Names(aliases, fallbacks), ["m", "n", "p/*"])
 
 
@@ -88,6 +88,6 @@ def test_a_star_can_only_stand_at_the_end() -> None:
         check_names(Names(), ["a*b"])
 
 
-def test_names_behind_patterns_and_aliases_are_served() -> None:
+def test_names_matched_by_patterns_and_aliases_are_served() -> None:
     names = Names({"a": "p/x", "b": "m"}, {"a": ("m", "b"), "p/y": ("a",)})
     check_names(names, ["m", "p/*"])

@@ -15,8 +15,8 @@ from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import MAX_CACHED_NAMES, Route, RouteHealth, Router
 
 
-class SilentBackend(ScriptedBackend):
-    """Does not tell its models."""
+class BackendWithoutModels(ScriptedBackend):
+    """A backend without a model list."""
 
     async def models(self) -> list[ModelInfo]:
         raise BackendUnreachable
@@ -62,7 +62,11 @@ def test_an_upstream_name_replaces_the_model() -> None:
 
 
 async def test_models_are_the_configured_and_the_offered_ones() -> None:
-    rows = [Route("m", backend("a")), Route("*", backend("b", "m", "n")), Route("*", SilentBackend([]))]
+    rows = [
+        Route("m", backend("a")),
+        Route("*", backend("b", "m", "n")),
+        Route("*", BackendWithoutModels([])),
+    ]
     router = Router(rows, chance=lambda: 0.5)
     assert [model.id for model in await router.models()] == ["m", "n"]
 
@@ -92,7 +96,7 @@ def test_the_longest_prefix_wins_over_shorter_ones_and_the_wildcard() -> None:
 
 
 @pytest.mark.requirement("PROTOCOL/routing-aliases")
-def test_an_alias_is_served_as_the_model_that_it_means() -> None:
+def test_an_alias_is_served_as_its_model() -> None:
     router = router_of(
         Route("m", backend("exact"), upstream="real"),
         Route("p/*", backend("prefix"), upstream="*"),
@@ -131,7 +135,7 @@ def test_fallbacks_of_an_alias_use_the_requested_name() -> None:
     assert [route.instead_of for route in router.routes("fast")] == ["", "fast"]
 
 
-def test_a_name_that_nothing_serves_is_refused_at_the_start() -> None:
+def test_an_unserved_name_is_rejected_at_startup() -> None:
     with pytest.raises(SettingsError, match="nothing serves the model 'x'"):
         router_of(Route("m", backend("m")), aliases={"fast": "x"})
 
@@ -142,7 +146,7 @@ def test_an_unknown_model_is_reported_with_the_known_ones() -> None:
         router.routes("x")
 
 
-async def test_aliases_and_what_patterns_offer_are_listed_as_they_can_be_asked_for() -> None:
+async def test_aliases_and_pattern_models_are_listed_with_their_request_names() -> None:
     router = router_of(
         Route("m", backend("a")),
         Route("s/*", backend("strips", "x", "y"), upstream="*"),
@@ -168,7 +172,7 @@ def fail(route: Route, times: int = 5) -> None:
         route.guards.circuits.failed(route.guards.key, BackendUnreachable())
 
 
-def test_backends_of_the_same_name_have_circuits_of_their_own() -> None:
+def test_backends_of_the_same_name_have_separate_circuits() -> None:
     router = router_of(Route("m", backend("vllm")), Route("m", backend("vllm"), priority=1))
     one, other = router.routes("m")
     fail(one)
@@ -189,29 +193,29 @@ def test_health_lists_every_route_and_every_other_name_that_failed() -> None:
     ]
 
 
-async def test_a_change_keeps_the_places_that_are_taken_and_forgets_the_health() -> None:
+async def test_a_change_preserves_taken_slots_and_resets_circuits() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
-    kept, gone = backend("kept"), backend("gone")
-    router = router_of(Route("m", kept, limits=limits), Route("n", gone))
+    retained, gone = backend("kept"), backend("gone")
+    router = router_of(Route("m", retained, limits=limits), Route("n", gone))
     fail(router.routes("n")[0])
     old_use = router.turn_count(gone)
     async with router.routes("m")[0].slot():
         router.change(
-            [Route("m", kept, limits=limits), Route("o", backend("new"))],
+            [Route("m", retained, limits=limits), Route("o", backend("new"))],
             Names(aliases={"fast": "o"}),
             HealthPolicy(),
         )
         assert [route.backend.name for route in router.routes("fast")] == ["new"]
         with pytest.raises(BackendBusy):
             await router.routes("m")[0].slot().__aenter__()
-        assert router.turn_count(kept).turns == 1
+        assert router.turn_count(retained).turns == 1
         assert router.turn_count(gone) is not old_use
     assert [state.failures for state in router.health()] == [0, 0]
     with pytest.raises(ModelNotFound):
         router.routes("n")
 
 
-def test_a_change_to_names_that_nothing_serves_changes_nothing() -> None:
+def test_a_change_to_unserved_names_is_rejected_without_effect() -> None:
     router = router_of(Route("m", backend("a")))
     with pytest.raises(SettingsError):
         router.change([Route("n", backend("b"))], Names(aliases={"fast": "m"}), HealthPolicy())

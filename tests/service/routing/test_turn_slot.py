@@ -1,4 +1,4 @@
-"""A claim: places, circuits and deadlines around one turn."""
+"""A turn slot: limits, circuits and deadlines of one turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -42,17 +42,17 @@ async def fail(route: Route, times: int) -> None:
                 raise BackendUnreachable
 
 
-async def test_errors_that_leave_a_slot_count_and_open_the_circuit() -> None:
+async def test_errors_raised_from_a_slot_count_and_open_the_circuit() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 2)
     assert phase(router) == "open"
     with pytest.raises(BackendPaused):
         async with route.slot():
-            raise AssertionError("nobody is let in")
+            raise AssertionError("unexpected admission")
     assert router.turn_count(route.backend).turns == 0
 
 
-async def test_an_error_after_the_first_word_does_not_count() -> None:
+async def test_an_error_after_the_first_delta_does_not_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")), failures=1)
     with pytest.raises(BackendUnreachable):
         async with route.slot() as slot:
@@ -61,7 +61,7 @@ async def test_an_error_after_the_first_word_does_not_count() -> None:
     assert phase(router) == "closed"
 
 
-async def test_a_turn_that_ends_well_or_is_refused_closes_the_count() -> None:
+async def test_a_turn_that_ends_well_or_is_rejected_closes_the_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 1)
     async with route.slot():
@@ -74,7 +74,7 @@ async def test_a_turn_that_ends_well_or_is_refused_closes_the_count() -> None:
     assert router.health()[0].failures == 0
 
 
-async def test_a_client_that_leaves_during_the_trial_hands_it_on() -> None:
+async def test_a_client_disconnect_during_the_trial_releases_it() -> None:
     clock = Clock()
     router, route = routed(Route("m", ScriptedBackend.saying("x")), clock)
     await fail(route, 2)
@@ -96,7 +96,7 @@ async def test_a_slot_counts_as_a_running_turn_of_its_backend() -> None:
         assert router.health()[0].running == 1
         with pytest.raises(BackendBusy):
             async with route.slot():
-                raise AssertionError("nobody is let in")
+                raise AssertionError("unexpected admission")
     async with route.slot():
         pass
     assert router.turn_count(route.backend).turns == 0
@@ -174,28 +174,28 @@ async def collected(batches: AsyncGenerator[Sequence[Chunk], None]) -> list[Chun
 
 
 def slow(first: float, then: float = 0.0) -> ScriptedBackend:
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         yield HEARTBEAT
         await asyncio.sleep(first)
         yield [TextDelta("x")]
         await asyncio.sleep(then)
         yield [Finished("stop")]
 
-    return ScriptedBackend(play, name="slow")
+    return ScriptedBackend(steps, name="slow")
 
 
-async def test_a_first_word_that_is_late_is_a_timeout_that_counts() -> None:
+async def test_a_late_first_delta_is_a_timeout_that_counts() -> None:
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=0.02)))
     with pytest.raises(BackendTimeout, match=r"'m' of 'slow' did not start its answer within 0.02 s"):
         await asyncio.wait_for(collected(slot_chunks(route)), 5)
 
 
-async def test_the_deadline_for_the_first_word_ends_with_it() -> None:
+async def test_the_first_delta_deadline_ends_with_the_first_delta() -> None:
     _, route = routed(Route("m", slow(0, 0.1), deadlines=TurnDeadlines(first_byte=0.05, answer=60)))
     assert await collected(slot_chunks(route)) == [TextDelta("x"), Finished("stop")]
 
 
-async def test_an_answer_that_is_not_streamed_has_a_deadline_of_its_own() -> None:
+async def test_a_non_streamed_answer_has_its_own_deadline() -> None:
     deadlines = TurnDeadlines(first_byte=0.01, answer=60)
     _, route = routed(Route("m", slow(0.05), deadlines=deadlines))
     assert await collected(slot_chunks(route, streamed=False)) == [TextDelta("x"), Finished("stop")]
@@ -206,14 +206,14 @@ async def test_an_answer_that_is_not_streamed_has_a_deadline_of_its_own() -> Non
 
 async def test_an_answer_that_takes_too_long_fails_after_its_output() -> None:
     _, route = routed(Route("m", slow(0, 60), deadlines=TurnDeadlines(total=0.05)))
-    said = await asyncio.wait_for(collected(slot_chunks(route)), 5)
-    assert said[0] == TextDelta("x")
-    assert isinstance(said[1], Failed)
-    assert said[1].error.message == "The model 'm' of 'slow' took longer than 0.05 s."
-    assert len(said) == 2
+    chunks_received = await asyncio.wait_for(collected(slot_chunks(route)), 5)
+    assert chunks_received[0] == TextDelta("x")
+    assert isinstance(chunks_received[1], Failed)
+    assert chunks_received[1].error.message == "The model 'm' of 'slow' took longer than 0.05 s."
+    assert len(chunks_received) == 2
 
 
-async def test_a_total_that_is_shorter_than_the_first_word_takes_is_raised() -> None:
+async def test_a_total_timeout_shorter_than_the_first_delta_is_raised() -> None:
     _, route = routed(Route("m", slow(60), deadlines=TurnDeadlines(first_byte=60, total=0.02)))
     with pytest.raises(BackendTimeout, match=r"took longer than 0.02 s"):
         await asyncio.wait_for(collected(slot_chunks(route)), 5)
@@ -229,14 +229,14 @@ async def test_the_errors_of_the_backend_pass_through() -> None:
 async def test_closing_the_stream_ends_the_turn() -> None:
     ended: list[str] = []
 
-    async def play(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
+    async def steps(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         try:
             yield [TextDelta("x")]
             await asyncio.sleep(60)
         finally:
             ended.append("yes")
 
-    _, route = routed(Route("m", ScriptedBackend(play), deadlines=TurnDeadlines(total=60)))
+    _, route = routed(Route("m", ScriptedBackend(steps), deadlines=TurnDeadlines(total=60)))
     batches = slot_chunks(route)
     assert await anext(batches) == [TextDelta("x")]
     await batches.aclose()

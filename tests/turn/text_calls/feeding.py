@@ -1,4 +1,4 @@
-"""Feed text to the recovery, cut into any pieces, and collect what it emits."""
+"""Feed text to the recovery in any split, and collect the emitted chunks."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -36,17 +36,17 @@ def recovery(dialect: str = "auto") -> CallRecovery:
 
 def feed_all(pieces: Iterable[str], dialect: str = "auto", reason: FinishReason = "stop") -> list[Chunk]:
     """All chunks for these deltas, which are fed one by one."""
-    made = recovery(dialect)
+    text_recovery = recovery(dialect)
     chunks: list[Chunk] = []
     for piece in pieces:
-        chunks.extend(made.feed([TextDelta(piece)]))
-    chunks.extend(made.feed([Finished(reason)]))
-    assert not made.holding
+        chunks.extend(text_recovery.feed([TextDelta(piece)]))
+    chunks.extend(text_recovery.feed([Finished(reason)]))
+    assert not text_recovery.holding
     return chunks
 
 
 def result_of(chunks: Sequence[Chunk]) -> Result:
-    """The text and the calls in these chunks."""
+    """The text and the calls of these chunks."""
     names = {chunk.index: chunk.name for chunk in chunks if isinstance(chunk, CallStarted)}
     arguments = dict.fromkeys(names, "")
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""One list of texts for every test that cuts them: dialect, text, the text that is emitted, the calls."""
+"""Shared samples for all tests that split them: dialect, text, emitted text, calls."""
 
 from tests.turn.text_calls.feeding import Result
 

@@ -1,4 +1,4 @@
-"""Values that were written without a type get one: from the schema, or from how they look."""
+"""Values without a type get one from the schema, or from their form."""
 
 import pytest
 
@@ -44,10 +44,10 @@ def test_a_value_gets_a_type_that_its_schema_allows(
     assert encode_arguments([("value", written)], parameters) == f'{{"value":{expected}}}'
 
 
-def test_arguments_keep_the_order_in_which_they_were_written() -> None:
+def test_arguments_keep_their_order() -> None:
     schema: JsonObject = {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     assert encode_arguments([("b", "1"), ("a", "2"), ("c", "x")], schema) == '{"b":1,"a":2,"c":"x"}'
 
 
-def test_a_schema_without_properties_gives_no_types() -> None:
+def test_a_schema_without_properties_yields_no_types() -> None:
     assert encode_arguments([("a", "1")], {"properties": []}) == '{"a":1}'

@@ -1,4 +1,4 @@
-"""Large and hostile texts: the cost stays linear, and a body that is too large is text."""
+"""Large and hostile texts: processing time stays linear, and an oversized body is text."""
 
 import pytest
 
@@ -45,7 +45,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_is_read_once_and_stays_text(text: str) -> None:
+def test_a_hostile_text_is_read_once_and_is_text(text: str) -> None:
     assert feed_text(text) == Result(text, [])
     assert result_of(feed_all([text[at : at + 7] for at in range(0, len(text), 7)])) == Result(text, [])
 
@@ -55,8 +55,8 @@ DSML_OPEN = '<｜DSML｜function_calls><｜DSML｜invoke name="look">'
 DSML_CLOSE = "</｜DSML｜invoke></｜DSML｜function_calls>"
 
 
-def filled(before: str, piece: str, behind: str) -> str:
-    return before + piece * (MILLION // len(piece)) + behind
+def filled(before: str, piece: str, after: str) -> str:
+    return before + piece * (MILLION // len(piece)) + after
 
 
 HOSTILE_BODIES = [
@@ -100,25 +100,25 @@ def test_no_reader_backtracks_over_a_hostile_body(dialect: str, text: str) -> No
     assert feed_text(text, dialect) == Result(text, [])
 
 
-@pytest.mark.parametrize("opening", ["[", "<|python_tag|>[", "<|python_start|>["])
-def test_a_python_list_beyond_its_own_limit_is_text(opening: str) -> None:
+@pytest.mark.parametrize("prefix", ["[", "<|python_tag|>[", "<|python_start|>["])
+def test_a_python_list_beyond_its_own_limit_is_text(prefix: str) -> None:
     def listed(size: int) -> str:
-        return f'{opening}look(a="{"x" * size}")]'
+        return f'{prefix}look(a="{"x" * size}")]'
 
     assert len(feed_text(listed(60_000), "llama").calls) == 1
     assert feed_text(listed(MAX_PYTHON_CHARACTERS), "llama") == Result(listed(MAX_PYTHON_CHARACTERS), [])
-    made = recovery("llama")
-    made.feed([TextDelta(listed(2 * MAX_PYTHON_CHARACTERS)[:-20])])
-    assert not made.holding
+    text_recovery = recovery("llama")
+    text_recovery.feed([TextDelta(listed(2 * MAX_PYTHON_CHARACTERS)[:-20])])
+    assert not text_recovery.holding
 
 
 def test_calls_are_found_though_too_much_was_read_twice() -> None:
     text = (
         '<|python_tag|>{"name":"look"}' + " " * 3000 + "x"
     ) * 1500 + '<tool_call>{"name":"look"}</tool_call>'
-    whole = feed_text(text)
-    assert len(whole.calls) == 1501
-    assert result_of(feed_all([text[at : at + 1001] for at in range(0, len(text), 1001)])) == whole
+    unsplit = feed_text(text)
+    assert len(unsplit.calls) == 1501
+    assert result_of(feed_all([text[at : at + 1001] for at in range(0, len(text), 1001)])) == unsplit
 
 
 def test_many_calls_in_one_text_are_found() -> None:
@@ -133,38 +133,38 @@ def small_bodies(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_body_beyond_the_limit_is_emitted_at_once(small_bodies: int) -> None:
-    made = recovery()
-    assert made.feed([TextDelta('<tool_call>{"' + "x" * (small_bodies - 2))]) == []
-    emitted = result_of(made.feed([TextDelta("x")]))
+    text_recovery = recovery()
+    assert text_recovery.feed([TextDelta('<tool_call>{"' + "x" * (small_bodies - 2))]) == []
+    emitted = result_of(text_recovery.feed([TextDelta("x")]))
     assert emitted.text == '<tool_call>{"' + "x" * (small_bodies - 1)
-    assert not made.holding
+    assert not text_recovery.holding
 
 
-def test_the_limit_is_the_same_however_the_text_is_cut(small_bodies: int) -> None:
+def test_the_limit_is_the_same_for_any_split_of_the_text(small_bodies: int) -> None:
     for size in range(small_bodies - 60, small_bodies + 10):
         text = f'<tool_call>{{"name":"look","arguments":{{"a":"{"x" * size}"}}}}</tool_call>'
-        whole = feed_text(text)
-        assert result_of(feed_all(text)) == whole
-        assert bool(whole.calls) is (len(text) - len("<tool_call>") <= small_bodies)
+        unsplit = feed_text(text)
+        assert result_of(feed_all(text)) == unsplit
+        assert bool(unsplit.calls) is (len(text) - len("<tool_call>") <= small_bodies)
 
 
-def test_text_behind_a_body_beyond_the_limit_is_read_again(small_bodies: int) -> None:
+def test_text_after_an_oversized_body_is_read_again(small_bodies: int) -> None:
     late = '<tool_call>{"name":"look"}</tool_call>'
     text = '<tool_call>{"' + "x" * small_bodies
     assert feed_text(text + late) == Result(text, [("look", "{}")])
 
 
-def test_an_open_list_is_not_given_to_pythons_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_list_is_not_passed_to_pythons_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> None:
-        raise AssertionError("Python's parser takes long, and an answer may hold hundreds of openings")
+        raise AssertionError("Python's parser takes long, and an answer may contain hundreds of opening tags")
 
     monkeypatch.setattr("antiphon.turn.text_calls.readers.ast.parse", never)
     text = ("#<|python_start|>[look(a=[\n" + "1," * 100 + "\n") * 285
     assert feed_text(text).text == text
 
 
-@pytest.mark.parametrize("opening", ['[TOOL_CALLS][{"a":', '<|python_tag|>{"name":"look"};{'])
-def test_a_short_answer_is_not_reread_forever(opening: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("prefix", ['[TOOL_CALLS][{"a":', '<|python_tag|>{"name":"look"};{'])
+def test_a_short_answer_is_not_reread_forever(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     again = scanner.TextScanner.reread
     charged: list[int] = []
 
@@ -174,7 +174,7 @@ def test_a_short_answer_is_not_reread_forever(opening: str, monkeypatch: pytest.
         return rest
 
     monkeypatch.setattr(scanner.TextScanner, "reread", count)
-    text = opening * (64 * 1024 // len(opening))
+    text = prefix * (64 * 1024 // len(prefix))
     assert feed_text(text).text == text
     assert 0 < sum(charged) < 512 * 1024
 

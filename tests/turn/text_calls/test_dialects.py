@@ -1,4 +1,4 @@
-"""Calls are read from the text of every dialect, however it is cut; everything else stays text."""
+"""Calls are read from the text of every dialect, for any split; everything else is text."""
 
 import typing
 
@@ -23,14 +23,14 @@ def test_calls_are_read_from_the_text_of_a_dialect(dialect: str, text: str, expe
 
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), CALLS)
-def test_a_cut_anywhere_changes_nothing(dialect: str, text: str, expected: Result) -> None:
+def test_any_split_of_the_text_yields_the_same_result(dialect: str, text: str, expected: Result) -> None:
     assert result_of(feed_all(text, dialect)) == expected
     for cut in range(1, len(text)):
         assert result_of(feed_all([text[:cut], text[cut:]], dialect)) == expected
 
 
 @pytest.mark.parametrize(("dialect", "text"), TEXTS)
-def test_text_that_is_no_call_stays_unchanged(dialect: str, text: str) -> None:
+def test_text_without_a_call_is_unchanged(dialect: str, text: str) -> None:
     for pieces in ([text], list(text), *([text[:cut], text[cut:]] for cut in range(1, len(text)))):
         chunks = feed_all(pieces, dialect)
         assert result_of(chunks) == Result(text, [])
@@ -46,15 +46,15 @@ FRAGMENTS = [*(text for _, text, _ in CALLS), *(text for _, text in TEXTS), *TAG
     data=st.data(),
 )
 @settings(max_examples=300)
-def test_any_cuts_of_any_mixture_give_the_same_result(
+def test_any_splits_of_any_mixture_yield_the_same_result(
     fragments: list[str], dialect: str, data: st.DataObject
 ) -> None:
     text = "".join(fragments)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    whole = feed_text(text, dialect)
-    assert result_of(feed_all(pieces, dialect)) == whole
-    assert result_of(feed_all(text, dialect)) == whole
+    unsplit = feed_text(text, dialect)
+    assert result_of(feed_all(pieces, dialect)) == unsplit
+    assert result_of(feed_all(text, dialect)) == unsplit
 
 
 @given(
@@ -79,7 +79,7 @@ def _stream(text: str, size: int) -> bytes:
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), [case for case in CALLS if not case[1].isascii()])
 @pytest.mark.parametrize("size", [1, 5, 1000])
-def test_a_cut_at_any_byte_of_the_stream_changes_nothing(
+def test_any_split_of_the_stream_bytes_yields_the_same_result(
     dialect: str, text: str, expected: Result, size: int
 ) -> None:
     data = _stream(text, size)
@@ -97,7 +97,7 @@ def test_every_dialect_has_the_name_of_a_setting() -> None:
     assert all(dialects_named(name) == (dialect,) for name, dialect in DIALECTS.items())
 
 
-def test_auto_reads_every_dialect_that_has_tags_of_its_own() -> None:
+def test_auto_reads_every_dialect_with_its_own_tags() -> None:
     for dialect, text, expected in CALLS:
         bare = dialect == "llama" and text.lstrip().startswith(("[", "{"))
         marked = dialect != "fenced" and not bare

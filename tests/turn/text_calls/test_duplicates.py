@@ -1,4 +1,4 @@
-"""A call that is reported natively and as text is reported once."""
+"""A call that is reported natively and as text is emitted once."""
 
 from collections.abc import Callable
 
@@ -23,9 +23,9 @@ def native(index: int, *arguments: str, name: str = "look") -> list[Chunk]:
 
 
 def feed(*chunks: Chunk) -> list[Chunk]:
-    made = recovery()
-    emitted = [emitted for chunk in chunks for emitted in made.feed([chunk])]
-    assert not made.holding
+    text_recovery = recovery()
+    emitted = [emitted for chunk in chunks for emitted in text_recovery.feed([chunk])]
+    assert not text_recovery.holding
     return emitted
 
 
@@ -41,7 +41,7 @@ def test_a_native_call_after_its_text_duplicate_is_dropped_with_all_its_pieces()
     assert feed(TEXT, *native(0, SAME), END) == [*FROM_TEXT, END]
 
 
-def test_a_native_call_that_is_no_duplicate_passes() -> None:
+def test_a_native_call_that_is_no_duplicate_is_passed_on() -> None:
     other = native(0, '{"a":2}')
     assert feed(TEXT, *other, END) == [*FROM_TEXT, *other, END]
     assert feed(TEXT, *other, CallFinished(0), END) == [*FROM_TEXT, *other, CallFinished(0), END]
@@ -50,19 +50,19 @@ def test_a_native_call_that_is_no_duplicate_passes() -> None:
 
 
 def test_a_native_call_of_another_tool_does_not_wait() -> None:
-    made = recovery()
-    made.feed([TEXT])
+    text_recovery = recovery()
+    text_recovery.feed([TEXT])
     other = native(0, "{}", name="weather")
-    assert made.feed(other) == other
+    assert text_recovery.feed(other) == other
 
 
 def test_a_native_call_of_the_same_tool_is_held_until_it_is_complete() -> None:
-    made = recovery()
-    made.feed([TEXT])
-    assert made.feed(native(0, '{"a":')) == []
-    assert made.holding
-    assert result_of(made.feed([CallDelta(0, "7}"), CallFinished(0)])).calls == [("look", '{"a":7}')]
-    assert not made.holding
+    text_recovery = recovery()
+    text_recovery.feed([TEXT])
+    assert text_recovery.feed(native(0, '{"a":')) == []
+    assert text_recovery.holding
+    assert result_of(text_recovery.feed([CallDelta(0, "7}"), CallFinished(0)])).calls == [("look", '{"a":7}')]
+    assert not text_recovery.holding
 
 
 def test_the_next_native_call_completes_the_one_before() -> None:
@@ -158,6 +158,6 @@ def test_native_calls_without_text_calls_are_unchanged() -> None:
     assert feed(*chunks) == chunks
 
 
-def test_native_pieces_without_a_beginning_are_unchanged() -> None:
+def test_native_deltas_without_a_start_are_unchanged() -> None:
     stray: list[Chunk] = [CallDelta(4, "{}"), CallFinished(4), END]
     assert feed(*stray) == stray

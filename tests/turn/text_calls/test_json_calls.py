@@ -1,4 +1,4 @@
-"""JSON bodies: which repairs are tried, and what the arguments become."""
+"""JSON bodies: the repairs that are tried, and the resulting arguments."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_a_list_is_repaired_at_its_end(end: str) -> None:
         '{"name":"weather","arguments":"Paris"}',
     ],
 )
-def test_a_body_that_stays_broken_is_text(broken: str) -> None:
+def test_an_unrepairable_body_is_text(broken: str) -> None:
     assert body(broken) == Result(f"<tool_call>{broken}</tool_call>", [])
 
 
@@ -95,7 +95,7 @@ def test_arguments_are_json_text_that_is_encoded_once(members: str, arguments: s
         ("null", "{}"),
     ],
 )
-def test_a_tool_whose_only_parameter_is_input_may_be_given_plain_text(emitted: str, arguments: str) -> None:
+def test_a_tool_with_only_an_input_parameter_accepts_plain_text(emitted: str, arguments: str) -> None:
     assert body(f'{{"name":"patch","arguments":{emitted}}}') == Result("", [("patch", arguments)])
 
 
@@ -103,7 +103,7 @@ def test_a_call_without_arguments_has_the_empty_object() -> None:
     assert body('{"name":"look"}') == Result("", [("look", "{}")])
 
 
-def test_a_missing_quote_spoils_only_its_own_call() -> None:
+def test_a_missing_quote_affects_only_its_own_call() -> None:
     broken = '<tool_call>{"name":"look","arguments":{"a":"b}}</tool_call>'
     good = '<tool_call>{"name":"look","arguments":{"a":"b"}}</tool_call>'
     assert feed_text(f"{broken}\n{good}") == Result(f"{broken}\n", [("look", '{"a":"b"}')])

@@ -1,4 +1,4 @@
-"""What leaves, in which order, and what is held back."""
+"""The emitted chunks, their order, and the text that is held back."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -40,33 +40,33 @@ def test_a_call_is_emitted_complete_with_an_index_that_no_backend_uses() -> None
     assert feed_all([CALL, CALL]) == [*look(-1), *look(-2), Finished("tool_calls")]
 
 
-def test_plain_text_flows_at_once_as_the_very_same_chunks() -> None:
-    made = recovery()
+def test_plain_text_is_emitted_at_once_as_the_same_chunks() -> None:
+    text_recovery = recovery()
     first: list[Chunk] = [TextDelta("Hello")]
-    assert made.feed(first) == first
+    assert text_recovery.feed(first) == first
     more: list[Chunk] = [TextDelta(", "), TextDelta("world\n")]
-    assert made.feed(more) is more
-    assert not made.holding
+    assert text_recovery.feed(more) is more
+    assert not text_recovery.holding
 
 
 def test_reasoning_flows_at_once_as_the_very_same_chunks() -> None:
-    thoughts: list[Chunk] = [ReasoningDelta("hm"), ReasoningDelta("<tool_call>")]
-    assert recovery().feed(thoughts) is thoughts
+    reasoning_chunks: list[Chunk] = [ReasoningDelta("hm"), ReasoningDelta("<tool_call>")]
+    assert recovery().feed(reasoning_chunks) is reasoning_chunks
 
 
-def test_only_what_may_begin_a_tag_is_held() -> None:
-    made = recovery()
-    assert made.feed([TextDelta("a < b <tool")]) == [TextDelta("a < b ")]
-    assert made.holding
-    assert made.feed([TextDelta("box>")]) == [TextDelta("<toolbox>")]
-    assert not made.holding
+def test_only_a_possible_start_of_a_tag_is_held() -> None:
+    text_recovery = recovery()
+    assert text_recovery.feed([TextDelta("a < b <tool")]) == [TextDelta("a < b ")]
+    assert text_recovery.holding
+    assert text_recovery.feed([TextDelta("box>")]) == [TextDelta("<toolbox>")]
+    assert not text_recovery.holding
 
 
-def test_a_tag_in_prose_holds_nothing_back() -> None:
-    made = recovery()
-    made.feed([TextDelta("Write ")])
-    assert result_of(made.feed([TextDelta("<tool_call> and then")])).text == "<tool_call> and then"
-    assert not made.holding
+def test_a_tag_in_prose_holds_back_no_text() -> None:
+    text_recovery = recovery()
+    text_recovery.feed([TextDelta("Write ")])
+    assert result_of(text_recovery.feed([TextDelta("<tool_call> and then")])).text == "<tool_call> and then"
+    assert not text_recovery.holding
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_tag_in_prose_holds_nothing_back() -> None:
         "<｜DSML｜function_calls> is a tag",
     ],
 )
-def test_prose_leaves_as_soon_as_it_cannot_be_a_call(prose: str) -> None:
-    made = recovery()
-    assert result_of(made.feed([TextDelta("x " + prose)])).text == "x " + prose
-    assert not made.holding
+def test_prose_is_emitted_as_soon_as_it_cannot_be_a_call(prose: str) -> None:
+    text_recovery = recovery()
+    assert result_of(text_recovery.feed([TextDelta("x " + prose)])).text == "x " + prose
+    assert not text_recovery.holding
 
 
 UNCLOSED = [
@@ -102,27 +102,27 @@ UNCLOSED = [
 
 
 @pytest.mark.parametrize("unclosed", UNCLOSED[3:])
-def test_a_call_behind_a_tag_that_never_closes_is_found(unclosed: str) -> None:
+def test_a_call_after_an_unclosed_tag_is_found(unclosed: str) -> None:
     text = unclosed + CALL
-    whole = feed_text(text)
-    assert whole.calls[-1] == ("look", '{"a":1}')
-    assert whole.text.endswith(" and then ")
-    assert result_of(feed_all(text)) == whole
+    unsplit = feed_text(text)
+    assert unsplit.calls[-1] == ("look", '{"a":1}')
+    assert unsplit.text.endswith(" and then ")
+    assert result_of(feed_all(text)) == unsplit
 
 
 @pytest.mark.parametrize("unclosed", UNCLOSED)
-def test_a_call_of_other_tags_behind_one_that_never_closes_is_found(unclosed: str) -> None:
+def test_a_call_with_other_tags_after_an_unclosed_tag_is_found(unclosed: str) -> None:
     text = unclosed + "[TOOL_CALLS]look{}"
-    whole = feed_text(text)
-    assert whole.calls[-1] == ("look", "{}")
-    assert whole.text.endswith(" and then ")
-    assert result_of(feed_all(text)) == whole
+    unsplit = feed_text(text)
+    assert unsplit.calls[-1] == ("look", "{}")
+    assert unsplit.text.endswith(" and then ")
+    assert result_of(feed_all(text)) == unsplit
 
 
 @pytest.mark.parametrize(
     "end", [Finished("length"), Finished("content_filter"), Failed(BackendBroken("gone"))]
 )
-def test_what_may_be_part_of_a_call_that_was_cut_off_is_no_call(end: Chunk) -> None:
+def test_a_possible_part_of_a_truncated_call_is_no_call(end: Chunk) -> None:
     cut = f"<function=look><parameter=a>Write {CALL} to look"
     assert result_of(recovery().feed([TextDelta(cut), end])) == Result(cut, [])
     assert feed_text(cut).calls == [("look", '{"a":1}')]
@@ -136,10 +136,10 @@ def test_what_may_be_part_of_a_call_that_was_cut_off_is_no_call(end: Chunk) -> N
         '<tool_call>{"name": "look}</tool_call>\n',
     ],
 )
-def test_json_with_a_missing_quote_is_given_up_at_the_end_of_its_line(text: str) -> None:
-    made = recovery()
-    assert result_of(made.feed([TextDelta("x" + text)])).text == "x" + text
-    assert not made.holding
+def test_json_with_a_missing_quote_is_abandoned_at_the_end_of_its_line(text: str) -> None:
+    text_recovery = recovery()
+    assert result_of(text_recovery.feed([TextDelta("x" + text)])).text == "x" + text
+    assert not text_recovery.holding
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_white_space_that_would_be_a_message_is_dropped(text: str, emitted: str)
     assert result_of(feed_all(text)).text == emitted
 
 
-def test_white_space_without_a_call_is_emitted_in_its_place() -> None:
-    made = recovery()
+def test_white_space_without_a_call_is_emitted_in_order() -> None:
+    text_recovery = recovery()
     chunks: list[Chunk] = [
         TextDelta(" \n"),
         ReasoningDelta("hm"),
@@ -166,17 +166,17 @@ def test_white_space_without_a_call_is_emitted_in_its_place() -> None:
         TextDelta("x"),
         Finished("stop"),
     ]
-    emitted = made.feed(chunks)
+    emitted = text_recovery.feed(chunks)
     assert emitted == [TextDelta(" \n"), ReasoningDelta("hm"), TextDelta(" x"), Finished("stop")]
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "tool_calls"])
-def test_other_reasons_to_finish_stay(reason: FinishReason) -> None:
+def test_other_finish_reasons_are_unchanged(reason: FinishReason) -> None:
     assert feed_all([CALL], reason=reason)[-1] == Finished(reason)
     assert feed_all(["words"])[-1] == Finished("stop")
 
 
-def test_a_call_that_is_cut_off_is_text() -> None:
+def test_a_truncated_call_is_text() -> None:
     cut = CALL[:-20]
     chunks = feed_all([cut], reason="length")
     assert result_of(chunks) == Result(cut, [])
@@ -200,21 +200,24 @@ ENDS: list[Chunk] = [
 
 @pytest.mark.parametrize("end", ENDS)
 def test_held_text_is_settled_before_the_text_ends(end: Chunk) -> None:
-    made = recovery()
-    assert joined(made.feed([TextDelta('a<tool_call>{"'), end])) == [TextDelta('a<tool_call>{"'), end]
-    assert not made.holding
+    text_recovery = recovery()
+    assert joined(text_recovery.feed([TextDelta('a<tool_call>{"'), end])) == [
+        TextDelta('a<tool_call>{"'),
+        end,
+    ]
+    assert not text_recovery.holding
 
 
 @pytest.mark.parametrize("between", [ReasoningDelta("hm"), AnnotationAdded({"type": "url_citation"})])
-def test_a_chunk_that_comes_while_text_is_held_keeps_its_place(between: Chunk) -> None:
-    made = recovery()
-    emitted = made.feed([TextDelta("a <tool"), between, TextDelta("box> b")])
+def test_a_chunk_received_while_text_is_held_keeps_its_position(between: Chunk) -> None:
+    text_recovery = recovery()
+    emitted = text_recovery.feed([TextDelta("a <tool"), between, TextDelta("box> b")])
     assert emitted == [TextDelta("a "), TextDelta("<tool"), between, TextDelta("box> b")]
 
 
 def test_a_chunk_in_the_middle_of_a_call_follows_it() -> None:
-    made = recovery()
-    emitted = made.feed(
+    text_recovery = recovery()
+    emitted = text_recovery.feed(
         [TextDelta(CALL[:20]), ReasoningDelta("hm"), TextDelta(CALL[20:] + "x"), Finished("stop")]
     )
     assert emitted == [*look(-1), ReasoningDelta("hm"), TextDelta("x"), Finished("tool_calls")]
@@ -225,24 +228,24 @@ def test_usage_does_not_wait() -> None:
     assert recovery().feed([TextDelta("<tool"), usage]) == [usage]
 
 
-def test_text_goes_on_after_a_refusal() -> None:
-    made = recovery()
-    emitted = made.feed([TextDelta("<tool"), RefusalDelta("no"), TextDelta(CALL), Finished("stop")])
+def test_text_continues_after_a_refusal() -> None:
+    text_recovery = recovery()
+    emitted = text_recovery.feed([TextDelta("<tool"), RefusalDelta("no"), TextDelta(CALL), Finished("stop")])
     assert emitted == [TextDelta("<tool"), RefusalDelta("no"), *look(-1), Finished("tool_calls")]
 
 
-def test_text_that_was_held_comes_without_logprobs() -> None:
+def test_held_text_is_emitted_without_logprobs() -> None:
     certain = (Logprob("a", None, -0.1),)
-    made = recovery()
-    assert made.feed([TextDelta("a", certain)]) == [TextDelta("a", certain)]
-    assert made.feed([TextDelta(" a > b", certain)]) == [TextDelta(" a > b", certain)]
-    assert made.feed([TextDelta("a <b>", certain)]) == [TextDelta("a <b>", certain)]
-    assert made.feed([TextDelta("<to", certain)]) == []
-    assert made.feed([TextDelta("p>", certain)]) == [TextDelta("<top>")]
+    text_recovery = recovery()
+    assert text_recovery.feed([TextDelta("a", certain)]) == [TextDelta("a", certain)]
+    assert text_recovery.feed([TextDelta(" a > b", certain)]) == [TextDelta(" a > b", certain)]
+    assert text_recovery.feed([TextDelta("a <b>", certain)]) == [TextDelta("a <b>", certain)]
+    assert text_recovery.feed([TextDelta("<to", certain)]) == []
+    assert text_recovery.feed([TextDelta("p>", certain)]) == [TextDelta("<top>")]
 
 
 def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The same, with neighbouring text in one piece."""
+    """The same chunks, with adjacent text joined."""
     result: list[Chunk] = []
     for chunk in chunks:
         if isinstance(chunk, TextDelta) and result and isinstance(result[-1], TextDelta):
@@ -252,7 +255,7 @@ def joined(chunks: Iterable[Chunk]) -> list[Chunk]:
     return result
 
 
-WORDS = [
+PIECES = [
     "a",
     " ",
     "\n",
@@ -268,7 +271,7 @@ WORDS = [
     "x>",
 ]
 CHUNKS: list[Chunk] = [
-    *map(TextDelta, WORDS),
+    *map(TextDelta, PIECES),
     ReasoningDelta("hm"),
     RefusalDelta("no"),
     AnnotationAdded({}),
@@ -279,21 +282,21 @@ CHUNKS: list[Chunk] = [
 
 
 @given(batches=st.lists(st.lists(st.sampled_from(CHUNKS), max_size=4), max_size=8))
-def test_without_a_call_in_the_text_nothing_changes_its_place(batches: list[list[Chunk]]) -> None:
-    made = recovery()
+def test_without_a_call_in_the_text_the_order_is_unchanged(batches: list[list[Chunk]]) -> None:
+    text_recovery = recovery()
     batches = [*batches, [Finished("stop")]]
-    emitted = [chunk for batch in batches for chunk in made.feed(batch)]
+    emitted = [chunk for batch in batches for chunk in text_recovery.feed(batch)]
     assert joined(emitted) == joined(chunk for batch in batches for chunk in batch)
 
 
-def test_an_empty_delta_changes_nothing() -> None:
+def test_an_empty_delta_has_no_effect() -> None:
     assert result_of(feed_all(["", CALL[:5], "", CALL[5:], ""])) == Result("", [("look", '{"a":1}')])
 
 
-def test_the_machine_makes_items_of_what_was_recovered() -> None:
+def test_the_machine_builds_items_from_recovered_calls() -> None:
     ids = count()
-    asked = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
-    machine = Machine(asked, new_id=lambda prefix: f"{prefix}_{next(ids)}")
+    empty_response = new_response(create_from(model="m", input="hi"), id="resp_1", created_at=1)
+    machine = Machine(empty_response, new_id=lambda prefix: f"{prefix}_{next(ids)}")
     machine.feed(feed_all(f"So: {CALL}\n{CALL} Done."))
     machine.end(2)
     output = machine.response.output

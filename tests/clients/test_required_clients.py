@@ -1,8 +1,8 @@
-"""Where every client must be driven, one that is not installed is a failure."""
+"""Where every client is required, one that is not installed is a failure."""
 
 import pytest
 
-from tests.clients.conftest import insisted
+from tests.clients.conftest import required_report
 
 
 def report(outcome: str) -> pytest.TestReport:
@@ -11,13 +11,13 @@ def report(outcome: str) -> pytest.TestReport:
 
 
 def test_a_test_that_was_skipped_has_failed() -> None:
-    told = insisted(report("skipped"))
-    assert told.failed
-    assert "codex is not installed" in str(told.longrepr)
+    changed = required_report(report("skipped"))
+    assert changed.failed
+    assert "codex is not installed" in str(changed.longrepr)
 
 
-def test_others_stay_as_they_are() -> None:
-    assert insisted(report("passed")).passed
+def test_other_outcomes_are_unchanged() -> None:
+    assert required_report(report("passed")).passed
     expected = report("skipped")
     expected.wasxfail = "known"
-    assert insisted(expected).skipped
+    assert required_report(expected).skipped

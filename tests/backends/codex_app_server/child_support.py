@@ -1,4 +1,4 @@
-"""What the tests of the codex backend share: a backend on a scripted child, and turns to run on it."""
+"""Shared by the tests of the codex backend: a backend on a scripted child, and turns to run on it."""
 
 import os
 import sys
@@ -24,18 +24,18 @@ LOOK: dict[str, Any] = {
 }
 
 
-def asking(**params: Any) -> TurnRequest:
-    """The turn that answers such a request."""
+def turn_for(**params: Any) -> TurnRequest:
+    """The turn for a request with these params."""
     return build_turn(create_from(**{"model": "codex", "input": "hi", **params}), model="codex")
 
 
 def request_of(**params: Any) -> CodexRequest:
-    """What codex is asked for such a request."""
-    return build_request(asking(**params), ThreadOptions(folder="/work"))
+    """The codex request for these params."""
+    return build_request(turn_for(**params), ThreadOptions(folder="/work"))
 
 
 def answered(*ids: str, **changes: str) -> list[dict[str, Any]]:
-    """The history after calls of `look`: the question, the calls, their outputs."""
+    """The history after calls of `look`: the user message, the calls, their outputs."""
     calls = [
         {"type": "function_call", "call_id": call_id, "name": "look", "arguments": '{ "at" : 1 }'}
         for call_id in ids
@@ -47,13 +47,12 @@ def answered(*ids: str, **changes: str) -> list[dict[str, Any]]:
 
 
 def text_of(chunks: Sequence[Chunk]) -> str:
-    """The answer's text."""
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A backend on a scripted child, and what is known of that."""
+    """A backend on a scripted child, with the child's files."""
 
     backend: CodexBackend
     folder: Path
@@ -65,7 +64,7 @@ class Stage:
 
     @property
     def notes(self) -> list[str]:
-        """What the child took down."""
+        """The notes that the child wrote."""
         return self._lines("notes")
 
     def _lines(self, name: str) -> list[str]:
@@ -73,13 +72,13 @@ class Stage:
         return path.read_text().splitlines() if path.exists() else []
 
     async def run(self, **params: Any) -> list[Chunk]:
-        """Everything that one turn says; heartbeats left out."""
-        batches = self.backend.prepare(asking(**params)).chunks()
+        """The chunks of one turn, without heartbeats."""
+        batches = self.backend.prepare(turn_for(**params)).chunks()
         return [chunk async for batch in batches for chunk in batch]
 
 
 def child_options(folder: Path, *scenarios: str, handshake: float = 30.0) -> ChildOptions:
-    """A child that plays the scenarios, one after the other."""
+    """A child that plays these scenarios in order."""
     command = folder / "codex"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{SCRIPT}" "$@"\n')
     command.chmod(0o755)
@@ -96,7 +95,7 @@ def child_options(folder: Path, *scenarios: str, handshake: float = 30.0) -> Chi
 async def staged(
     folder: Path, *scenarios: str, handshake: float = 30.0, **limits: Any
 ) -> AsyncGenerator[Stage, None]:
-    """A backend on such a child."""
+    """A backend on a scripted child."""
     backend = CodexBackend(
         child_options(folder, *scenarios, handshake=handshake),
         ThreadOptions(folder=str(folder / "work")),

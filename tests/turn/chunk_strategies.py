@@ -1,4 +1,4 @@
-"""Whatever a backend may say, for hypothesis."""
+"""Hypothesis strategies for the chunks that a backend may yield."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ DECLARED: list[dict[str, Any]] = [
 ]
 REQUEST = create_from(model="m", input="hi", tools=DECLARED)
 TOOLS = {tool.name: tool for tool in build_turn(REQUEST, model="m").tools}
-"""A tool of every kind, by the name that the model knows."""
+"""A tool of every kind, by its name in the turn."""
 
 PIECES = [
     '{"a":', "1}", "{}", " ", "", '{"input":"x"}', '{"input":"\\ud83d', '\\ude00é"', "}", "raw", "[1]",

@@ -1,4 +1,4 @@
-"""What the tests of the client share: a backend on a raw upstream, and ways to run one turn on it."""
+"""Shared by the tests of the client: a backend on a raw upstream, and functions that run one turn."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -48,16 +48,16 @@ async def collect(backend: ChatCompletionsBackend, *, stream: bool = True) -> li
     return [batch async for batch in backend.prepare(turn(stream=stream)).chunks()]
 
 
-async def play(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
+async def run_turn(*scripts: Script, stream: bool = True, **changes: Any) -> list[Chunk]:
     """All chunks of one turn."""
     async with raw_upstream(*scripts) as upstream, backend_for(upstream, **changes) as backend:
         return [chunk for batch in await collect(backend, stream=stream) for chunk in batch]
 
 
 async def fail(*scripts: Script, stream: bool = True, **changes: Any) -> BackendError:
-    """The error with which a turn fails before it said anything."""
+    """The error that a turn raises before its first chunk."""
     with pytest.raises(BackendError) as caught:
-        await play(*scripts, stream=stream, **changes)
+        await run_turn(*scripts, stream=stream, **changes)
     assert "canary" not in caught.value.message
     return caught.value
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.caller import SCOPES
+from antiphon.caller import SCOPES, Caller
 from antiphon.protocol.response import Response
 from antiphon.server.app import App
 from antiphon.server.auth import Keys
@@ -86,8 +86,8 @@ class Log:
         self.cancelled: list[tuple[str, str]] = []
         self.response: Response | None = None
 
-    async def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
-        self.follows.append((tenant, response_id, after))
+    async def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+        self.follows.append((caller.tenant, response_id, after))
         for piece in self.pieces:
             if isinstance(piece, Exception):
                 raise piece
@@ -96,7 +96,7 @@ class Log:
             else:
                 yield piece
 
-    async def cancel(self, tenant: str, response_id: str) -> Response:
-        self.cancelled.append((tenant, response_id))
+    async def cancel(self, caller: Caller, response_id: str) -> Response:
+        self.cancelled.append((caller.tenant, response_id))
         assert self.response is not None
         return self.response

@@ -37,6 +37,8 @@ from tests.turn.order import check_order
 
 Make = Callable[[ScriptedBackend], Background]
 
+CALLER = Caller.of("t")
+
 
 @pytest.fixture
 async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
@@ -56,12 +58,12 @@ async def make(make_creator: MakeCreator) -> AsyncGenerator[Make, None]:
 
 async def submit(background: Background, **params: Any) -> Response:
     body = msgspec.json.encode({"model": "m", "input": "hi", "background": True, **params})
-    return await background.submit(parse_create(body), body, "t")
+    return await background.submit(parse_create(body), body, CALLER)
 
 
 async def followed(background: Background, response_id: str, after: int = -1) -> list[dict[str, Any]]:
     reader, events = SseReader(), list[dict[str, Any]]()
-    async with aclosing(background.follow("t", response_id, after)) as pieces:
+    async with aclosing(background.follow(CALLER, response_id, after)) as pieces:
         async for piece in pieces:
             events += [msgspec.json.decode(data) for data in reader.feed(piece)]
     return events
@@ -145,7 +147,7 @@ async def test_a_response_that_cannot_be_followed_is_rejected(make: Make) -> Non
     with pytest.raises(NotFound):
         await followed(background, "resp_unknown")
     body = msgspec.json.encode({"model": "m", "input": "hi"})
-    foreground = await background.creator.start(parse_create(body), Caller.of("t")).result()
+    foreground = await background.creator.start(parse_create(body), CALLER).result()
     with pytest.raises(InvalidRequest) as refused:
         await followed(background, foreground.id)
     assert refused.value.param == "stream"
@@ -159,11 +161,11 @@ async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> Non
     following = asyncio.create_task(followed(background, response.id))
     async with asyncio.timeout(10):
         await stalling.steps_sent.wait()
-        cancelled = await background.cancel("t", response.id)
+        cancelled = await background.cancel(CALLER, response.id)
         await stalling.stopped.wait()
         events = await following
     assert cancelled.status == "cancelled"
-    assert await background.cancel("t", response.id) == cancelled
+    assert await background.cancel(CALLER, response.id) == cancelled
     check_order(events)
     assert events[-1]["response"] == msgspec.to_builtins(cancelled)
 
@@ -172,11 +174,11 @@ async def test_cancelling_stops_the_model_and_ends_the_stream(make: Make) -> Non
 async def test_only_background_responses_are_cancelled(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     body = msgspec.json.encode({"model": "m", "input": "hi"})
-    foreground = await background.creator.start(parse_create(body), Caller.of("t")).result()
+    foreground = await background.creator.start(parse_create(body), CALLER).result()
     with pytest.raises(InvalidRequest, match="background"):
-        await background.cancel("t", foreground.id)
+        await background.cancel(CALLER, foreground.id)
     with pytest.raises(NotFound):
-        await background.cancel("other", foreground.id)
+        await background.cancel(Caller.of("other"), foreground.id)
 
 
 @pytest.mark.requirement("PROTOCOL/background-cancel-ended")
@@ -184,7 +186,7 @@ async def test_an_ended_response_is_not_changed(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     response = await submit(background)
     await followed(background, response.id)
-    assert (await background.cancel("t", response.id)).status == "completed"
+    assert (await background.cancel(CALLER, response.id)).status == "completed"
 
 
 @pytest.mark.requirement("PROTOCOL/background-failed")
@@ -255,7 +257,7 @@ async def continues(make: Make, response_id: str) -> None:
             "input": [{"type": "function_call_output", "call_id": "call_1", "output": "1"}],
         }
     )
-    await make(backend).creator.start(parse_create(body), Caller.of("t")).result()
+    await make(backend).creator.start(parse_create(body), CALLER).result()
     shown = [item.call_id for item in backend.turns[0].items if isinstance(item, FunctionCall)]
     assert shown == ["call_1"]
 
@@ -338,12 +340,12 @@ async def test_a_conversation_is_locked_while_a_response_is_created_in_it(make: 
         with pytest.raises(InvalidRequest) as locked:
             await submit(background, conversation={"id": "conv_1"})
         assert locked.value.code == "conversation_locked"
-        await background.cancel("t", response.id)
+        await background.cancel(CALLER, response.id)
     assert (await store.conversations.conversation_items("t", "conv_1", Page())).items == [], (
         "it had no effect"
     )
     second = await submit(background, conversation="conv_1")
-    await background.cancel("t", second.id)
+    await background.cancel(CALLER, second.id)
 
 
 async def test_a_follower_of_a_silent_response_receives_heartbeats(
@@ -353,7 +355,7 @@ async def test_a_follower_of_a_silent_response_receives_heartbeats(
     monkeypatch.setattr("antiphon.store.working.POLL", 0.01)
     background = make(ScriptedBackend(Stalling([TextDelta("a")])))
     response = await submit(background)
-    async with asyncio.timeout(10), aclosing(background.follow("t", response.id)) as pieces:
+    async with asyncio.timeout(10), aclosing(background.follow(CALLER, response.id)) as pieces:
         async for piece in pieces:
             if piece == COMMENT:
                 break
@@ -410,7 +412,7 @@ async def test_a_concurrently_deleted_parent_is_still_continued(make: Make, stor
     body = msgspec.json.encode({"model": "m", "input": "first"})
     stalling = Stalling([TextDelta("x")])
     first = make(ScriptedBackend([[TextDelta("one"), Finished("stop")]], stalling))
-    parent = await first.creator.start(parse_create(body), Caller.of("t")).result()
+    parent = await first.creator.start(parse_create(body), CALLER).result()
     response = await submit(first, input="second", previous_response_id=parent.id)
     async with asyncio.timeout(10):
         await stalling.steps_sent.wait()

@@ -49,10 +49,10 @@ class Background:
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
-    async def submit(self, request: CreateResponse, body: bytes, tenant: str) -> Response:
+    async def submit(self, request: CreateResponse, body: bytes, caller: Caller) -> Response:
         """A queued response. Whatever can be refused at once is refused here."""
         creator = self.creator
-        run = creator.draft(request, Caller.of(tenant))
+        run = creator.draft(request, caller)
         resolved = await run.check()
         response = new_response(resolved.request, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)
@@ -66,7 +66,7 @@ class Background:
             private=resolved.private,
             sealed_tools=resolved.sealed_tools,
         )
-        await self._handing_over.do(self._hand_over(run, tenant, stored, without_items(body), events))
+        await self._handing_over.do(self._hand_over(run, caller.tenant, stored, without_items(body), events))
         return machine.response
 
     async def _hand_over(
@@ -124,9 +124,9 @@ class Background:
         earlier = EarlierAttempt(claim.response, read_log(claim.events), claim.private, claim.sealed_tools)
         return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
-    async def cancel(self, tenant: str, response_id: str) -> Response:
+    async def cancel(self, caller: Caller, response_id: str) -> Response:
         """Call off a response, wherever it is being made. One that has ended stays as it is."""
-        store = self.creator.store
+        store, tenant = self.creator.store, caller.tenant
         response = await store.responses.response(tenant, response_id)
         if not response.background:
             message = "Only a response that was created with 'background': true can be cancelled."
@@ -159,9 +159,9 @@ class Background:
         )
         await creator.store.background.finish(tenant, claim.token, stored, render(events))
 
-    async def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+    async def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """The events with higher numbers than `after`, as they are stored, until the last one."""
-        store = self.creator.store
+        store, tenant = self.creator.store, caller.tenant
         await self._check_log(tenant, response_id, after)
         with store.signals.subscribe(f"events:{response_id}") as more:
             async with aclosing(

@@ -13,11 +13,11 @@ from antiphon.store.ports import ResponseStore
 class BackgroundRuns(Protocol):
     """Operations on a response that is made in the background."""
 
-    def follow(self, tenant: str, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
+    def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """Its events with numbers above `after`, rendered. Refusals are raised at the first step."""
         ...
 
-    async def cancel(self, tenant: str, response_id: str) -> Response:
+    async def cancel(self, caller: Caller, response_id: str) -> Response:
         """End it; returns the response as it is now."""
         ...
 
@@ -39,15 +39,15 @@ class StoredResponses:
 
     def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """The rendered events of a background response with numbers above `after`."""
-        return self.background.follow(caller.tenant, response_id, after)
+        return self.background.follow(caller, response_id, after)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """End a background response; returns it as it is now."""
-        return await self.background.cancel(caller.tenant, response_id)
+        return await self.background.cancel(caller, response_id)
 
     async def delete(self, caller: Caller, response_id: str) -> None:
         """Delete a response; one that is still being made is cancelled first."""
         response = await self.store.response(caller.tenant, response_id)
         if response.status in UNFINISHED:
-            await self.background.cancel(caller.tenant, response_id)
+            await self.background.cancel(caller, response_id)
         await self.store.delete(caller.tenant, response_id)

@@ -31,9 +31,7 @@ class TenantService:
         """
         request = create_from(**params)
         if request.params.background:
-            return await self.services.background.submit(
-                request, msgspec.json.encode(params), self.caller.tenant
-            )
+            return await self.services.background.submit(request, msgspec.json.encode(params), self.caller)
         run = self.services.creator.start(request, self.caller)
         try:
             return await run.result()
@@ -76,7 +74,7 @@ class TenantService:
 
     async def compact(self, /, **params: Any) -> CompactedResponse:
         """A conversation made short. Takes the parameters of ``POST /v1/responses/compact``."""
-        return await self.services.compactor.compact(msgspec.json.encode(params), self.caller.tenant)
+        return await self.services.compactor.compact(msgspec.json.encode(params), self.caller)
 
     async def models(self) -> list[str]:
         """The names of the models that can be asked."""

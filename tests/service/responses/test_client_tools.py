@@ -234,14 +234,14 @@ async def test_an_incomplete_call_is_closed_by_the_next_attempt(kind: str, make:
 
     first = make(ScriptedBackend(stalls))
     body = msgspec.json.encode({"model": "m", "input": "hi", "background": True, "tools": [tool]})
-    response = await first.submit(parse_create(body), body, "t")
+    response = await first.submit(parse_create(body), body, Caller.of("t"))
     async with asyncio.timeout(10):
         await begun.wait()
         await first.jobs.aclose()
         second = make(script(kind))
         second.jobs.adopt()
         reader, events = SseReader(), list[JsonObject]()
-        async with aclosing(second.follow("t", response.id, -1)) as pieces:
+        async with aclosing(second.follow(Caller.of("t"), response.id, -1)) as pieces:
             async for piece in pieces:
                 events += [msgspec.json.decode(data) for data in reader.feed(piece)]
     check_order(events)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
 from antiphon.errors import (
     BackendBroken,
     BackendRefused,
@@ -49,6 +50,8 @@ CALL = FunctionCall(call_id="c1", name="clock", arguments="{}")
 OUTPUT = FunctionCallOutput(call_id="c1", output="12:00")
 ANSWER = Message(role="assistant", content="noon")
 MORE = Message(role="user", content="and now?")
+
+CALLER = Caller.of("t")
 
 
 class Shelf:
@@ -231,7 +234,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
 async def test_the_answer_is_the_callers_messages_and_one_compaction() -> None:
     items = [msgspec.to_builtins(item) for item in (QUESTION, CALL, OUTPUT, ANSWER, MORE)]
     items.insert(0, {"role": "developer", "content": "be brief"})
-    compacted = await compactor(summarising()).compact(body(input=items), "t")
+    compacted = await compactor(summarising()).compact(body(input=items), CALLER)
     *messages, compaction = compacted.output
     assert [(m.role, m.content) for m in messages if isinstance(m, Message)] == [
         ("developer", [InputText(text="be brief")]),
@@ -248,7 +251,7 @@ async def test_a_stored_response_is_compacted_with_the_new_input() -> None:
     backend = summarising()
     reference = {"type": "item_reference", "id": "msg_1"}
     compacted = await compactor(backend).compact(
-        body(previous_response_id="resp_1", input=[reference], instructions="be brief"), "t"
+        body(previous_response_id="resp_1", input=[reference], instructions="be brief"), CALLER
     )
     read = summary_input(backend.turns[0])
     assert all(text in read for text in ("12:00", "stored words", "be brief"))
@@ -258,10 +261,10 @@ async def test_a_stored_response_is_compacted_with_the_new_input() -> None:
 @pytest.mark.requirement("PROTOCOL/endpoints-compact-again")
 async def test_a_compacted_conversation_can_be_compacted_again() -> None:
     items = [msgspec.to_builtins(item) for item in (QUESTION, ANSWER)]
-    first = await compactor(summarising()).compact(body(input=items), "t")
+    first = await compactor(summarising()).compact(body(input=items), CALLER)
     backend = summary_backend(TextDelta("it is noon, then one"), Finished("stop"))
     again = [*msgspec.to_builtins(first.output), {"role": "assistant", "content": "one"}]
-    second = await compactor(backend).compact(body(input=again), "t")
+    second = await compactor(backend).compact(body(input=again), CALLER)
     assert "it is noon" in summary_input(backend.turns[0])
     assert [type(item) for item in second.output] == [Message, Compaction]
 
@@ -280,7 +283,7 @@ async def test_a_compacted_conversation_can_be_compacted_again() -> None:
 @pytest.mark.requirement("PROTOCOL/endpoints-compact-model")
 async def test_invalid_compaction_requests_are_rejected(params: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        await compactor(summarising()).compact(body(**params), "t")
+        await compactor(summarising()).compact(body(**params), CALLER)
     assert caught.value.param == param
 
 
@@ -288,7 +291,7 @@ async def test_invalid_compaction_requests_are_rejected(params: dict[str, Any], 
 async def test_an_empty_body_and_a_missing_model_are_rejected() -> None:
     for sent in (b"", b'{"input":"hi"}'):
         with pytest.raises(InvalidRequest):
-            await compactor(summarising()).compact(sent, "t")
+            await compactor(summarising()).compact(sent, CALLER)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +300,7 @@ async def test_an_empty_body_and_a_missing_model_are_rejected() -> None:
 )
 async def test_another_tenants_response_does_not_exist(params: dict[str, Any]) -> None:
     with pytest.raises(NotFound):
-        await compactor(summarising()).compact(body(**params), "somebody else")
+        await compactor(summarising()).compact(body(**params), Caller.of("somebody else"))
 
 
 # plan

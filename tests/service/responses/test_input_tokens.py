@@ -22,6 +22,8 @@ FUNCTION: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {}},
 }
 
+CALLER = Caller.of("t")
+
 
 class Counting(ScriptedBackend):
     """A backend with a tokenizer: every word is a token."""
@@ -37,7 +39,7 @@ def counter(creator: Creator) -> TokenCount:
 
 
 async def count(creator: Creator, **params: Any) -> Count:
-    return await counter(creator).count("t", create_from(**{"model": "m", **params}))
+    return await counter(creator).count(create_from(**{"model": "m", **params}), CALLER)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,7 @@ def test_instructions_count_as_an_item_and_tools_by_their_text() -> None:
 
 async def test_the_complete_context_of_the_request_counts(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend.saying("x" * 40))
-    first = await creator.start(
-        create_from(model="m", input="y" * 40, tools=[FUNCTION]), Caller.of("t")
-    ).result()
+    first = await creator.start(create_from(model="m", input="y" * 40, tools=[FUNCTION]), CALLER).result()
     input_only = await count(creator, input="z" * 40)
     after = await count(creator, input="z" * 40, previous_response_id=first.id)
     inherited = estimate_tokens((), None, parse_tools([FUNCTION]))
@@ -109,7 +109,7 @@ async def test_non_text_content_makes_it_an_estimate(make_creator: MakeCreator) 
 
 async def test_without_a_model_it_is_an_estimate(make_creator: MakeCreator) -> None:
     request = parse_count(b'{"input": "one two"}')
-    assert (await counter(make_creator(Counting([]))).count("t", request)).by == "estimate"
+    assert (await counter(make_creator(Counting([]))).count(request, CALLER)).by == "estimate"
 
 
 async def test_sealed_reasoning_is_counted_by_its_content(make_creator: MakeCreator) -> None:

@@ -135,7 +135,7 @@ class CountTokensRoutes:
         """The number of tokens, and in a header whether it is exact."""
         question = read_count(await self._bodies.read(exchange), self._open_envelope)
         try:
-            count = await self._tokens.count(exchange.caller.tenant, question.request)
+            count = await self._tokens.count(question.request, exchange.caller)
         except AntiphonError as error:
             question.blame(error)
             raise

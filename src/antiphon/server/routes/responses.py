@@ -159,7 +159,7 @@ class ResponsesRoutes:
 
     async def _submit(self, exchange: Exchange, request: CreateResponse, body: bytes) -> None:
         """Make the response in the background, whether the client stays or not."""
-        response = await self._background.submit(request, body, exchange.caller.tenant)
+        response = await self._background.submit(request, body, exchange.caller)
         if request.streamed:
             await self._stored.follow(exchange, response.id)
         else:
@@ -201,7 +201,7 @@ class InputTokensRoutes:
     async def count(self, exchange: Exchange) -> None:
         """The number of tokens, and in a header whether it is exact."""
         request = parse_count(await self._bodies.read(exchange))
-        count = await self._tokens.count(exchange.caller.tenant, request)
+        count = await self._tokens.count(request, exchange.caller)
         payload = {"object": "response.input_tokens", "input_tokens": count.tokens}
         await exchange.send_json(msgspec.json.encode(payload), headers=((COUNTED_BY, count.by.encode()),))
 
@@ -220,7 +220,7 @@ class CompactRoutes:
         """Summarise the input; the client continues with the answer's output as its input."""
         with self._lifetimes.lease(exchange.receive) as lease:
             body = await self._bodies.read_within(exchange, lease)
-            compacted = await self._compactor.compact(body, exchange.caller.tenant)
+            compacted = await self._compactor.compact(body, exchange.caller)
         await exchange.send_json(msgspec.json.encode(compacted))
 
     ROUTES: ClassVar = (Route("POST /v1/responses/compact", compact, WRITE),)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.compact import CompactedResponse, parse_compact
 from antiphon.protocol.content import InputText
@@ -57,11 +58,11 @@ class Compactor:
     model: str | None = None
     count_tokens: Callable[[Sequence[Item], CreateResponse], int] = _estimated_tokens
 
-    async def compact(self, body: bytes, tenant: str) -> CompactedResponse:
+    async def compact(self, body: bytes, caller: Caller) -> CompactedResponse:
         """Answer ``POST /v1/responses/compact``. Nothing is stored."""
         request = parse_compact(body)
         snapshot = await self.contexts.read(
-            tenant, request.items, previous_response_id=request.previous_response_id
+            caller.tenant, request.items, previous_response_id=request.previous_response_id
         )
         view = self.contexts.compacted(snapshot.items, snapshot.history_length, "previous_response_id")
         summary = await self.summarise(view, model=request.model, instructions=request.instructions)

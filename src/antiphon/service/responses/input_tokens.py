@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from antiphon.backends.base import TokenCounter
+from antiphon.caller import Caller
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.responses.context import Contexts
 from antiphon.service.routing.router import Router
@@ -25,11 +26,11 @@ class TokenCount:
     router: Router
     contexts: Contexts
 
-    async def count(self, tenant: str, request: CreateResponse) -> Count:
+    async def count(self, request: CreateResponse, caller: Caller) -> Count:
         """The tokens of the input: history, new items, instructions and tools."""
         conversation_id = request.conversation_id
         snapshot = await self.contexts.read(
-            tenant,
+            caller.tenant,
             request.items,
             previous_response_id=request.params.previous_response_id,
             conversation_id=conversation_id,

@@ -1,1 +1,1 @@
-"""The benchmark: Antiphon beside its peers and the bare mock. Run it with `python -m bench`."""
+"""The benchmark: Antiphon, other gateways, and the mock alone. Run it with `python -m bench`."""

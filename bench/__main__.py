@@ -1,4 +1,4 @@
-"""`python -m bench`: read the options, run the plan, tell the results."""
+"""`python -m bench`: read the options, run the plan, report the results."""
 
 import platform
 import subprocess
@@ -18,7 +18,7 @@ from bench.summary import Summary
 
 
 def main() -> int:
-    """Run the benchmark; 1 when something went wrong, 2 when a target was missed and --check given."""
+    """Run the benchmark. Returns 1 after an error, and 2 if a target was missed and --check is given."""
     options = read_options()
     if platform.system() != "Linux":
         say("the benchmark needs Linux: epoll and /proc")
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def measured(plan: Plan, raw: RawRows) -> list[str]:
-    """Do the work; what went wrong."""
+    """Run the plan and return the errors."""
     say(f"this takes about {plan.minutes():.0f} min, more on a busy machine")
     with assembled() as rig:
         if rig.cores.gateway == rig.cores.load:
@@ -47,7 +47,7 @@ def measured(plan: Plan, raw: RawRows) -> list[str]:
 
 
 def installed(contenders: Sequence[Contender]) -> Mapping[str, str]:
-    """The versions of those who are there; says how to install the others."""
+    """The versions of the installed contenders; prints how to install the others."""
     versions: dict[str, str] = {}
     for contender in contenders:
         version = contender.version()

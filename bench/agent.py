@@ -1,4 +1,4 @@
-"""`python -m bench.agent`: what the orchestrator costs, in one process, beside the Agents SDK.
+"""`python -m bench.agent`: the cost of the orchestrator, in one process, compared with the Agents SDK.
 
 The model is a script that answers at once, so what is left is the loop itself: a turn's price is the time of
 a whole run, less the time of the same responses asked for one by one. Writes `AGENT.md`.
@@ -108,7 +108,7 @@ def timed(work: Callable[[], object], times: int = 400) -> float:
 
 
 async def timed_turns(work: Callable[[], Awaitable[object]]) -> float:
-    """Milliseconds per turn of a whole run."""
+    """Milliseconds per turn of a complete run."""
     spans: list[float] = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
@@ -140,7 +140,7 @@ def measure_functions() -> list[Measured]:
 
 
 def context_of(size: int) -> list[RagChunk]:
-    """Retrieved chunks, together of that size."""
+    """Retrieved chunks with that total size."""
     text = "def function(argument: int) -> str: return str(argument)  # ünïcödé\n" * 30
     count = size // len(text)
     return [RagChunk(f"c{number}", "src/a.py", 1, 30, "python", text) for number in range(count)]
@@ -171,7 +171,7 @@ def big_request(size: int) -> AgentExecuteRequest:
 
 
 def result_of(size: int) -> bytes:
-    """A response with messages, reasoning and calls, as our server writes them."""
+    """A response with messages, reasoning and calls, as Antiphon's server writes it."""
     sentence = 'A sentence that a model could have written, with "quotes" in it. '
     part: JsonObject = {"type": "output_text", "annotations": [], "logprobs": [], "text": sentence * 26}
     message = {
@@ -208,7 +208,7 @@ def result_of(size: int) -> bytes:
 
 
 async def measure_loops() -> list[Measured]:
-    """Ten turns with a tool call each, by ours and by the Agents SDK, beside the same turns one by one."""
+    """Ten turns with a tool call each, by Antiphon and by the Agents SDK, and the same turns one by one."""
     settings = load_settings(overrides={"store": {"url": "memory:"}})
     routes = [Route("m", ScriptedBackend(script))]
     async with Antiphon(settings, routes=routes) as antiphon, antiphon.openai_client() as sdk:
@@ -258,7 +258,7 @@ async def measure_loops() -> list[Measured]:
 
 
 def main() -> int:
-    """Measure, print, write; 1 when a target is missed."""
+    """Measure, print and write the results. Returns 1 if a target is missed."""
     set_tracing_disabled(True)
     measured = [*measure_functions(), *asyncio.run(measure_loops())]
     table = HEAD + "\n".join(line.row() for line in measured) + "\n"

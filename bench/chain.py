@@ -1,4 +1,4 @@
-"""The scenario `chain`: a server is given a store with 1,000 turns of 4 items, and goes on from there."""
+"""The scenario `chain`: a server continues a stored chain of 1,000 turns with 4 items each."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ QUESTION = {"model": "mock", "input": "Go on.", "max_output_tokens": 1, "store":
 
 @dataclass(frozen=True)
 class Chain:
-    """What the builder tells: the id of the last turn, how long reading takes, the size of the file."""
+    """The output of the builder: the id of the last turn, the time of a read, the size of the file."""
 
     last: str
     read_ms: float
@@ -36,7 +36,7 @@ class Chain:
 
 
 def measure_chain(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metrics, str]:
-    """Build the chain in a new file, serve it, and resume it again and again."""
+    """Build the chain in a new file, serve it, and continue it repeatedly."""
     rig.control(scenario.control())
     ours = {rig.mock_session, gateway.session or rig.mock_session}
     begin, foreign = time.monotonic(), foreign_seconds(ours)
@@ -72,7 +72,7 @@ def build_chain(file: Path, rig: Rig, folder: Path = ROOT, extra: Mapping[str, s
 
 
 def _resumed_ms(server: Gateway, chain: Chain, rig: Rig) -> float:
-    """How much longer an answer takes with the whole history than without."""
+    """The additional time of an answer with the complete history."""
     fresh, resumed = QUESTION, QUESTION | {"previous_response_id": chain.last}
     before = rig.received()
     _ask(server, resumed)

@@ -1,7 +1,7 @@
-"""`python -m bench.chain_builder FILE`: a long chain in an SQLite store, and how fast it is read from there.
+"""`python -m bench.chain_builder FILE`: build a long chain in an SQLite store, and measure reading it.
 
-It goes through the server's store, in this process: over HTTP each of the 1,000 turns would send all turns
-before it to the mock. Prints one JSON object.
+It uses the server's store in this process: over HTTP each of the 1,000 turns would send all earlier turns to
+the mock. Prints one JSON object.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Writer:
         self._ids = make_ids()
 
     def turn(self, parent: str | None) -> StoredResponse:
-        """A finished turn that goes on from `parent`."""
+        """A finished turn that continues `parent`."""
         request = create_from(model="mock", input="Go on.", previous_response_id=parent)
         response = replace(
             new_response(request, id=self._ids.new("resp"), created_at=int(time.time())),
@@ -51,7 +51,7 @@ class Writer:
         return StoredResponse(response=response, parent=parent, input=self._input())
 
     def _input(self) -> tuple[Item, ...]:
-        """A question, the call that it led to, and what the call gave."""
+        """A question, a call and its output."""
         call = self._ids.new("call")
         question = Message(id=self._ids.new("msg"), role="user", content=self._text())
         arguments = json.dumps({"query": self._text()})
@@ -70,7 +70,7 @@ class Writer:
 
 
 async def build(store: Stores) -> str:
-    """Save the chain turn by turn; the id of its end."""
+    """Save the chain turn by turn; return the id of the last one."""
     writer, last = Writer(), None
     for _ in range(TURNS):
         stored = writer.turn(last)
@@ -81,7 +81,7 @@ async def build(store: Stores) -> str:
 
 
 async def read(store: Stores, last: str) -> float:
-    """The seconds in which the whole history is read; the median."""
+    """The median time to read the complete history, in seconds."""
     times: list[float] = []
     for _ in range(READS):
         begin = time.perf_counter()
@@ -93,7 +93,7 @@ async def read(store: Stores, last: str) -> float:
 
 
 async def main(file: Path) -> None:
-    """Build the chain, read it, close the store, look how large the file is, and tell."""
+    """Build the chain, read it, close the store, and print the results with the size of the file."""
     async with open_stores(Settings(store=StoreSettings(url=f"sqlite:{file}"))) as store:
         last = await build(store)
         seconds = await read(store, last)

@@ -2,7 +2,7 @@
 
 Both servers run at the same time on the same core, with the packages of this `.venv`. Slices of load go to
 one and then to the other, every other pair in reverse order; the result is the median of the pairs' ratios.
-It is the CPU time of the server's process that is compared, so a busy machine disturbs it little.
+Other load on the machine has little effect, because the CPU time of the server's process is compared.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from bench.scenarios import Scenario, parse
 DEFAULT = ("json:32", "paced:256", "s100:32", "kept:32", "k100:32", "retrieve:1", "chain", "start")
 BARS = {"json:32": 0.80, "paced:256": 0.97, "s100:32": 0.97, "chain": 0.65}
 NOT_WORSE = 1.03
-"""The bar of all others, with the noise of a comparison of a tree with itself."""
+"""The bar of all other scenarios; it includes the noise of a comparison of a tree with itself."""
 PAIRS = 8
 SLICE_SECONDS, WARM_UP_SECONDS = 1.5, 0.4
 PACED_SECONDS, PACED_WARM_UP_SECONDS = 3.0, 2.5
@@ -42,7 +42,7 @@ measured in alternation on one core. Below 1, the newer tree needs less.
 """
 
 Sample = Callable[[], float]
-"""One slice of load; the seconds of CPU time per unit."""
+"""Runs one slice of load; returns the seconds of CPU time per unit."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        """After over before, of each pair."""
+        """The ratio of after to before, for each pair."""
         return [after / before for before, after in self.pairs]
 
     def row(self) -> str:
@@ -155,7 +155,7 @@ def _alternated(samples: Sequence[Sample], pairs: int) -> list[tuple[float, floa
 
 @contextmanager
 def _sampling(name: str, contender: Contender, rig: Rig, tree: Tree) -> Generator[Sample]:
-    """A server of a tree, and how to take one sample of it."""
+    """Start a server of a tree; yields the function that takes one sample."""
     with tempfile.TemporaryDirectory(prefix="compare-", dir=OUT) as folder:
         extra, last = dict(tree.environment), ""
         if name == "chain":

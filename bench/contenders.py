@@ -1,9 +1,9 @@
-"""Who is measured: the scripts in peers/, and the mock itself as `direct`.
+"""The contenders: the scripts in peers/, and the mock itself as `direct`.
 
-A script starts one gateway in the foreground; it is given PORT (where to listen on 127.0.0.1), UP_PORT
-(where the mock listens) and WORK (an empty folder). With the argument `version` it prints its version
-instead, and fails when the gateway is not installed. Lines `# key: value` tell the rest; `state` only if it
-keeps what it answers, in WORK.
+A script starts one gateway in the foreground. Its environment has PORT (the port to listen on at 127.0.0.1),
+UP_PORT (the port of the mock) and WORK (an empty folder). With the argument `version` it prints its version
+instead, and fails if the gateway is not installed. Lines `# key: value` contain its properties; `state` is
+present only if it stores responses, in WORK.
 """
 
 import re
@@ -24,7 +24,7 @@ VERSION = re.compile(r"\d+(?:\.\w+)+")
 
 @dataclass(frozen=True)
 class Contender:
-    """A gateway to measure. `direct` has no script: it is the mock, without a gateway before it."""
+    """A gateway to measure. `direct` has no script: it is the mock without a gateway."""
 
     name: str
     api: Api
@@ -34,7 +34,7 @@ class Contender:
     state: str = ""
 
     def version(self) -> str | None:
-        """The installed version; None when it is not installed."""
+        """The installed version; None if it is not installed."""
         if self.script is None:
             return ""
         command = ["bash", str(self.script), "version"]
@@ -53,7 +53,7 @@ def read_script(script: Path) -> Contender:
 
 
 def all_contenders() -> dict[str, Contender]:
-    """Everybody, ours first and the mock last."""
+    """All contenders, Antiphon first and the mock last."""
     peers = [read_script(script) for script in sorted(PEERS.glob("*.sh"))]
     peers.sort(key=lambda peer: peer.name != OURS)
     return {peer.name: peer for peer in [*peers, Contender(DIRECT, APIS["chat"])]}

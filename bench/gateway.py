@@ -1,4 +1,4 @@
-"""One contender, running: started on its core, timed until it answers, and ended."""
+"""A running contender: started on its core, timed until it answers, and ended."""
 
 import subprocess
 import tempfile
@@ -19,12 +19,12 @@ SETTLE = 0.5
 
 
 class NotServing(Exception):
-    """The gateway did not come up."""
+    """The gateway did not start."""
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """A contender that answers on `port`. The mock itself (`direct`) has no session of its own."""
+    """A contender that listens on `port`. The mock itself (`direct`) has no separate session."""
 
     contender: Contender
     port: int
@@ -34,12 +34,12 @@ class Gateway:
     idle_mb: float | None
 
     def api(self, kind: Kind) -> Api:
-        """How it is spoken to for this kind of work."""
+        """The API for this kind of work."""
         return APIS[kind.api] if kind.api else self.contender.api
 
 
 def body_of(api: Api, name: str) -> Path:
-    """A request body, in the words of an API."""
+    """A request body in the form of an API."""
     return HERE / "bodies" / f"{api.bodies}_{name}.json"
 
 
@@ -47,7 +47,7 @@ def body_of(api: Api, name: str) -> Path:
 def serving(
     contender: Contender, rig: Rig, label: str = "", extra: Mapping[str, str] | None = None
 ) -> Generator[Gateway]:
-    """Run a contender for the length of the block; raises NotServing.
+    """Run a contender for the duration of the block. Raises `NotServing`.
 
     Its state is in out/, on a disk like everything else there: in some systems /tmp is memory.
     """
@@ -70,7 +70,7 @@ def serving(
 def _await_health(
     contender: Contender, port: int, process: subprocess.Popen[bytes], begin: float, log: Path
 ) -> float:
-    """The seconds from the spawn to the first 200."""
+    """The seconds from the start of the process to the first 200."""
     why = "no answer"
     while time.monotonic() < begin + START_LIMIT:
         if process.poll() is not None:

@@ -1,7 +1,7 @@
-"""A scenario beside another one: both in short slices, in turn, so that a small difference shows.
+"""Compare two scenarios in alternating short slices, so that a small difference is visible.
 
-A machine is now faster, now slower, by more than what is looked for; two slices that follow each other see
-about the same machine. Every other pair is turned around, because a slice may be good or bad for the next.
+The speed of the machine varies by more than the difference; two consecutive slices run at about the same
+speed. Every other pair is reversed, because a slice may affect the next one.
 """
 
 from statistics import median
@@ -18,7 +18,7 @@ Result = tuple[Metrics, str]
 
 
 def measure_in_turn(gateway: Gateway, scenario: Scenario, rig: Rig) -> Result:
-    """The medians of the scenario's slices, and those of what it has of the other one's deltas/s and CPU."""
+    """The medians of the scenario's slices, and of its ratios to the other scenario in deltas/s and CPU."""
     other = scenario.beside()
     pairs = [_pair(gateway, (scenario, other), rig, number) for number in range(scenario.kind.pairs)]
     results = [result for pair in pairs for result in pair]

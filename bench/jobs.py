@@ -1,4 +1,4 @@
-"""Measure the jobs on PostgreSQL and SQLite: submission to start, throughput, idle cost, take-over, shares.
+"""Measure jobs on PostgreSQL and SQLite: start latency, throughput, idle cost, take-over, fairness.
 
 python bench/jobs.py [--jobs 1000] [--waiting 10000]
 
@@ -51,7 +51,7 @@ async def opened(url: str) -> AsyncGenerator[tuple[Database, Stores], None]:
 
 
 def worker_of(stores: Stores, owner: str, work: Callable[[Job], Awaitable[None]], *, lease: float) -> Worker:
-    """A worker that adopts."""
+    """A worker that adopts waiting jobs."""
     worker = Worker(stores.jobs, stores.signals, owner=owner, lease=lease)
     worker.register(Kind(name=KIND, work=work))
     worker.adopt()
@@ -59,7 +59,7 @@ def worker_of(stores: Stores, owner: str, work: Callable[[Job], Awaitable[None]]
 
 
 async def submissions(database: Database, stores: Stores, lease: float) -> None:
-    """Submit one job after the other; print how long each took to be accepted and to start."""
+    """Submit jobs one after another; print the times until they are accepted and started."""
     started = asyncio.Event()
 
     async def work(_job: Job) -> None:
@@ -84,7 +84,7 @@ async def submissions(database: Database, stores: Stores, lease: float) -> None:
 
 
 async def throughput(stores: Stores, count: int, lease: float, workers: int) -> None:
-    """Work on jobs that wait; print the rate and the shares of the workers."""
+    """Run waiting jobs; print the rate and the shares of the workers."""
     for number in range(count):
         await stores.jobs.add(NewJob(kind=KIND, tenant="t", id=f"t{number}"))
     done = asyncio.Event()
@@ -108,7 +108,7 @@ async def throughput(stores: Stores, count: int, lease: float, workers: int) -> 
 
 
 async def idle(database: Database, stores: Stores, waiting: int, lease: float) -> None:
-    """Wait with jobs that are due later; print the processor time of this process."""
+    """Stay idle with jobs that are due later; print the CPU time of this process."""
     for number in range(0, waiting, 500):
         for each in range(number, min(number + 500, waiting)):
             new = NewJob(kind=KIND, tenant="t", id=f"i{each}", delay=3600.0)
@@ -127,7 +127,7 @@ async def idle(database: Database, stores: Stores, waiting: int, lease: float) -
 
 
 async def take_over(stores: Stores) -> None:
-    """An owner goes silent; print after how long its job runs elsewhere."""
+    """Stop an owner's sign of life; print the time until its job runs elsewhere."""
     started = asyncio.Event()
 
     async def work(_job: Job) -> None:

@@ -1,4 +1,4 @@
-"""What the numbers were taken on: no names, no paths, only what changes them."""
+"""A description of the machine: its properties that affect the numbers, without names and paths."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ NAMES = {"antiphon": "Antiphon", "nginx": "nginx", "litellm": "LiteLLM", "agenti
 
 
 def processor() -> str:
-    """The model of the processor, as far as the system tells."""
+    """The model of the processor, if the system reports it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -19,7 +19,7 @@ def processor() -> str:
 
 
 def python_build() -> str:
-    """The version of Python and how it was optimised: that changes times by a fifth."""
+    """The version of Python and its compiler options, which change times by a fifth."""
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     names = {"--enable-optimizations": "profile-guided", "--with-lto": "link-time optimised"}
     optimised = [name for option, name in names.items() if option in options] or ["no profile, no LTO"]

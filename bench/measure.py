@@ -1,4 +1,4 @@
-"""One measurement: the load generator against a running gateway, with CPU, memory and noise beside it."""
+"""One measurement: the load generator against a running gateway, with CPU, memory and noise."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ CALM_LIMIT = 15.0
 
 @dataclass(frozen=True)
 class Row:
-    """What one measurement gave."""
+    """The result of one measurement."""
 
     contender: str
     scenario: str
@@ -33,12 +33,12 @@ class Row:
 
 
 class LoadFailed(Exception):
-    """The load generator could not do its work."""
+    """The load generator failed."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Seconds that have passed, that the gateway has used, and that processes outside the bench have used."""
+    """Elapsed seconds, CPU seconds of the gateway, and CPU seconds of processes outside the benchmark."""
 
     passed: float
     used: float
@@ -46,7 +46,7 @@ class Clocks:
 
 
 def measure(gateway: Gateway, scenario: Scenario, rig: Rig) -> tuple[Metrics, str]:
-    """Run a scenario once; the numbers, and the first wrong answer if there was one."""
+    """Run a scenario once; return the numbers, and the first wrong answer, if any."""
     rig.control(scenario.control())
     command = _command(gateway, scenario)
     with session(command, core=rig.cores.load, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as load:
@@ -95,7 +95,7 @@ def _clocks(gateway: Gateway, ours: set[int]) -> Clocks:
 
 
 def _watch(gateway: Gateway, scenario: Scenario, rig: Rig) -> Metrics:
-    """The most memory, and streams, seen while the streams are open."""
+    """The maximum of memory and of open streams."""
     memory, streams = 0.0, 0
     end = time.monotonic() + scenario.kind.seconds - 0.5
     while time.monotonic() < end:
@@ -131,7 +131,7 @@ def _usage(metrics: Metrics, before: Clocks, after: Clocks) -> Metrics:
 
 
 def _calm_down(gateway: Gateway, rig: Rig) -> None:
-    """Let the gateway finish what it was left with, so that the next scenario begins in peace; bounded."""
+    """Wait, for a limited time, until the gateway is idle, so that it does not affect the next scenario."""
     rig.drain()
     if gateway.session is None:
         return

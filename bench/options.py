@@ -13,7 +13,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Options:
-    """What the user wants."""
+    """The options of a run."""
 
     contenders: Sequence[Contender]
     scenarios: Sequence[Scenario]
@@ -73,7 +73,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> Options:
-    """Read the command line; ends the program on --help and on mistakes."""
+    """Read the command line; exits on --help and on errors."""
     everybody = all_contenders()
     parser = _parser(list(everybody))
     given = parser.parse_args(arguments, _Arguments())

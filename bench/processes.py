@@ -1,4 +1,4 @@
-"""Starting processes, each on a given core and in its own session, and ending them whatever happens."""
+"""Start processes, each on a given core and in its own session, and end them in all cases."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Turns the first signal into SystemExit, but never while a process is half started."""
+    """Turns the first signal into SystemExit, but not while a process is being started."""
 
     def __init__(self) -> None:
         self._held = False
         self._pending: int | None = None
 
     def install(self) -> None:
-        """Take over the signals that end a program."""
+        """Handle the signals that end a program."""
         for number in SIGNALS:
             signal.signal(number, self._receive)
 
@@ -37,7 +37,7 @@ class Interruption:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Put a signal off until the end of the block."""
+        """Delay a signal until the end of the block."""
         self._held = True
         try:
             yield
@@ -51,20 +51,20 @@ INTERRUPTION = Interruption()
 
 
 def _on_core(core: int, command: Sequence[str]) -> list[str]:
-    """The command, held to a core and ended even when we are killed outright."""
+    """The command, bound to a core and killed if this process dies."""
     if not (shutil.which("taskset") and shutil.which("setpriv")):
         raise RuntimeError("taskset or setpriv is missing: apt-get install util-linux")
     return ["taskset", "-c", str(core), "setpriv", "--pdeathsig", "TERM", *command]
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours without proxies (everything is on loopback), and `extra`."""
+    """The environment of this process without proxies, because all traffic is on loopback, plus `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     return kept | dict(extra)
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
-    """End the process and everything in its group: politely, then for certain."""
+    """End the process and its group: with SIGTERM, then with SIGKILL."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -84,7 +84,7 @@ def session(
     extra: Mapping[str, str] | None = None,
     cwd: Path = ROOT,
 ) -> Generator[subprocess.Popen[bytes]]:
-    """Run a command on a core, in its own session, for the length of the block."""
+    """Run a command on a core, in its own session, for the duration of the block."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with INTERRUPTION.hold():

@@ -1,4 +1,4 @@
-"""What Linux knows about processes: CPU time and memory of a session, and how busy everybody else is."""
+"""Data of /proc: CPU time and memory of a session, and the load of other processes."""
 
 import os
 import time
@@ -20,13 +20,13 @@ class Process(NamedTuple):
 
 
 def _read(pid: int) -> Process:
-    # The name, in parentheses, may hold spaces; what follows it begins with field 3 of proc(5).
+    # The name, in parentheses, may contain spaces; field 3 of proc(5) follows it.
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return Process(pid, int(fields[3]), sum(int(ticks) for ticks in fields[11:15]) / TICKS)
 
 
 def processes() -> Iterator[Process]:
-    """Every process there is."""
+    """All processes."""
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):  # ended meanwhile
@@ -60,9 +60,9 @@ def memory_mb(session: int) -> float:
 
 
 def foreign_seconds(sessions: Collection[int]) -> float:
-    """CPU time so far of all that is neither us nor one of the sessions, and what other guests took of ours.
+    """CPU time of all processes except this one and the sessions, plus the time stolen by other guests.
 
-    A child that ends hands its time to its parent, so short-lived processes do not get lost.
+    The time of an ended child is added to its parent, so short-lived processes are counted.
     """
     stolen = int((PROC / "stat").read_text().split(maxsplit=9)[8]) / TICKS
     ours = os.getpid()

@@ -1,4 +1,4 @@
-"""Where results go: raw rows to out/, the table to RESULTS.md and into the project's README."""
+"""Write the results: raw rows to out/, the table to RESULTS.md and into the project's README."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ Medians over the rounds. More is better for rates, less for times, CPU and memor
 
 
 class RawRows:
-    """Appends every row to a file at once, so that nothing is lost when a run is cut short."""
+    """Appends every row to a file at once, so that no row is lost if the run is aborted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,14 +25,14 @@ class RawRows:
         path.write_text("")
 
     def keep(self, row: Row) -> None:
-        """Take one more."""
+        """Append a row."""
         self.rows.append(row)
         with self.path.open("a") as file:
             file.write(row.line())
 
 
 def publish(markdown: str) -> list[Path]:
-    """Write the table down; the files that were written."""
+    """Write the table; return the written files."""
     RESULTS.write_text(TITLE + markdown)
     readme = ROOT / "README.md"
     text = readme.read_text() if readme.exists() else ""

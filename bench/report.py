@@ -52,7 +52,7 @@ LINES: dict[str, tuple[Line, ...]] = {
 
 @dataclass(frozen=True)
 class Report:
-    """All that is told about a run."""
+    """The report of a run."""
 
     summary: Summary
     scenarios: Sequence[Scenario]
@@ -62,7 +62,7 @@ class Report:
     troubles: Sequence[str]
 
     def verdicts(self) -> list[Verdict]:
-        """The targets, judged."""
+        """The verdicts of the targets."""
         return judge(self.summary)
 
     def markdown(self) -> str:
@@ -118,7 +118,7 @@ def _cells(*texts: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or all of a large number's whole ones."""
+    """Three significant digits, or all integer digits of a large number."""
     if value is None:
         return MISSING
     if abs(value) >= 100:
@@ -144,7 +144,7 @@ def _measured(target: Target, value: float) -> str:
 
 
 def columns(present: Sequence[str]) -> list[str]:
-    """The contenders in the order of the table: ours, those it is compared with, others, the mock."""
+    """The contenders in the order of the table: Antiphon, the compared ones, others, the mock."""
     order = [OURS, *COMPARED]
     return sorted(
         present, key=lambda name: (name == DIRECT, order.index(name) if name in order else len(order))

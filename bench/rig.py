@@ -1,4 +1,4 @@
-"""The bench itself: which core does what, the compiled tools, and the mock upstream."""
+"""The setup: the cores, the compiled tools, and the mock upstream."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ class Cores:
 
 @dataclass(frozen=True)
 class Rig:
-    """A running mock and where things are."""
+    """A running mock, and the paths of the tools."""
 
     cores: Cores
     mock_port: int
@@ -40,15 +40,15 @@ class Rig:
         get(self.mock_port, f"/control?{options}")
 
     def active(self) -> int:
-        """The number of answers that the mock is giving."""
+        """The number of answers that the mock is sending."""
         return self._stats()["active"]
 
     def received(self) -> int:
-        """The length of all requests that the mock has got so far."""
+        """The total length of the requests that the mock has received."""
         return self._stats()["bytes"]
 
     def drain(self) -> None:
-        """Wait until nobody asks anything of the mock any more; bounded."""
+        """Wait, for a limited time, until the mock has no open requests."""
         self.control("delay_us=0")
         limit = time.monotonic() + DRAIN
         while self.active() and time.monotonic() < limit:
@@ -81,20 +81,20 @@ def exchange(port: int, method: str, path: str, *, body: bytes | None = None, ti
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return cast("tuple[str, int]", probe.getsockname())[1]
 
 
 def choose_cores() -> Cores:
-    """The first two cores we may use (the same twice when there is only one)."""
+    """The first two available cores (the same one twice if there is only one)."""
     usable = sorted(os.sched_getaffinity(0))
     return Cores(usable[0], usable[1] if len(usable) > 1 else usable[0])
 
 
 def compile_tools() -> None:
-    """Build mock and load into out/, when their source is newer."""
+    """Build mock and load generator into out/, if their source is newer."""
     OUT.mkdir(exist_ok=True)
     for name in ("mock", "load"):
         sources, program = sorted(HERE.glob(f"{name}*.[ch]")), OUT / name
@@ -110,7 +110,7 @@ def compile_tools() -> None:
 
 @contextmanager
 def assembled() -> Generator[Rig]:
-    """Compile the tools, take our place beside the load generator, and run the mock."""
+    """Compile the tools, move this process to the core of the load generator, and run the mock."""
     compile_tools()
     cores = choose_cores()
     os.sched_setaffinity(0, {cores.load})

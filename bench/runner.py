@@ -18,7 +18,7 @@ NOISY = 0.1
 
 @dataclass(frozen=True)
 class Plan:
-    """Who is measured in what, how often, and how many times more when the machine was busy."""
+    """The contenders, the scenarios, the rounds, and the number of retries on a busy machine."""
 
     contenders: Sequence[Contender]
     scenarios: Sequence[Scenario]
@@ -26,7 +26,7 @@ class Plan:
     tries: int
 
     def minutes(self) -> float:
-        """How long it takes on a quiet machine, roughly."""
+        """The approximate duration on an idle machine."""
         once = sum(
             8 + sum(scenario.kind.takes for scenario in self.suiting(contender))
             for contender in self.contenders
@@ -34,19 +34,19 @@ class Plan:
         return self.rounds * once / 60
 
     def suiting(self, contender: Contender) -> Iterator[Scenario]:
-        """The scenarios that make sense for a contender."""
+        """The scenarios that apply to a contender."""
         return (scenario for scenario in self.scenarios if _suits(contender, scenario))
 
 
 def say(text: str) -> None:
-    """Tell the user how it goes."""
+    """Print the progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(plan: Plan, rig: Rig, keep: Callable[[Row], None]) -> list[str]:
-    """Do all rounds, hand each row to `keep`, and return what went wrong.
+    """Run all rounds, pass each row to `keep`, and return the errors.
 
-    The order turns around every round, so that a machine that slows down is unfair to nobody.
+    The order is reversed every round, so that a machine that slows down affects all contenders.
     """
     troubles: list[str] = []
     for number in range(plan.rounds):
@@ -80,7 +80,7 @@ def _suits(contender: Contender, scenario: Scenario) -> bool:
 
 
 def _quietest(gateway: Gateway, scenario: Scenario, rig: Rig, tries: int) -> tuple[Metrics, str]:
-    """Measure until nobody else was busy, and take the least disturbed try."""
+    """Repeat a measurement while the machine is busy, and return the least disturbed one."""
     once = _way_to_measure(scenario)
     found: list[tuple[Metrics, str]] = []
     for _ in range(tries):

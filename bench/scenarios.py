@@ -1,4 +1,4 @@
-"""What is measured: the two APIs, the kinds of work, and scenarios (`kind:connections`)."""
+"""The two APIs, the kinds of work, and the scenarios (`kind:connections`)."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Api:
-    """How a contender is spoken to, and what the load generator looks for in its answers."""
+    """The API of a contender, and the patterns that the load generator searches in its answers."""
 
     path: str
     bodies: str
@@ -22,17 +22,17 @@ APIS = {
 JSON_END = '"usage"'
 
 Work = Literal["create", "retrieve", "resume"]
-"""Ask for answers; read a stored one again; go on from a long chain of stored ones."""
+"""Create responses; retrieve a stored one; continue a long chain of stored ones."""
 
 Asked = Literal["everybody", "stateful", "ours"]
-"""Who is put to it: every contender, those that keep state, Antiphon alone."""
+"""The contenders of a kind: all of them, those with state, Antiphon only."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to put a contender to work; `seconds` are measured after `warm_up`.
+    """One kind of load; `seconds` are measured after `warm_up`.
 
-    If it has a kind `beside` it, both are measured in turn, in so many `pairs` of slices.
+    If it has a kind `beside` it, both are measured in alternation, in `pairs` of slices.
     """
 
     about: str
@@ -46,20 +46,20 @@ class Kind:
     work: Work = "create"
     header: str = ""
     api: str = ""
-    """The API that is spoken, if it is not the one that the contender is known for."""
+    """The API to use, if it is not the contender's own."""
     asked: Asked = "everybody"
     beside: str = ""
     pairs: int = 1
 
     @property
     def takes(self) -> float:
-        """About how many seconds, with all that belongs to it."""
+        """The approximate total duration in seconds."""
         once = self.seconds + self.warm_up + 1
         return once * self.pairs * 2 if self.beside else once
 
 
 def _beside(about: str, other: str, body: str, header: str = "", api: str = "") -> Kind:
-    """Streams of 100 tokens from Antiphon, in slices that take turns with those of the kind `other`."""
+    """Streams of 100 tokens from Antiphon, in slices that alternate with those of the kind `other`."""
     return Kind(about, body, 100, 0.6, 0.3, header=header, api=api, asked="ours", beside=other, pairs=8)
 
 
@@ -139,7 +139,7 @@ class Scenario:
         return f"burst={kind.burst}&delay_us={kind.delay_us}&stamp={kind.stamp}&yield={int(self.unhurried)}"
 
     def beside(self) -> "Scenario":
-        """What it is measured in turn with, in slices of the same length."""
+        """The scenario that it alternates with, in slices of the same length."""
         name = self.kind.beside
         kind = replace(KINDS[name], seconds=self.kind.seconds, warm_up=self.kind.warm_up)
         return Scenario(f"{name}:{self.connections}", name, kind, self.connections)

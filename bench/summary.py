@@ -1,4 +1,4 @@
-"""The rows of all rounds, put together: one median per contender, scenario and metric."""
+"""The summary of all rounds: one median per contender, scenario and metric."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SATURATED = 0.9
 
 @dataclass(frozen=True)
 class Summary:
-    """Answers questions about the rows."""
+    """Computes medians and ratios of the rows."""
 
     rows: Sequence[Row]
 
@@ -40,7 +40,7 @@ class Summary:
         return sum(int(row.metrics.get("errors", 0)) for row in self._cell(contender, scenario))
 
     def notes(self) -> Iterator[str]:
-        """What a reader has to know about single cells."""
+        """Notes about single cells."""
         cells = list(dict.fromkeys((row.contender, row.scenario) for row in self.rows))
         for contender, scenario in cells:
             if wrong := self.errors(contender, scenario):

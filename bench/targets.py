@@ -1,4 +1,4 @@
-"""What Antiphon has to reach, and whether it did."""
+"""The targets of Antiphon, and their verdicts."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from bench.summary import ADDED, Summary
 
 @dataclass(frozen=True)
 class Target:
-    """A bound on one number, or on how many times a peer's it is, or our own in the scenario `base`."""
+    """A bound on a number, or on its ratio to a peer's number or to Antiphon's in the scenario `base`."""
 
     what: str
     scenario: str
@@ -35,7 +35,7 @@ class Target:
         return summary.value(OURS, self.scenario, self.metric)
 
     def errors(self, summary: Summary) -> int:
-        """The number of our wrong answers behind it."""
+        """The number of wrong answers in its scenario."""
         return sum(summary.errors(OURS, name) for name in (self.scenario, self.base) if name)
 
     def passes(self, value: float) -> bool:
@@ -84,7 +84,7 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and what came of it; `passed` is None when it was not measured."""
+    """A target and its verdict; `passed` is None if it was not measured."""
 
     target: Target
     value: float | None
@@ -93,7 +93,7 @@ class Verdict:
 
 
 def judge(summary: Summary) -> list[Verdict]:
-    """One verdict per target. Wrong answers fail it, however fast they came."""
+    """One verdict per target. Wrong answers fail a target, regardless of the speed."""
     return [_judge(target, summary) for target in TARGETS]
 
 

@@ -1,4 +1,4 @@
-"""A durable run: the process ends in the middle of it, and the next one goes on from its log.
+"""A durable run: its process ends before the run does, and the next process resumes from the log.
 
 From the command line: `antiphon agent run TASK.toml`, Ctrl-C, `antiphon agent resume ID`.
 """
@@ -35,7 +35,7 @@ MODEL = ScriptedBackend([[*CALL, Finished("tool_calls")]], [[TextDelta("There ar
 
 @asynccontextmanager
 async def process(folder: str) -> AsyncGenerator[AgentRuns, None]:
-    """What a server has inside: an agent, and the store of its runs."""
+    """The parts of a server: an agent, and the store of its runs."""
     agent = {"model": "m", "tools": ["__main__:COUNT_STARS"]}
     settings = load_settings(overrides={"store": {"url": f"sqlite:{folder}/kept.db"}, "agent": agent})
     async with open_agents(settings, [Route("m", MODEL)]) as served:
@@ -44,7 +44,7 @@ async def process(folder: str) -> AsyncGenerator[AgentRuns, None]:
 
 
 async def follow(runs: AgentRuns, run_id: str, after: int = -1) -> int:
-    """Print events until a tool is at work, or until the end; the number of the last one."""
+    """Print events until a tool runs, or until the end; return the number of the last one."""
     async with aclosing(runs.follow(ME, run_id, after)) as events:
         async for event in events:
             if event is not None:
@@ -56,7 +56,7 @@ async def follow(runs: AgentRuns, run_id: str, after: int = -1) -> int:
 
 
 async def main() -> None:
-    """Begin here, go on there."""
+    """Start a run in one process and resume it in another."""
     with tempfile.TemporaryDirectory() as folder:
         async with process(folder) as runs:
             run = await runs.submit(ME, AgentExecuteRequest(instruction="Count the stars of Lyra."))

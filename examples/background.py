@@ -1,4 +1,4 @@
-"""A response in the background: listen, lose the connection, come back, and hear the rest."""
+"""A background response: follow it, lose the connection, reconnect, and receive the rest."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ async def speak(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
 
 
 async def main() -> None:
-    """With a store that lasts, the process may even end in between."""
+    """With a persistent store, the process may even end in between."""
     settings = load_settings(overrides={"store": {"url": "memory:"}})
     routes = [Route("m", ScriptedBackend(speak))]
     async with Antiphon(settings, routes=routes) as antiphon, antiphon.openai_client() as client:

@@ -19,7 +19,7 @@ SUBMISSIONS = {"post-17": "I fixed the leaking tap. Photos attached.", "post-18"
 
 
 def pull_content(content_id: str) -> dict[str, str]:
-    """Read what somebody has handed in."""
+    """Read a submission."""
     return {"content": SUBMISSIONS[content_id]}
 
 
@@ -36,7 +36,7 @@ SUBMIT_DECISION = Tool(
 
 
 def reviewer(turn: TurnRequest) -> Iterable[Step]:
-    """Reads first, then decides by what it has read."""
+    """Reads the submission, then decides."""
     read = [item.output for item in turn.items if isinstance(item, FunctionCallOutput)]
     if not read:
         post = "post-17" if "post-17" in str(turn.items) else "post-18"

@@ -1,4 +1,4 @@
-"""An agent that writes a design document: in its mode it must call one tool, which makes the file.
+"""An agent that writes a design document: in its mode it must call one tool, which creates the file.
 
 The model is a script, so that this runs anywhere. `antiphon ddr new AGN TITLE --ask "…"` does the same with a
 real one.
@@ -34,14 +34,14 @@ REPORT = [TextDelta("I have written the document."), Finished("stop")]
 
 
 def show(path: Path) -> None:
-    """The path, and how the file begins."""
+    """The path, and the beginning of the file."""
     print(path)
     for line in path.read_text(encoding="utf-8").splitlines()[:10]:
         print(f"  {line}".rstrip())
 
 
 async def main() -> None:
-    """Ask for a document, and show the file."""
+    """Request a document, and print the file."""
     settings = load_settings(overrides={"store": {"url": "memory:"}})
     routes = [Route("m", ScriptedBackend([WRITE], [REPORT]))]
     with tempfile.TemporaryDirectory() as folder:

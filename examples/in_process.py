@@ -6,7 +6,7 @@ from antiphon import Antiphon
 
 
 async def main() -> None:
-    """Ask twice; the second answer knows the first."""
+    """Ask twice; the second response continues the first."""
     async with Antiphon() as antiphon, antiphon.openai_client() as client:
         first = await client.responses.create(model="local", input="What is the capital of France?")
         print(first.output_text)

@@ -1,4 +1,4 @@
-"""A backend of your own: anything that can say chunks. This one shouts what it hears."""
+"""A custom backend: any object that yields chunks. This one returns the input in capital letters."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +23,7 @@ class Shout:
         self._words = words
 
     async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
-        """Say the words, one batch each."""
+        """Yield the words, one batch each."""
         for word in self._words:
             yield [TextDelta(word.upper() + " ")]
         yield [Finished("stop")]
@@ -36,30 +36,30 @@ class ShoutingBackend:
     natives = FUNCTIONS
 
     def features(self, model: str) -> Features:
-        """It does little, and says so."""
-        nothing = Support("unsupported", "it only shouts")
+        """The supported features."""
+        nothing = Support("unsupported", "this example does not support it")
         return {**dict.fromkeys(FEATURES, nothing), "streaming": NATIVE}
 
     async def context_window(self, model: str) -> int | None:
-        """It never forgets."""
+        """There is no limit."""
         return None
 
     def prepare(self, turn: TurnRequest) -> Shout:
-        """Translate the turn: the last message is all that matters."""
+        """Translate the turn; only the last message is used."""
         last = turn.items[-1]
-        heard = last.content if isinstance(last, Message) else ""
-        return Shout(heard.split() if isinstance(heard, str) else [])
+        text = last.content if isinstance(last, Message) else ""
+        return Shout(text.split() if isinstance(text, str) else [])
 
     async def models(self) -> Sequence[ModelInfo]:
         """One model."""
         return [ModelInfo("shout")]
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to close."""
 
 
 async def main() -> None:
-    """The machine makes a complete Responses stream of what the backend says."""
+    """Run a turn; the machine turns the chunks into a complete Responses stream."""
     async with Antiphon(routes=[Route("shout", ShoutingBackend())]) as antiphon:
         async for event in antiphon.stream(model="shout", input="is anybody there?"):
             print(event.sequence_number, type(event).__name__)

@@ -1,4 +1,4 @@
-"""One model that writes its calls as text, told in three profiles."""
+"""A model that writes its calls as text, in three profiles."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ CALL = (
 
 
 async def main() -> None:
-    """The text is cut where it hurts; the call is found, and every profile tells it in its own order."""
+    """The text is split inside the call; the call is found, and each profile emits it in its own order."""
     words = [[TextDelta(piece)] for piece in ("Let me look.", CALL[:7], CALL[7:40], CALL[40:])]
     backend = ScriptedBackend([*words, [Finished("stop")]])
     routes = [Route("m", backend, text_calls="auto")]

@@ -1,4 +1,4 @@
-"""Questions about the documents of this repository: the best chunks go to the model, and become sources.
+"""Questions about the documents of this repository: the model sees the best chunks, which become sources.
 
 The model is a script that only says what it was shown. A real one answers from it.
 """
@@ -27,13 +27,13 @@ QUESTIONS = ("How do I cancel a background response?", "How do I revoke a key?")
 
 
 def librarian(turn: TurnRequest) -> Iterable[Step]:
-    """Say which chunks are in the `[CONTEXT]` block."""
+    """Name the chunks in the `[CONTEXT]` block."""
     shown = re.findall(r"Path: (\S+)", repr(turn.items).replace("\\n", "\n"))
     yield [TextDelta(f"I was shown {len(shown)} chunks, the best one from {shown[0]}."), Finished("stop")]
 
 
 async def main() -> None:
-    """Ask, and print where the answer comes from. The files are read once, at the first question."""
+    """Ask, and print the sources of the answer. The first question reads the files."""
     settings = load_settings(overrides={"store": {"url": "memory:"}})
     routes = [Route("m", ScriptedBackend(librarian))]
     async with (

@@ -1,4 +1,4 @@
-"""Test your client against a scripted model: every event comes when you say so."""
+"""Test your client against a scripted model, which controls every event."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""State without a server: a chain, a branch, a conversation. The model tells what it was given."""
+"""State without a server: a chain, a branch, a conversation. The model repeats its input."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from antiphon.turn.context import TurnRequest
 
 
 def recite(turn: TurnRequest) -> Iterable[Step]:
-    """Say what the user has said so far."""
+    """Repeat all messages of the user."""
     heard = [item.content for item in turn.items if isinstance(item, Message) and item.role == "user"]
     yield [TextDelta(" → ".join(str(content) for content in heard)), Finished("stop")]
 
 
 async def main() -> None:
-    """Every turn sends one sentence; the store knows the rest. `sqlite:PATH` would keep it for good."""
+    """Every turn sends one sentence; the store has the history. `sqlite:PATH` would make it persistent."""
     settings = load_settings(overrides={"store": {"url": "memory:"}})
     routes = [Route("m", ScriptedBackend(recite))]
     async with Antiphon(settings, routes=routes) as antiphon, antiphon.openai_client() as client:

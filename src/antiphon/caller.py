@@ -1,4 +1,5 @@
-"""`Caller`: on whose behalf something is done. It travels from the edge to whatever acts for the caller."""
+"""`Caller`: the tenant, key and scopes of a request. It is passed from the edge to all code that acts for the
+caller."""
 
 from typing import Self
 
@@ -10,7 +11,7 @@ READ = "responses:read"
 WRITE = "responses:write"
 DELETE = "responses:delete"
 SCOPES = (READ, WRITE, DELETE)
-"""What a key can allow. Conversations count as responses; models and health need no scope."""
+"""The scopes of a key. Conversations count as responses; models and health need no scope."""
 
 DEFAULT_TENANT = "default"
 
@@ -35,6 +36,6 @@ class Caller(Struct, frozen=True):
 
 
 OPERATOR = Caller(DEFAULT_TENANT)
-"""Whoever presents a key of the settings; everybody, as long as there is no key at all."""
+"""The caller with a key of the settings; every caller, if there are no keys."""
 ANONYMOUS = Caller("", frozenset())
-"""Nobody: the caller of a request whose key was not checked."""
+"""The caller of a request whose key was not checked."""

@@ -200,7 +200,7 @@ class BackendError(AntiphonError):
 
 
 class BackendRefused(BackendError):
-    """The model's server refused the request."""
+    """The model's server rejected the request."""
 
     def __init__(
         self,

@@ -246,7 +246,7 @@ class CodexSettings(Struct, frozen=True, forbid_unknown_fields=True):
     own_tools: bool = False
     """Whether it may use its own tools: commands, patches, web search. Otherwise it is only a model."""
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
-    """The sandbox of its own commands."""
+    """The sandbox of codex's own commands."""
     turns: Annotated[int, Meta(ge=1, le=64)] = 4
     """Concurrent turns; more wait."""
     handshake_timeout: Seconds = 15.0

@@ -21,12 +21,12 @@ HEAD = """# Compatibility
 
 <!-- Made by `make docs` from docs/requirements/ and the tests. Do not edit. -->
 
-What of the Responses protocol Antiphon keeps to, where it does otherwise, and which clients were tried. Every line is shown by a test, and the page is made from the tests: a line without one cannot be here. To see what another server does, run [`antiphon conformance`](conformance.md) against it.
+The rules of the Responses protocol that Antiphon follows, its divergences, and the tested clients. A test verifies every line. To check another server, run [`antiphon conformance`](conformance.md) against it.
 """
 
 LEGEND = """✓ works, ◐ partly, – not possible with this client. A mark leads to the file of its test; [clients.toml](requirements/clients.toml) names the test itself.
 """
-SOURCES = """In our own words, each with its source: OpenAI's reference and SDK types, the Open Responses specification, recorded streams of the real API, or what real clients need.
+SOURCES = """In our own words, each with its source: OpenAI's reference and SDK types, the Open Responses specification, recorded streams of the OpenAI API, or requirements of real clients.
 """
 
 
@@ -72,7 +72,7 @@ def _cell(cell: JsonObject | None, notes: Sequence[str]) -> str:
 
 
 def _divergences(entries: Sequence[JsonObject]) -> Iterator[str]:
-    yield "## Where we do otherwise\n"
+    yield "## Divergences\n"
     yield _row("the protocol", "Antiphon", "why", "shown by")
     yield _row("---", "---", "---", "---")
     for entry in entries:

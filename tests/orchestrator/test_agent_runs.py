@@ -204,8 +204,8 @@ async def test_following_from_an_event_that_is_not_there_is_rejected(make: MakeR
 
 
 async def test_a_silent_run_yields_heartbeats(make: MakeReplica, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working, "HEARTBEAT", 0.0)
-    monkeypatch.setattr(working, "POLL", 0.001)
+    monkeypatch.setattr(working, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(working, "POLL_SECONDS", 0.001)
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
         await asyncio.Event().wait()
@@ -371,7 +371,7 @@ class Flaky(SqlAgentRuns):
 async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
     database: SqliteDatabase, make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "PAUSE", 0.0)
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.0)
     flaky, ran = Flaky(database, lambda: 1000.0), list[str]()
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:
@@ -410,7 +410,7 @@ async def test_a_model_request_that_failed_for_the_database_is_retried(
 async def test_a_long_database_outage_does_not_count_as_an_attempt(
     make: MakeReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "PAUSE", 0.0)
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.0)
     tries = itertools.count()
 
     async def act(request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit) -> None:

@@ -112,4 +112,4 @@ def test_a_stored_request_has_neither_items_nor_tools() -> None:
     assert CANARY.encode() not in stored
     again, first = parse_create(stored, input_optional=True), parse_create(body)
     assert (again.params.temperature, again.tool_choice) == (0.5, "required")
-    assert again.strangers == first.strangers == ("mcp_servers",)
+    assert again.foreign_params == first.foreign_params == ("mcp_servers",)

@@ -310,7 +310,7 @@ async def test_a_database_that_is_away_is_waited_for(
         yield [Finished("stop")]
 
     monkeypatch.setattr(store.background, "append", sometimes)
-    monkeypatch.setattr(retry, "PAUSE", 0.01)
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.01)
     background = make(ScriptedBackend(slowly))
     response = await submit(background)
     async with asyncio.timeout(10):
@@ -351,8 +351,8 @@ async def test_a_conversation_is_locked_while_a_response_is_created_in_it(make: 
 async def test_a_follower_of_a_silent_response_receives_heartbeats(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.store.working.HEARTBEAT", 0.0)
-    monkeypatch.setattr("antiphon.store.working.POLL", 0.01)
+    monkeypatch.setattr("antiphon.store.working.HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("antiphon.store.working.POLL_SECONDS", 0.01)
     background = make(ScriptedBackend(Stalling([TextDelta("a")])))
     response = await submit(background)
     async with asyncio.timeout(10), aclosing(background.follow(CALLER, response.id)) as pieces:

@@ -30,12 +30,12 @@ def test_unapplied_migrations_are_pending() -> None:
 
 
 def test_a_newer_database_is_rejected() -> None:
-    with pytest.raises(SettingsError, match="version 3, but this Antiphon knows versions up to 2"):
+    with pytest.raises(SettingsError, match="version 3, but this Antiphon supports versions up to 2"):
         pending(KNOWN, [(1, "a"), (2, "b"), (3, "c")])
 
 
 def test_an_altered_file_is_rejected() -> None:
-    with pytest.raises(SettingsError, match=r"another text of 0002_second\.sql"):
+    with pytest.raises(SettingsError, match=r"another version of 0002_second\.sql"):
         pending(KNOWN, [(1, "a"), (2, "x")])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.postgres_client import Address, Connection
-from antiphon.store.postgres_signals import CHANNEL, GAP, PAYLOAD_LIMIT, payloads
+from antiphon.store.postgres_signals import CHANNEL, MAX_PAYLOAD_BYTES, NOTIFY_INTERVAL_SECONDS, payloads
 from tests.postgres import PostgresServer
 
 slow = pytest.mark.slow
@@ -94,7 +94,10 @@ async def test_between_two_notifications_there_is_a_gap(postgres: PostgresServer
             database.signals.publish(topic)
             await asyncio.sleep(0.002)
         await listener.everything(topics)
-        assert len(listener.received) <= 2 + (asyncio.get_running_loop().time() - started) / GAP
+        assert (
+            len(listener.received)
+            <= 2 + (asyncio.get_running_loop().time() - started) / NOTIFY_INTERVAL_SECONDS
+        )
         listener.close()
         await database.aclose()
 
@@ -122,7 +125,7 @@ def test_topics_are_split_where_a_notification_would_be_too_long() -> None:
 
 
 def test_an_oversized_topic_is_omitted() -> None:
-    endless = "ü" * PAYLOAD_LIMIT
+    endless = "ü" * MAX_PAYLOAD_BYTES
     assert payloads([endless]) == []
     assert payloads(["a", endless, "b"]) in (['["a"]', '["b"]'], ['["a","b"]'])
     assert payloads([]) == []

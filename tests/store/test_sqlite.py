@@ -162,7 +162,7 @@ async def test_a_full_disk_is_reported_until_there_is_space(
         with pytest.raises(StoreFull):
             await store.responses.check()
     assert await history(store, "1") == ["1?", "1!"], "stored responses can be read"
-    monkeypatch.setattr(sqlite, "PROBE", 1000.0)
+    monkeypatch.setattr(sqlite, "PROBE_SECONDS", 1000.0)
     connections[0].execute("PRAGMA max_page_count = 1000000").fetchall()
     await store.responses.save("t", huge)
     await store.responses.check()
@@ -211,7 +211,7 @@ async def test_during_a_write_outage_a_probe_is_tried_periodically(
         await store.responses.save("t", turn("1"))
     with pytest.raises(StoreUnavailable):
         await store.responses.check()
-    monkeypatch.setattr(sqlite, "PROBE", -1.0)
+    monkeypatch.setattr(sqlite, "PROBE_SECONDS", -1.0)
     with pytest.raises(StoreUnavailable):
         await store.responses.save("t", turn("1"))
     await store.responses.check()
@@ -231,7 +231,7 @@ async def test_a_mistake_of_ours_is_not_called_an_outage(store: Stores) -> None:
 async def test_a_full_batch_does_not_wait_for_more(
     store: Stores, traced_statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "BATCH", 10)
+    monkeypatch.setattr(sqlite_writer, "MAX_BATCH_SCRIPTS", 10)
     await asyncio.gather(*(store.responses.save("t", turn(f"{number}")) for number in range(40)))
     assert traced_statements.count("COMMIT") >= 4
 

@@ -37,7 +37,7 @@ async def test_expired_responses_are_erased_as_if_deleted(
 async def test_a_sweep_is_done_in_batches(
     store: Stores, clock: Clock, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "BATCH", 2)
+    monkeypatch.setattr(upkeep, "MAX_BATCH_ROWS", 2)
     for number in range(5):
         await store.responses.save(
             "t", turn(f"{number}", f"{number - 1}" if number else None, expires_at=1001)
@@ -81,7 +81,7 @@ async def test_dead_owners_are_removed(
 ) -> None:
     await store.jobs.beat("o1")
     assert await store.upkeep.sweep() == 0
-    monkeypatch.setattr(upkeep, "DEAD", -1.0)
+    monkeypatch.setattr(upkeep, "FORGET_OWNER_SECONDS", -1.0)
     assert await store.upkeep.sweep() == 1
     assert await count_rows("owners") == 0
 

@@ -30,7 +30,7 @@ class PreparedTurn(Protocol):
 
     @property
     def downgrades(self) -> tuple[Downgrade, ...]:
-        """What of the request this backend emulates, changes or leaves out."""
+        """The parts of the request that this backend emulates, changes or omits."""
         ...
 
     def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
@@ -59,7 +59,7 @@ class Backend(Protocol):
         ...
 
     def features(self, model: str) -> Features:
-        """What it serves with this model, which is named as the upstream names it."""
+        """The features of this model, given by its upstream name."""
         ...
 
     async def context_window(self, model: str) -> int | None:
@@ -67,7 +67,7 @@ class Backend(Protocol):
         ...
 
     def prepare(self, turn: TurnRequest) -> PreparedTurn:
-        """Translate; raise `Unsupported` or `InvalidRequest` for what cannot be served. No I/O."""
+        """Translate a turn. Raises `Unsupported` or `InvalidRequest`. No I/O."""
         ...
 
     async def models(self) -> Sequence[ModelInfo]:

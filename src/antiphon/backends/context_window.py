@@ -1,7 +1,7 @@
-"""Context windows of models, read from what their server reports. Sans-IO, except for `WindowCache`.
+"""Context windows of models, read from the reports of their servers. Sans-IO, except for `WindowCache`.
 
-The window counts with which a model is served, not the one it was trained for: a server that gives it less
-truncates the prompt, or rejects it.
+The window that the server uses counts, not the one that the model was trained for: a server with a smaller
+one truncates the prompt, or rejects it.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ MAX_CACHED_ANSWERS = 1000
 MAX_WINDOW_TOKENS = 2**40
 """No window is larger: a number beyond is a mistake."""
 ANY = ""
-"""The name of whatever model a server has, if it has but one."""
+"""The name for the only model of a server, regardless of its own name."""
 LATEST = ":latest"
-"""What Ollama calls a model that was named without a tag."""
+"""Ollama's tag of a model that was named without one."""
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d{1,18})\s*$", re.MULTILINE)
 _NAMES = ("id", "name", "model", "key", "slug")
@@ -138,7 +138,7 @@ class WindowCache:
         return await asyncio.shield(task)
 
     def _forget_oldest(self) -> None:
-        """Make room. What is still asked for is awaited by somebody, and stays."""
+        """Remove old entries. An entry that is still being requested stays, because callers wait for it."""
         answered = (key for key, (_, task) in self._cache.items() if task.done())
         if (oldest := next(answered, None)) is not None:
             del self._cache[oldest]

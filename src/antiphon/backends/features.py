@@ -1,4 +1,4 @@
-"""What a backend serves, feature by feature: natively, by emulation, or not at all; and why."""
+"""The features of a backend, each native, emulated or unsupported, with the reason."""
 
 from collections.abc import Mapping
 from typing import Literal, get_args

@@ -1,10 +1,8 @@
 """`HttpBackend`: the base of all dialects over HTTP.
 
-A dialect adds what is its own: how a turn becomes a request (`translate`), how payloads become chunks (the
-reader in its `Call`), how a list of models is read, and class attributes for the rest.
-
-A turn that is streamed to a client asks the upstream for a stream, all others ask for one JSON body. The
-response is read as its media type says, whatever was requested.
+A dialect adds the translation of a turn (`translate`), a reader of payloads (in its `Call`), a parser of the
+list of models, and class attributes. A turn that is streamed to the client requests a stream from the
+upstream, all others request one JSON body. The media type of the response determines how it is read.
 """
 
 import asyncio
@@ -39,7 +37,7 @@ WINDOW_TIMEOUT_SECONDS = 2.0
 
 
 class Call(NamedTuple):
-    """A translated turn: where it goes, what is sent, and who reads the answer."""
+    """A translated turn: the path, the body, and the reader of the answer."""
 
     path: str
     payload: Payload
@@ -87,7 +85,7 @@ class HttpBackend(ABC):
 
     @abstractmethod
     def translate(self, turn: TurnRequest) -> Call:
-        """Translate a turn; raise `Unsupported` or `InvalidRequest` for what cannot be served. No I/O."""
+        """Translate a turn. Raises `Unsupported` or `InvalidRequest`. No I/O."""
 
     @abstractmethod
     def read_models(self, body: bytes) -> list[ModelInfo]:

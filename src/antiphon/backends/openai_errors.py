@@ -71,7 +71,7 @@ def read_detail(value: object) -> ErrorDetail:
 
 
 def _with_cause(message: str, metadata: object) -> str:
-    """OpenRouter says "Provider returned error" and puts the provider's message beside it."""
+    """OpenRouter sends "Provider returned error", and the provider's message in another member."""
     raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
     return f"{message}: {raw}" if isinstance(raw, str) and raw else message
 

@@ -11,7 +11,7 @@ _NONE: Mapping[str, str] = {}
 
 
 class Payload(NamedTuple):
-    """A body, and what it cannot express of the turn."""
+    """A body, and the constraints and downgrades of the turn that it cannot express."""
 
     body: JsonObject
     downgrades: tuple[Downgrade, ...] = ()

@@ -1,8 +1,8 @@
-"""The known kinds of endpoints, as data: address, dialect, and how they differ.
+"""The known kinds of endpoints, as data: address, dialect, and quirks.
 
-An OpenAI-compatible endpoint is one row of `ENDPOINTS`. Code reads the fields of a row, never its name.
-A row describes the server, not its models: what only some models of a server take is sent, and that
-server's own refusal reaches the caller.
+An OpenAI-compatible endpoint is one row of `ENDPOINTS`. Code reads the fields of a row, never its name. A row
+describes the server, not its models: a parameter that only some models support is sent, and the caller
+receives the server's own error.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ ALL_EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an endpoint takes and sends. The defaults suit nearly every server."""
+    """The capabilities and quirks of an endpoint. The defaults suit nearly every server."""
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name of the field that bounds the answer."""
     developer_role: bool = False
     """Whether it takes the role `developer`; otherwise it is sent as `system`."""
     late_system: bool = False
-    """Whether a system message may stand after the conversation began; otherwise it is sent as the user's."""
+    """Whether a system message may follow other messages; otherwise it is sent as a user message."""
     usage_on_request: bool = True
     """Whether a stream must be asked for its usage (`stream_options.include_usage`)."""
     tool_choice: Literal["named", "required", "asked"] = "named"
-    """The strongest form that is obeyed: one named tool, any tool, or only what the prompt asks for."""
+    """The strongest supported form: one named tool, any tool, or only a request in the prompt."""
     parallel_tool_calls: bool = True
     strict_tools: bool = False
     """Whether `strict` is understood in a tool."""
@@ -56,7 +56,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     thinking_switch: bool = False
     """Whether effort `none` is sent as ``thinking: {"type": "disabled"}``."""
     replay_reasoning: Literal["reasoning_content", "reasoning", "item"] | None = None
-    """The field in which an assistant message takes its own reasoning back; or it is an `item` of its own."""
+    """The field of an assistant message for its reasoning; or reasoning is a separate `item`."""
     sealed_reasoning: bool = False
     """Whether it seals its reasoning if asked to (`include`), and takes that back."""
     obfuscates: bool = False
@@ -73,7 +73,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hints: frozenset[Hint] = frozenset()
     """Parameters without an effect on the answer that are passed on."""
     prompt_cache: Literal["automatic", "marked"] | None = None
-    """Whether breakpoints of the prompt cache are sent: also two of our own, or the caller's only."""
+    """Which breakpoints of the prompt cache are sent: the caller's and two more, or the caller's only."""
 
 
 _PLAIN = Quirks()
@@ -96,7 +96,7 @@ class WindowSource(Struct, frozen=True):
     )
     """Members of the model, dotted, best first."""
     form: Literal["list", "object", "show"] = "list"
-    """A list of models, an object about the only one, or what Ollama shows about one that is named."""
+    """A list of models, an object about the only one, or Ollama's object about a named one."""
 
 
 _LISTED = WindowSource()
@@ -159,8 +159,8 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:11434/v1",
         api_key_env="OLLAMA_API_KEY",
         text_calls="auto",
-        # What it was loaded with; else what it will be loaded with, if its Modelfile sets it. What else
-        # decides, a variable of the server and the memory of its GPU, cannot be queried.
+        # The window of the loaded model; else that of its Modelfile. A variable of the server and the memory
+        # of its GPU may change it, too, but cannot be queried.
         windows=(WindowSource("/api/ps", ("context_length",)), WindowSource("/api/show", form="show")),
         quirks=Quirks(
             tool_choice="asked",  # neither field is read: see ChatCompletionRequest in ollama's openai.go
@@ -406,7 +406,7 @@ def default_endpoint(kind: str, base_url: str = "") -> Endpoint:
 
 
 def describing(endpoint: Endpoint) -> Endpoint:
-    """The same for models whose templates show no tools; only chat completions need that, and know of it."""
+    """The same for models whose templates show no tools; only chat completions support it."""
     dialect = endpoint_kind(endpoint.kind).dialect
     if dialect != "chat_completions":
         raise SettingsError(

@@ -40,9 +40,9 @@ class ScriptedTurn:
 
 
 class ScriptedBackend:
-    """Plays the first script for the first turn, and so on; the last one again for every further turn.
+    """Plays the first script for the first turn, and so on; the last one is repeated for all further turns.
 
-    `turns` holds what it was asked, in order. What it does not enforce is checked by whoever asks.
+    `turns` contains the requested turns, in order. It does not enforce constraints: the caller checks them.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ScriptedBackend:
         return self._features
 
     async def context_window(self, model: str) -> int | None:
-        """A script has none."""
+        """Unknown: a script has no window."""
         return None
 
     def prepare(self, turn: TurnRequest) -> ScriptedTurn:
@@ -92,7 +92,7 @@ class ScriptedBackend:
         return [ModelInfo(name) for name in self._models]
 
     async def aclose(self) -> None:
-        """Note that nobody needs it any more."""
+        """Record that it was closed."""
         self.closed = True
 
 

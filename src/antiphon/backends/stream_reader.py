@@ -1,4 +1,4 @@
-"""What the readers of all dialects share: how an answer ends, and payloads that are not of the dialect."""
+"""Shared by the readers of all dialects: the end of an answer, and invalid payloads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ class PayloadReader(ABC):
     decode: ClassVar[Callable[[bytes], Any]]
     """Decodes one payload; raises `DECODE_ERRORS`."""
     noun: ClassVar[str]
-    """The dialect's word for an answer, in errors."""
+    """The dialect's name of an answer, in errors."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

@@ -1,7 +1,7 @@
-"""`StreamedTurn`: a turn over HTTP, in whatever dialect: send, read as it comes, hand on chunks.
+"""`StreamedTurn`: a turn over HTTP in any dialect: send the request, read the response, yield chunks.
 
-A dialect brings a `Reader`, which is sans-IO. What comes is read as what it says it is, a stream of events or
-one JSON body, whatever was asked for.
+A dialect has a `Reader`, which is sans-IO. The media type of the response determines whether it is read as a
+stream of events or as one JSON body.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""Errors of an upstream as errors of ours. What a dialect knows about its own is an `ErrorTable`.
+"""Translate errors of an upstream. The specifics of a dialect are an `ErrorTable`.
 
-A refusal of *our* credentials is not the caller's fault: it becomes a 502. Statuses that the caller can act
-on pass through. The upstream's message is passed on, redacted.
+If the upstream rejects Antiphon's credentials, the caller receives a 502. Statuses that the caller can act on
+are passed on. The upstream's message is passed on, redacted.
 """
 
 import re
@@ -18,7 +18,7 @@ from antiphon.http.client import AUTH_ERROR, retry_after
 from antiphon.http.redact import excerpt, redact
 
 _CALLERS_STATUSES = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
-"""Statuses that mean the same to our caller."""
+"""Statuses that mean the same to the caller."""
 _CREDENTIAL_STATUSES = frozenset({401, 402, 403})
 _OVERLOADED_STATUSES = frozenset({503, 529})
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -67,7 +67,7 @@ class ErrorTable:
     param_of: Callable[[int, ErrorDetail], str | None] = _no_param
     """The caller's name of the parameter that the error is about."""
     is_credentials: Callable[[int, ErrorDetail], bool] = _never
-    """Whether the error is about our credentials although its status does not say so."""
+    """Whether the error is about Antiphon's credentials although its status does not show it."""
 
     def refusal(
         self, endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes

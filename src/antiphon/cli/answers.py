@@ -119,7 +119,7 @@ class Answer:
 
     @property
     def downgrades(self) -> Sequence[str]:
-        """What of the request was emulated or left out."""
+        """The downgrades of a response."""
         return self.view.downgrades
 
 

@@ -1,6 +1,6 @@
-"""What a check is, and the `Probe` with which it sends requests and collects evidence.
+"""A check, and the `Probe` with which it sends requests and collects evidence.
 
-Streams that several checks look at are requested once and stored in `Streams`.
+Streams that several checks use are requested once and stored in `Streams`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -32,7 +32,7 @@ Streams = dict[str, Answer]
 
 
 class Probe:
-    """Sends the requests of one check, and keeps the last exchanges as evidence."""
+    """Sends the requests of one check, and records the last exchanges as evidence."""
 
     def __init__(self, target: Target, streams: Streams) -> None:
         self.target = target
@@ -100,7 +100,7 @@ class Probe:
         return answer if answer is not None and answer.status == 200 else None
 
     def note(self, line: str) -> None:
-        """Add a line of evidence; only the last ones are kept."""
+        """Add a line of evidence; older lines are dropped."""
         self.exchanges.append(self.safe(line))
         del self.exchanges[:-MAX_EXCHANGES]
 

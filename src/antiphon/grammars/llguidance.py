@@ -1,7 +1,7 @@
-"""Grammars for engines that are built with llguidance: Lark behind a prefix that selects the library.
+"""Grammars for engines that are built with llguidance: Lark after a prefix that selects the library.
 
-Such an engine may have an older llguidance than we have, and it ignores a grammar that it cannot parse,
-without an error. So constructs that older versions do not know are rewritten.
+Such an engine may have an older llguidance, and it ignores a grammar that it cannot parse, without an error.
+So constructs that older versions do not support are rewritten.
 """
 
 import re
@@ -49,7 +49,7 @@ def _render_lark(definition: str) -> str:
 
 
 def _repetition(tokens: list[Token], place: int) -> tuple[str, int]:
-    """``2..5`` in braces, and the place behind it."""
+    """``2..5`` in braces, and the position after it."""
     least = tokens[place].text
     if tokens[place + 1 : place + 2] and tokens[place + 1].text == "..":
         return f"{{{least},{tokens[place + 2].text}}}", place + 3

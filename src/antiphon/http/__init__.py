@@ -1,1 +1,1 @@
-"""The HTTP client: connections, deadlines, retries, redaction, and the egress policy. It knows no backend."""
+"""The HTTP client: connections, deadlines, retries, redaction, and the egress policy."""

@@ -32,7 +32,8 @@ MAX_ERROR_BYTES = 64 * 1024
 MAX_EXCERPT_BYTES = 4096
 MAX_RETRY_AFTER_SECONDS = 86_400.0
 AUTH_ERROR = "upstream_auth_error"
-"""The code of a refusal of *our* credentials. Another upstream may serve the request, this one will not."""
+"""The error code for rejected credentials of Antiphon. Another upstream may serve the request, this one will
+not."""
 
 Refuse = Callable[[int, Mapping[str, str], bytes], BackendError]
 """Makes the error for a response with an error status: status, headers (names in lower case), body."""

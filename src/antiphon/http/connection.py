@@ -313,7 +313,7 @@ class Pool:
         return None
 
     async def connect(self) -> Connection:
-        """Open a connection that the egress policy permits; raises `OSError` or what the policy raises."""
+        """Open a connection that the egress policy permits. Raises `OSError` or the error of the policy."""
         loop = self.loop()
         host = await self._egress.permit(self._destination)
         _, connection = await loop.create_connection(

@@ -72,7 +72,7 @@ class DeadlineWatch:
         self._left_at = self._loop.time()
 
     def progress(self, *, delivered: bool) -> None:
-        """An event arrived. `delivered`: our own client was sent something for it, so no heartbeat is due."""
+        """An event arrived. `delivered`: it was passed on to the client, so no heartbeat is due."""
         self._progress_at = self._loop.time()
         self._limit = self._target.deadlines.between
         self._started = True

@@ -111,7 +111,7 @@ class Exchange:
         return b"".join(self._pieces)
 
     def progress(self, *, delivered: bool) -> None:
-        """Report an event. `delivered`: our own client was sent something for it."""
+        """Report an event. `delivered`: it was passed on to the client."""
         self._watch.progress(delivered=delivered)
 
     def shorten_wait(self, seconds: float) -> None:
@@ -200,7 +200,7 @@ class Exchange:
         logger.warning("%s: next attempt in %.2f s: %s", self._target.name, pause, error.message)
 
     def _pause(self, error: BackendError) -> float | None:
-        """Seconds before the next attempt; None if there is none."""
+        """Seconds before the next attempt; None if the request is not retried."""
         if self._attempt >= self._retries or not error.retryable or error.code == AUTH_ERROR:
             return None
         if error.retry_after is not None:

@@ -1,4 +1,4 @@
-"""`Target`: where requests go, what every request carries, and how long and how often to try."""
+"""`Target`: the address of requests, their common headers, and their deadlines and retries."""
 
 import re
 import ssl

@@ -1,1 +1,1 @@
-"""Jobs: durable work in the background. Only this package knows how work is claimed and taken over."""
+"""Jobs: durable work in the background. Only this package claims work and takes it over."""

@@ -1,4 +1,4 @@
-"""Kinds of jobs are data: what does the work, how much of it at a time, and what follows on an error."""
+"""Kinds of jobs are data: the work function, its concurrency, and its retries."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,8 +1,5 @@
-"""One process works on the jobs of an SQLite file.
-
-The lock is the kernel's: it ends with the process, however that ends. So the process that gets it knows that
-all unfinished work is abandoned.
-"""
+"""One process works on the jobs of an SQLite file. The kernel releases the lock when the process ends. So the
+process that acquires it knows that all unfinished work is abandoned."""
 
 from pathlib import Path
 from typing import IO

@@ -17,12 +17,12 @@ JobKey = tuple[str, str, str]
 
 
 def key_of(job: Job) -> JobKey:
-    """What names a job in all processes."""
+    """Identifies a job in all processes."""
     return job.kind, job.tenant, job.id
 
 
 class Running:
-    """Starts and stops tasks, and collects what became of them. `settled` is called after each one."""
+    """Starts and stops tasks, and collects their outcomes. `settled` is called after each one."""
 
     def __init__(self, kinds: Mapping[str, Kind], settled: Callable[[], None]) -> None:
         self._kinds = kinds
@@ -56,19 +56,20 @@ class Running:
         return kind.concurrency - self._counts[kind.name]
 
     def room(self, portion: int) -> list[JobLimit]:
-        """What can be claimed now, the most urgent kinds first; at most a portion of each."""
+        """The limits of the next claim, the most urgent kinds first; at most a portion of each."""
         kinds = sorted(self._kinds.values(), key=lambda kind: kind.priority)
         limits = [JobLimit(kind.name, min(portion, self.free(kind)), kind.per_tenant) for kind in kinds]
         return [limit for limit in limits if limit.free > 0]
 
     def keys(self) -> frozenset[JobKey]:
-        """The jobs under way."""
+        """The running jobs."""
         return frozenset(self._tasks)
 
     def compare(self, held: Sequence[Job], before: Collection[JobKey]) -> None:
-        """Cancel the jobs that are no longer ours, and release those that are ours but not under way.
+        """Cancel the jobs that this process no longer holds, and release those that it holds and does not
+        run.
 
-        `before` are the jobs that were under way when `held` was read: of later ones it knows nothing.
+        `before` are the jobs that were running when `held` was read; later ones are ignored.
         """
         newest = {key_of(job): job for job in held}
         for key in before:
@@ -78,12 +79,12 @@ class Running:
         self._settled += [Settled(job, "released") for key, job in newest.items() if key not in busy]
 
     def take_settled(self) -> list[Settled]:
-        """What became of jobs since the last call."""
+        """The outcomes since the last call."""
         settled, self._settled = self._settled, []
         return settled
 
     def put_back(self, settled: Collection[Settled]) -> None:
-        """Keep what could not be stored for the next time."""
+        """Return outcomes that could not be stored, for the next attempt."""
         self._settled[:0] = settled
 
     async def stop(self, key: JobKey) -> None:
@@ -125,7 +126,7 @@ class Running:
 
     def _failed(self, kind: Kind, job: Job) -> None:
         if kind.max_attempts is not None and job.failures + 1 >= kind.max_attempts:
-            logger.error("job %s is given up: %d attempts failed", job.id, job.failures + 1)
+            logger.error("job %s was abandoned after %d failed attempts", job.id, job.failures + 1)
             self._settled.append(Settled(job, "finished"))
         else:
             self._settled.append(Settled(job, "failed", kind.pause_after(job.failures)))

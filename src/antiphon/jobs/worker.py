@@ -1,8 +1,8 @@
 """The worker of a process: it claims jobs, works on them, and takes over those of lost processes.
 
-One loop does everything that touches the table of jobs, in this order: record what became of jobs, send a
-sign of life, compare what runs here with what is held, take over from lapsed owners, claim. It sleeps until a
-signal comes, a job here ends, the next job is due, or the next sign of life is.
+One loop makes all accesses to the table of jobs, in this order: record outcomes, send a sign of life, compare
+the running jobs with the held ones, take over from lapsed owners, claim. It sleeps until a signal arrives, a
+job ends, the next job is due, or the next sign of life is due.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ WAKE_TOPIC = "jobs"
 """The signal that there may be work to claim."""
 CANCEL_TOPIC = "jobs:cancelled"
 """The signal that a job was ended or deleted from outside."""
-PORTION = 8
-"""The most jobs of a kind that are claimed at once: other processes get their share."""
+CLAIM_BATCH_JOBS = 8
+"""The most jobs of a kind in one claim, so that other processes get a share."""
 COMPARE_SECONDS = 5.0
 """How often a worker looks by itself whether its jobs are still its own: signals may get lost."""
 LOCK_SECONDS = 1.0
@@ -80,10 +80,10 @@ class Worker:
     async def submit(
         self, kind: str, tenant: str, job_id: str, save: Callable[[str | None], Awaitable[None]]
     ) -> None:
-        """Save a job together with what it belongs to, and have it done.
+        """Save a job together with the row that it belongs to, and start it.
 
-        `save` stores both in one transaction; its argument is the owner to store with the job, None if a
-        process with room has to claim it.
+        `save` stores both in one transaction; its argument is the owner to store with the job, or None if a
+        process with capacity has to claim it.
         """
         await self._ready()
         if not self._takes(self._kinds[kind]):
@@ -267,8 +267,8 @@ class Worker:
                     self._running.start(job)
 
     async def _claim(self) -> float | None:
-        """Claim a portion of what is due; the seconds until the next turn has something to claim."""
-        limits = self._running.room(PORTION)
+        """Claim a portion of the due jobs; returns the seconds until the next claim."""
+        limits = self._running.room(CLAIM_BATCH_JOBS)
         if not limits:
             return None
         due: bool = self._claims_more
@@ -279,7 +279,7 @@ class Worker:
         for job in claimed:
             self._running.start(job)
         self._claims_more = bool(claimed)
-        # What is due and was not claimed belongs to tenants with enough jobs under way.
+        # Due jobs that were not claimed belong to tenants at their limit.
         return 0.0 if claimed else wait
 
 

@@ -90,7 +90,7 @@ class Agent:
         ]
 
     def failed(self, request: AgentExecuteRequest, error: AntiphonError) -> AgentExecuteResponse:
-        """The response to a request that ended with an error of ours."""
+        """The response to a request that ended with an error of Antiphon."""
         return map_error(error.status, {"error": error.to_wire()}, request, self.context)
 
 
@@ -113,7 +113,7 @@ class ServedAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
-    """What the agent's routes use: the agent itself, and its background runs."""
+    """The dependencies of the agent's routes: the agent, and its background runs."""
 
     agent: ServedAgent
     runs: AgentRuns

@@ -1,7 +1,7 @@
 """Runs of an agent in the background: submit, work, follow, cancel.
 
-The row of a run is the truth, its log is the agent's memory. Whoever works on a run has claimed it, and
-whoever claims it later wins: what the earlier one tells is refused, before it does the next thing.
+The row of a run is authoritative, and its log is the state of the agent. One process claims a run, and the
+newest claim wins: the store rejects the next event of an earlier claim, before its agent takes the next step.
 """
 
 import asyncio
@@ -32,21 +32,22 @@ from antiphon.store import retry
 from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, AgentRunStore, RunClaim, RunEvent
 from antiphon.store.base import AGENT_RUN_JOB, LOG_GAP, Fenced, Job
 from antiphon.store.signals import Signals
-from antiphon.store.working import MAX_ATTEMPTS, HandOver, as_stored
+from antiphon.store.working import MAX_ATTEMPTS, ShieldedTasks, follow_rows
 
 logger = logging.getLogger(__name__)
 
 ID_PREFIX = "run"
-TITLE = 80
-"""Characters of the instruction that make the title of a run without one."""
+MAX_DERIVED_TITLE_CHARS = 80
+"""The length of a title that is derived from the instruction."""
 
 Perform = Callable[[str, AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[AgentExecuteResponse]]
-"""Does what a tenant asks: `await perform(tenant, request, past, tell)`. It goes on from past events,
-numbers its own from there, and tells each one before it does the next thing; an end last."""
+"""Processes a request of a tenant: `await perform(tenant, request, past, tell)`. It resumes from the events
+in `past`, continues their numbers, and passes each event to `tell` before the next step. The last event is
+terminal."""
 
 
 class RunRecord(Struct, frozen=True):
-    """A run with its events so far."""
+    """A run with its stored events."""
 
     run: AgentRun
     events: Sequence[AgentEvent]
@@ -54,7 +55,7 @@ class RunRecord(Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class AgentRuns:
-    """Has agents work in the background."""
+    """Submits, performs, follows and cancels runs in the background."""
 
     store: AgentRunStore
     jobs: Worker
@@ -63,18 +64,18 @@ class AgentRuns:
     clock: Clock
     perform: Perform
     seal: Callable[[bytes], bytes]
-    """Seals a request for the store: the client's tools may hold credentials."""
+    """Seals a request for the store: the client's tools may contain credentials."""
     unseal: Callable[[bytes], bytes | None]
-    """Opens it again; None if it was sealed with another key."""
+    """Opens a sealed request; None if it was sealed with another key."""
     lifetime: float | None = None
-    """Seconds for which a run is kept; None: until it is deleted."""
-    _handing_over: HandOver = field(init=False, default_factory=HandOver)
+    """Seconds until a run is deleted; None: it is not deleted automatically."""
+    _shielded: ShieldedTasks = field(init=False, default_factory=ShieldedTasks)
 
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=AGENT_RUN_JOB, work=self.work))
 
     async def submit(self, tenant: str, request: AgentExecuteRequest, title: str = "") -> AgentRun:
-        """A queued run. It tells whole turns: text as it comes is not stored, so it is not asked for."""
+        """Save and return a queued run. Its turns are not streamed, because text deltas are not stored."""
         now = self.clock()
         run = AgentRun(
             id=self.ids.new(ID_PREFIX),
@@ -84,49 +85,49 @@ class AgentRuns:
             expires_at=None if self.lifetime is None else int(now + self.lifetime),
         )
         body = self.seal(msgspec.json.encode(replace(request, streaming=False)))
-        await self._handing_over.do(self._hand_over(tenant, run, body))
+        await self._shielded.run(self._save(tenant, run, body))
         return run
 
-    async def _hand_over(self, tenant: str, run: AgentRun, body: bytes) -> None:
+    async def _save(self, tenant: str, run: AgentRun, body: bytes) -> None:
         try:
             await self.jobs.submit(
                 AGENT_RUN_JOB, tenant, run.id, lambda owner: self.store.submit(tenant, run, body, owner)
             )
         except AntiphonError:
-            # The client gets an error, so the run must not exist.
+            # The client receives an error, so the run is deleted.
             with suppress(AntiphonError):
                 await self.store.delete(tenant, run.id)
             raise
 
     async def resume(self, tenant: str, run_id: str) -> AgentRun:
-        """Continue a run here that was left unfinished; one that has ended stays as it is."""
+        """Continue an unfinished run in this process. An ended run is unchanged."""
         run = await self.store.run(tenant, run_id)
         if run.status in UNFINISHED_RUN:
             await self.jobs.resume(AGENT_RUN_JOB, tenant, run_id)
         return run
 
     async def work(self, job: Job) -> None:
-        """Do a submitted run, or continue it. Returns when it has ended or another owner has it."""
+        """Perform a submitted run, or continue it. Returns when it has ended or another owner has it."""
         try:
             claim = await self.store.claim(job.tenant, job.id, job)
             if claim is not None:
-                await self._do(job.tenant, claim)
+                await self._attempt(job.tenant, claim)
         except Fenced:
             logger.info("agent run %s was taken over or has ended", job.id)
 
-    async def _do(self, tenant: str, claim: RunClaim) -> None:
-        """One attempt. A database that is away is waited for, however long; that is no attempt."""
+    async def _attempt(self, tenant: str, claim: RunClaim) -> None:
+        """Make one attempt. A wait for an unavailable database does not count as another attempt."""
         while True:
             try:
                 return await self._try(tenant, claim)
             except (StoreUnavailable, StoreFull) as error:
                 logger.warning("the agent run %s waits for the database: %s", claim.run.id, error.message)
-            await asyncio.sleep(retry.PAUSE)
+            await asyncio.sleep(retry.RETRY_SECONDS)
             claim = replace(claim, events=await self._reread(tenant, claim))
 
     async def _try(self, tenant: str, claim: RunClaim) -> None:
-        """Whatever goes wrong ends the run as failed; except that the database is away, or has lost a part of
-        the log: then the engine tries again, from what is there."""
+        """Perform the run; errors end it as failed. If the database is unavailable or has lost a part of the
+        log, the error is raised, and the run is tried again from the stored events."""
         journal = Journal(self.store, self.signals, tenant, claim)
         try:
             await self._perform(tenant, claim, journal)
@@ -151,7 +152,7 @@ class AgentRuns:
             raise RuntimeError("the agent ended without a terminal event")
 
     def _opened(self, request: bytes) -> bytes:
-        """A stored request. Older versions stored it as it was."""
+        """Open a stored request. Older versions did not seal it."""
         body = request if request.startswith(b"{") else self.unseal(request)
         if body is None:
             message = "The request of this run was sealed with another 'seal.key'. Submit it again."
@@ -159,14 +160,14 @@ class AgentRuns:
         return body
 
     async def _reread(self, tenant: str, claim: RunClaim) -> Sequence[RunEvent]:
-        """The log as it is now; the claim still holds."""
+        """The current log of a claimed run."""
         try:
             return (await self.store.events(tenant, claim.run.id))[0]
         except StoreUnavailable:
             return claim.events
 
     async def cancel(self, tenant: str, run_id: str) -> AgentRun:
-        """Call off a run, wherever it is being worked on. One that has ended stays as it is."""
+        """Cancel a run, whichever process works on it. An ended run is unchanged."""
         run = await self.store.run(tenant, run_id)
         while run.status in UNFINISHED_RUN:
             claim = await self.store.claim(tenant, run_id)
@@ -182,14 +183,13 @@ class AgentRuns:
     async def follow(
         self, tenant: str, run_id: str, after: int = -1
     ) -> AsyncGenerator[AgentEvent | None, None]:
-        """The events with higher numbers than `after`, as they are stored, until the last one.
+        """Yield the events with numbers above `after` as they are stored, until the last one.
 
-        None says, after some silence, that the run is still going on. What is refused is raised at the first
-        step.
+        None is a heartbeat of a run without new events. Errors are raised at the first step.
         """
         await self._check_place(tenant, run_id, after)
         with self.signals.subscribe(f"events:{run_id}") as more:
-            batches = as_stored(lambda: self.store.events(tenant, run_id, after), more)
+            batches = follow_rows(lambda: self.store.events(tenant, run_id, after), more)
             async with aclosing(batches):
                 async for rows in batches:
                     if not rows:
@@ -212,15 +212,15 @@ class AgentRuns:
         return await self.store.list_runs(tenant, limit=limit, after=after)
 
     async def show(self, tenant: str, run_id: str) -> RunRecord:
-        """A run and its events so far."""
+        """A run and its stored events."""
         run = await self.store.run(tenant, run_id)
         rows, ended = await self.store.events(tenant, run_id)
-        if ended and run.status in UNFINISHED_RUN:  # it has ended between the two
+        if ended and run.status in UNFINISHED_RUN:  # it has ended between the two reads
             run = await self.store.run(tenant, run_id)
         return RunRecord(run, read_journal(rows))
 
     async def delete(self, tenant: str, run_id: str) -> None:
-        """Forget a run; one that is still going on is cancelled first."""
+        """Delete a run; an unfinished one is cancelled first."""
         run = await self.store.run(tenant, run_id)
         if run.status in UNFINISHED_RUN:
             await self.cancel(tenant, run_id)
@@ -228,6 +228,6 @@ class AgentRuns:
 
 
 def _title(request: AgentExecuteRequest) -> str:
-    words = " ".join((request.instruction or "").split())
-    words = words or f"goes on from {request.response_continuation_id}"
-    return words if len(words) <= TITLE else f"{words[: TITLE - 1]}…"
+    title = " ".join((request.instruction or "").split())
+    title = title or f"continues {request.response_continuation_id}"
+    return title if len(title) <= MAX_DERIVED_TITLE_CHARS else f"{title[: MAX_DERIVED_TITLE_CHARS - 1]}…"

@@ -68,7 +68,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.splitlines()).strip()
 
 
-MAX_PATH = 1_024
+MAX_PATH_CHARS = 1_024
 _DRIVE = re.compile(r"[A-Za-z]:")
 _JOINED = re.compile(r"(?<=[^\x00-\x7f])[\u200c\u200d](?=[^\x00-\x7f])")
 """A joiner or non-joiner between two non-ASCII characters, where scripts and emoji need it."""
@@ -135,8 +135,8 @@ def read_active_file(path: Path, context: ToolContext) -> str:
 
 def checked_path(path: str) -> str:
     """Check that a path is relative, in POSIX form, and stays below its root."""
-    if not path.strip() or len(path) > MAX_PATH:
-        raise InvalidRequest(f"A path has 1 to {MAX_PATH} characters.", param="path")
+    if not path.strip() or len(path) > MAX_PATH_CHARS:
+        raise InvalidRequest(f"A path has 1 to {MAX_PATH_CHARS} characters.", param="path")
     if "\\" in path:
         raise InvalidRequest(f"The path {path!r} must have forward slashes only, no '\\'.", param="path")
     if _has_invisible(path):

@@ -1,4 +1,4 @@
-"""`HttpResponsesClient`: calls a Responses server over HTTP: ours, or any other."""
+"""`HttpResponsesClient`: calls a Responses server over HTTP, Antiphon or any other."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping

@@ -1,4 +1,4 @@
-"""The journal of a run: an agent's events are stored first, then sent to whoever follows."""
+"""The journal of a run: it stores the agent's events, then wakes the followers."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from antiphon.store.agent_runs import AgentRunStore, RunClaim, RunEvent, RunStat
 from antiphon.store.retry import retry_while_unavailable
 from antiphon.store.signals import Signals
 
-_PASSING = frozenset({StoreUnavailable.code, StoreFull.code})
-"""Why a model could not be asked, although nothing is wrong with the run."""
+_STORE_ERRORS = frozenset({StoreUnavailable.code, StoreFull.code})
+"""Codes of errors of the store. They do not fail the run: it is tried again."""
 
 _decoder = msgspec.json.Decoder[AgentEvent](AgentEvent)
 
@@ -24,12 +24,12 @@ def read_journal(rows: Sequence[RunEvent]) -> list[AgentEvent]:
 
 
 def journal_row(event: AgentEvent) -> RunEvent:
-    """An event as the log keeps it."""
+    """An event in its stored form."""
     return RunEvent(event.sequence_number, msgspec.json.encode(event))
 
 
 class Journal:
-    """Writes the log of one claimed run. `tell` is what `execute` is given."""
+    """Writes the log of one claimed run. `execute` receives its method `tell`."""
 
     def __init__(self, store: AgentRunStore, signals: Signals, tenant: str, claim: RunClaim) -> None:
         self._store = store
@@ -42,15 +42,15 @@ class Journal:
 
     @property
     def ended(self) -> bool:
-        """Whether the end is stored."""
+        """Whether the terminal event is stored."""
         return self._ended
 
     async def tell(self, event: AgentEvent) -> None:
-        """Store an event, durably; an end together with the status of the run. Raises `Fenced`.
+        """Store an event durably; a terminal one together with the status of the run. Raises `Fenced`.
 
-        A database that is away is waited for: a tool that was run must not be forgotten.
+        It waits while the database is unavailable, because the result of a tool must not get lost.
         """
-        if isinstance(event, AgentFailed) and event.code in _PASSING:
+        if isinstance(event, AgentFailed) and event.code in _STORE_ERRORS:
             raise StoreUnavailable(event.response.error_message)
         rows = [journal_row(event)]
         if isinstance(event, END):
@@ -69,7 +69,7 @@ class Journal:
         self._signals.publish(f"events:{self._id}")
 
     async def fail(self, error: AntiphonError) -> None:
-        """End the run by an error that the agent knows nothing of."""
+        """End the run with an error that was raised outside the agent."""
         started = self._state.started
         response = AgentExecuteResponse(
             kind="error",

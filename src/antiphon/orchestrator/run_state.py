@@ -125,8 +125,8 @@ class RunState:
 
 
 class RunLog:
-    """Emits the events of a run in order and folds them. It implements the port `CallRecord`: the fencing
-    token is held by whoever receives the events and stores them."""
+    """Emits the events of a run in order and folds them. It implements the port `CallRecord`: the receiver of
+    the events, which stores them, holds the fencing token."""
 
     def __init__(self, past: Iterable[AgentEvent], emit: Emit | None) -> None:
         self.state = RunState(past)

@@ -1,4 +1,4 @@
-"""The agent's side of tools: what its tools may know about a call, and what they may return.
+"""The agent's side of tools: the context of a call, and the results of tools.
 
 Declaration and invocation are in `antiphon.tools`; the names are here as well for users' own tools.
 """

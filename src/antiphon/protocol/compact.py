@@ -1,4 +1,4 @@
-"""``POST /v1/responses/compact``: what comes in and what goes out."""
+"""``POST /v1/responses/compact``: its request and its response."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from antiphon.protocol.response import Usage
 
 
 class _RawCompact(Struct, frozen=True, kw_only=True):
-    """The body as it comes."""
+    """The body as received."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     input: str | list[Any] | None = None
@@ -21,7 +21,7 @@ class _RawCompact(Struct, frozen=True, kw_only=True):
 
 
 class CompactRequest(Struct, frozen=True, kw_only=True):
-    """A validated request: the items to compact stand after those of the previous response."""
+    """A validated request. Its items follow those of the previous response."""
 
     model: str
     items: tuple[Item, ...]
@@ -30,7 +30,7 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
 
 
 class CompactedResponse(Struct, frozen=True, kw_only=True):
-    """The conversation made short: the caller's messages, then one compaction. The input of a new chain."""
+    """The compacted conversation: the caller's messages, then one compaction. It starts a new chain."""
 
     id: str
     object: Literal["response.compaction"] = "response.compaction"
@@ -40,7 +40,7 @@ class CompactedResponse(Struct, frozen=True, kw_only=True):
 
 
 def parse_compact(body: bytes) -> CompactRequest:
-    """Read and check a whole request; whatever is wrong is an `InvalidRequest` that names its parameter."""
+    """Parse and check a request. Raises `InvalidRequest` with the parameter's name."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     raw = decode(body, _RawCompact)

@@ -1,11 +1,11 @@
-"""Content parts: what stands inside a message, a reasoning item or a tool output."""
+"""Content parts of messages, reasoning items and tool outputs."""
 
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
 JsonObject = dict[str, Any]
-"""A JSON object that we carry but do not read."""
+"""A JSON object that is passed on unread."""
 
 
 class InputText(Struct, tag_field="type", tag="input_text", frozen=True, omit_defaults=True, kw_only=True):
@@ -68,7 +68,7 @@ class OutputText(Struct, tag_field="type", tag="output_text", frozen=True, kw_on
 
 
 class Refusal(Struct, tag_field="type", tag="refusal", frozen=True):
-    """The model says why it will not answer."""
+    """The model's refusal to answer."""
 
     refusal: str
 

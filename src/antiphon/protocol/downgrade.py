@@ -1,6 +1,6 @@
-"""Downgrades: what of a request was emulated, changed or left out, as data.
+"""Downgrades: the parts of a request that were emulated, changed or omitted, as data.
 
-A response lists them as strings, which only `render` makes. The compatible endpoints render the same values
+`render` turns them into the strings that a response lists. The compatible endpoints render the same values
 with the parameter names of their own API.
 """
 
@@ -30,7 +30,7 @@ DowngradeCode = Literal[
 """`docs/http-api.md` describes each of them."""
 
 PARAM = "{param}"
-"""Stands in a text where the names of the parameters belong."""
+"""The placeholder in a text for the names of the parameters."""
 
 _OWN_NAMES: Mapping[str, str] = {}
 
@@ -53,7 +53,7 @@ class Downgrades(list[Downgrade]):
     """The downgrades of one turn, each of them once, in the order in which they were found."""
 
     def add(self, code: DowngradeCode, text: str, *params: str) -> None:
-        """Append it, unless it is in the list."""
+        """Append a downgrade, unless the list contains it."""
         downgrade = Downgrade(code, text, params)
         if downgrade not in self:
             self.append(downgrade)

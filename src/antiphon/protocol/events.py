@@ -1,4 +1,4 @@
-"""Events: what a client receives. One class per wire type; only the machine numbers them.
+"""Events of a stream, one class per wire type. Only the machine numbers them.
 
 `EVENT_TYPES` maps a wire type to its class, for readers of streams.
 """
@@ -41,13 +41,13 @@ class ResponseCompleted(Event, tag="response.completed", frozen=True):
 
 
 class ResponseIncomplete(Event, tag="response.incomplete", frozen=True):
-    """Terminal: it stopped early; the response says why."""
+    """Terminal: the answer stopped early; the response contains the reason."""
 
     response: Response
 
 
 class ResponseFailed(Event, tag="response.failed", frozen=True):
-    """Terminal: something broke; the response says what."""
+    """Terminal: the response failed; it contains the error."""
 
     response: Response
 
@@ -60,7 +60,7 @@ class OutputItemAdded(Event, tag="response.output_item.added", frozen=True):
 
 
 class OutputItemDone(Event, tag="response.output_item.done", frozen=True):
-    """An item is whole."""
+    """An item is complete."""
 
     output_index: int
     item: OutputItem
@@ -76,7 +76,7 @@ class ContentPartAdded(Event, tag="response.content_part.added", frozen=True):
 
 
 class ContentPartDone(Event, tag="response.content_part.done", frozen=True):
-    """A part of an item's content is whole."""
+    """A part of an item's content is complete."""
 
     item_id: str
     output_index: int
@@ -95,7 +95,7 @@ class OutputTextDelta(Event, tag="response.output_text.delta", frozen=True):
 
 
 class OutputTextDone(Event, tag="response.output_text.done", frozen=True):
-    """The whole text of a part."""
+    """The complete text of a part."""
 
     item_id: str
     output_index: int
@@ -105,7 +105,7 @@ class OutputTextDone(Event, tag="response.output_text.done", frozen=True):
 
 
 class OutputTextAnnotationAdded(Event, tag="response.output_text.annotation.added", frozen=True):
-    """A citation for text that just went out."""
+    """A citation for the preceding text."""
 
     item_id: str
     output_index: int
@@ -124,7 +124,7 @@ class RefusalDelta(Event, tag="response.refusal.delta", frozen=True):
 
 
 class RefusalDone(Event, tag="response.refusal.done", frozen=True):
-    """The whole refusal."""
+    """The complete refusal."""
 
     item_id: str
     output_index: int
@@ -142,7 +142,7 @@ class ReasoningTextDelta(Event, tag="response.reasoning_text.delta", frozen=True
 
 
 class ReasoningTextDone(Event, tag="response.reasoning_text.done", frozen=True):
-    """The whole raw reasoning."""
+    """The complete raw reasoning."""
 
     item_id: str
     output_index: int
@@ -160,7 +160,7 @@ class ReasoningSummaryPartAdded(Event, tag="response.reasoning_summary_part.adde
 
 
 class ReasoningSummaryPartDone(Event, tag="response.reasoning_summary_part.done", frozen=True):
-    """A part of a summary is whole."""
+    """A part of a summary is complete."""
 
     item_id: str
     output_index: int
@@ -178,7 +178,7 @@ class ReasoningSummaryTextDelta(Event, tag="response.reasoning_summary_text.delt
 
 
 class ReasoningSummaryTextDone(Event, tag="response.reasoning_summary_text.done", frozen=True):
-    """The whole text of a summary part."""
+    """The complete text of a summary part."""
 
     item_id: str
     output_index: int
@@ -195,7 +195,7 @@ class FunctionCallArgumentsDelta(Event, tag="response.function_call_arguments.de
 
 
 class FunctionCallArgumentsDone(Event, tag="response.function_call_arguments.done", frozen=True):
-    """The whole arguments of a call."""
+    """The complete arguments of a call."""
 
     item_id: str
     output_index: int
@@ -211,7 +211,7 @@ class CustomToolCallInputDelta(Event, tag="response.custom_tool_call_input.delta
 
 
 class CustomToolCallInputDone(Event, tag="response.custom_tool_call_input.done", frozen=True):
-    """The whole input of a custom call."""
+    """The complete input of a custom call."""
 
     item_id: str
     output_index: int
@@ -219,7 +219,7 @@ class CustomToolCallInputDone(Event, tag="response.custom_tool_call_input.done",
 
 
 class ShellCallCommandAdded(Event, tag="response.shell_call_command.added", frozen=True):
-    """A command of a shell call begins; these events name no item."""
+    """A command of a shell call begins; the events of commands contain no item id."""
 
     output_index: int
     command_index: int
@@ -235,7 +235,7 @@ class ShellCallCommandDelta(Event, tag="response.shell_call_command.delta", froz
 
 
 class ShellCallCommandDone(Event, tag="response.shell_call_command.done", frozen=True):
-    """A command is whole."""
+    """A command is complete."""
 
     output_index: int
     command_index: int
@@ -255,7 +255,7 @@ class ApplyPatchCallOperationDiffDelta(
 class ApplyPatchCallOperationDiffDone(
     Event, tag="response.apply_patch_call_operation_diff.done", frozen=True
 ):
-    """The whole patch."""
+    """The complete patch."""
 
     item_id: str
     output_index: int
@@ -263,7 +263,7 @@ class ApplyPatchCallOperationDiffDone(
 
 
 class CompactionCompacting(Event, tag="response.compaction.compacting", frozen=True):
-    """The compaction that a trigger asked for is being written; what it says stays sealed."""
+    """The compaction that a trigger requested is being written; its text stays sealed."""
 
     item_id: str
     output_index: int
@@ -279,7 +279,7 @@ class ErrorBody(Struct, frozen=True):
 
 
 class ErrorEvent(Event, tag="error", frozen=True):
-    """Something broke in mid-stream; `response.failed` follows. Nested, as the real wire has it."""
+    """An error within a stream; `response.failed` follows. The error object is nested, as OpenAI sends it."""
 
     error: ErrorBody
 
@@ -289,7 +289,7 @@ class Keepalive(Event, tag="keepalive", frozen=True):
 
 
 class HostedEvent(Event, frozen=True):
-    """Each names its item."""
+    """An event of a hosted tool's item."""
 
     item_id: str
     output_index: int
@@ -342,7 +342,7 @@ class McpCallArgumentsDelta(HostedEvent, tag="response.mcp_call_arguments.delta"
 
 
 class McpCallArgumentsDone(HostedEvent, tag="response.mcp_call_arguments.done", frozen=True):
-    """The whole arguments of an MCP call."""
+    """The complete arguments of an MCP call."""
 
     arguments: str
 
@@ -368,7 +368,7 @@ class CodeInterpreterCallCodeDelta(HostedEvent, tag="response.code_interpreter_c
 
 
 class CodeInterpreterCallCodeDone(HostedEvent, tag="response.code_interpreter_call_code.done", frozen=True):
-    """The whole code."""
+    """The complete code."""
 
     code: str
 
@@ -386,7 +386,7 @@ class CodeInterpreterCallCompleted(HostedEvent, tag="response.code_interpreter_c
 class ImageGenerationCallInProgress(
     HostedEvent, tag="response.image_generation_call.in_progress", frozen=True
 ):
-    """An image is asked for."""
+    """The generation of an image begins."""
 
 
 class ImageGenerationCallGenerating(
@@ -396,7 +396,7 @@ class ImageGenerationCallGenerating(
 
 
 class ImageGenerationCallCompleted(HostedEvent, tag="response.image_generation_call.completed", frozen=True):
-    """The image is there."""
+    """The image is complete."""
 
 
 TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed
@@ -409,4 +409,4 @@ EVENT_TYPES: dict[str, type[Event]] = {
 TERMINAL_TYPES = frozenset(
     str(kind.__struct_config__.tag) for kind in (ResponseCompleted, ResponseIncomplete, ResponseFailed)
 )
-"""How the events are called that end a stream."""
+"""The types of the events that end a stream."""

@@ -1,7 +1,7 @@
-"""Frames of a WebSocket: what a client may send, and how events and errors travel back.
+"""Frames of a WebSocket: requests of the client, and the events and errors of the server.
 
-A frame is read in two steps. `read_frame` finds out where it belongs; `parse_create_frame` reads the request,
-when it is its turn. So an error in the request is sent in the order of its stream.
+A frame is parsed in two steps. `read_frame` reads its type and stream; `parse_create_frame` parses the
+request when the stream is ready for it. So an error in the request is sent in the order of its stream.
 """
 
 import re
@@ -21,16 +21,16 @@ from antiphon.protocol.requests import CreateResponse, RawCreate
 from antiphon.protocol.shape import Shape, error_wire
 
 CREATE = "response.create"
-MAX_STREAM_ID = 256
+MAX_STREAM_ID_CHARACTERS = 256
 
-_STREAM_ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_STREAM_ID}}}")
+_STREAM_ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_STREAM_ID_CHARACTERS}}}")
 _WHAT = "The frame"
 
 _encode = msgspec.json.encode
 
 
 class _RawFrame(Struct, frozen=True):
-    """What decides where a frame belongs."""
+    """The members that determine the stream of a frame."""
 
     type: str
     stream_id: Any = None
@@ -38,13 +38,13 @@ class _RawFrame(Struct, frozen=True):
 
 
 class _RawCreateFrame(RawCreate, frozen=True, kw_only=True):
-    """The parameters of a create, and the one that only a WebSocket has."""
+    """The parameters of a create, and `generate`, which exists on a WebSocket only."""
 
     generate: bool | None = None
 
 
 class Frame(Struct, frozen=True):
-    """A frame of a client whose request is not read yet. `stream_id` is None for the default lane."""
+    """A frame whose request is not parsed yet. `stream_id` is None for the default stream."""
 
     type: str
     stream_id: str | None
@@ -53,22 +53,22 @@ class Frame(Struct, frozen=True):
 
 
 class CreateFrame(Struct, frozen=True):
-    """A ``response.create``. Without `generate` no model is asked: the state is prepared, nothing more."""
+    """A ``response.create``. Without `generate` no model is called: the request only prepares state."""
 
     request: CreateResponse
     generate: bool
 
 
 def read_frame(message: str | bytes) -> Frame:
-    """Find out what a frame is and where it belongs; an unknown type is not refused here."""
+    """Read the type and the stream of a frame. It does not reject unknown types."""
     if isinstance(message, bytes):
-        raise InvalidRequest("Binary frames are not taken; send JSON as text.", code="invalid_frame")
+        raise InvalidRequest("Binary frames are not accepted. Send JSON as text.", code="invalid_frame")
     body = message.encode()
     raw = decode(body, _RawFrame, _WHAT)
     if raw.stream_id is not None and not _is_stream_id(raw.stream_id):
         raise InvalidRequest(
-            f"'stream_id' must be a string of 1 to {MAX_STREAM_ID} letters, digits, '_', '-' or '.'. "
-            "Leave it out for the default lane.",
+            f"'stream_id' must be a string of 1 to {MAX_STREAM_ID_CHARACTERS} letters, digits, '_', '-' or "
+            "'.'. Omit it for the default stream.",
             param="stream_id",
             code="invalid_stream_id",
         )
@@ -90,7 +90,7 @@ def unsupported_event(kind: str) -> Unsupported:
 
 
 def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
-    """Read and check the request of a create. A WebSocket always streams, so `stream` says nothing here."""
+    """Parse the request of a create. A WebSocket always streams, so `stream` has no effect."""
     raw, unused = decode_request(body, _RawCreateFrame, profile, _WHAT)
     if raw.background:
         raise Unsupported(
@@ -101,19 +101,18 @@ def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
     generate = raw.generate is not False
     if not generate and not (profile.state and profile.layout == "natural"):
         raise Unsupported(
-            f"'generate': false prepares what is kept and continued; the profile '{profile.name}' does not "
-            "do that. Leave it out.",
+            f"'generate': false prepares stored state, and the profile '{profile.name}' has none. Omit it.",
             param="generate",
             code="unsupported_parameter",
         )
-    # Who only prepares may do it with tools and instructions alone.
+    # A request that only prepares may have tools and instructions alone.
     raw = replace(raw, stream=True)
     request = check_create(raw, profile, input_optional=not generate, unused=unused)
     return CreateFrame(request, generate)
 
 
 class FrameWriter:
-    """Writes the frames of one lane: each carries its `stream_id`, those of the default lane have none."""
+    """Writes the frames of one stream. Each contains its `stream_id`, except those of the default stream."""
 
     __slots__ = ("_end", "_profile")
 
@@ -126,7 +125,7 @@ class FrameWriter:
         return self._ended(shape.encode_event(event)[1])
 
     def error(self, error: AntiphonError) -> str:
-        """The envelope of an error that belongs to no response."""
+        """The frame of an error that belongs to no response."""
         status, members = error_wire(error, self._profile)
         wire: dict[str, object] = {**members}
         if error.retry_after is not None:

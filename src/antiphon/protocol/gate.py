@@ -1,4 +1,4 @@
-"""What a profile looks at first, in its own order, before the types of a request are read."""
+"""Checks of a profile that run before the types of a request are validated, in the profile's order."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,18 +15,18 @@ from antiphon.protocol.requests import RawCreate
 
 R = TypeVar("R", bound=RawCreate)
 Given = Callable[[str], object]
-"""The value of a parameter; None if there is none."""
+"""Returns the value of a parameter; None if it is absent."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-STATE = ("previous_response_id", "conversation")
+STATE_PARAMS = ("previous_response_id", "conversation")
 SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
 
 def decode_request(
     body: bytes, kind: type[R], profile: Profile, what: str = "The request body"
 ) -> tuple[R, tuple[str, ...]]:
-    """Decode a request into its type; first what the profile checks. What it ignores is not in the request:
-    the second value names what was given of it."""
+    """Check a request as the profile does, and decode it. Parameters that the profile ignores are removed;
+    the second value names those that were given."""
     if not profile.checks:
         return decode(body, kind, what), ()
     try:
@@ -40,8 +40,8 @@ def decode_request(
 
 
 def _decode_checked(body: bytes, kind: type[R], profile: Profile, what: str) -> tuple[R, tuple[str, ...]]:
-    """The same for a body that is not of the type: it may be so in a parameter that is ignored, and what the
-    profile checks is told before that."""
+    """The same for a body that does not match the type: the mismatch may be in an ignored parameter, and the
+    errors of the profile's checks take precedence."""
     members = decode(body, dict[str, Any], what)
     _check(members.get, profile)
     used = {name: value for name, value in members.items() if name not in profile.ignored}
@@ -58,8 +58,8 @@ def _unused(given: Given, profile: Profile) -> tuple[str, ...]:
 
 
 def stateless(param: str, way_out: str = SEND_HISTORY) -> Unsupported:
-    """The error for a reference to something that is not kept."""
-    message = f"'{param}' is not supported: nothing is kept between requests. {way_out}"
+    """The error for a reference to stored state in a profile without state."""
+    message = f"'{param}' is not supported: nothing is stored between requests. {way_out}"
     return Unsupported(message, param=param, code="unsupported_parameter")
 
 
@@ -70,16 +70,16 @@ def _check_n(given: Given, _profile: Profile) -> None:
     if (isinstance(count, str) and _NUMBER.fullmatch(count)) or isinstance(count, float):
         count = float(count)
     if isinstance(count, bool) or not isinstance(count, int | float) or count < 1 or count % 1:
-        message = "'n' must be 1: one request has one answer. Leave it out."
+        message = "'n' must be 1, because a response is one answer. Omit it."
         raise InvalidRequest(message, param="n", code="invalid_value")
     if count > 1:
-        message = "'n' is more than 1, but a response is one answer. Leave it out, and send several requests."
+        message = "'n' is more than 1, but a response is one answer. Omit it, and send several requests."
         raise Unsupported(message, param="n", code="n_unsupported")
 
 
 def refuse_state(given: Given) -> None:
-    """Refuse a request that stands on something that was kept."""
-    for name in STATE:
+    """Reject a request that refers to stored state."""
+    for name in STATE_PARAMS:
         if given(name) is not None:
             raise stateless(name)
 

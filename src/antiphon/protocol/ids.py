@@ -1,6 +1,6 @@
 """Ids: a prefix that names the kind, 48 bits of time so that they sort, 128 random bits.
 
-Nothing below the composition root reads a clock or a random source: both are handed in here, once.
+Only the composition root reads a clock or a random source; it passes both to `IdSource`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 Entropy = Callable[[int], bytes]
-"""So many random bytes."""
+"""Returns this many random bytes."""
 
 MARK = "AM"
 LETTERS = ascii_lowercase + digits
@@ -27,17 +27,17 @@ class IdSource:
     entropy: Entropy
 
     def new(self, prefix: str) -> str:
-        """One fresh id."""
+        """A new id."""
         return f"{prefix}_{int(self.clock() * 1000):012x}{self.entropy(16).hex()}"
 
     def new_marked(self, prefix: str) -> str:
-        """One fresh id that says who made it: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``."""
+        """A new id in the style of `maestro`: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``."""
         if prefix == "resp":
             return f"{prefix}_{MARK}-{int(self.clock() * 1000)}-{self._letters(8)}"
         return f"{prefix}_{MARK}-{self._letters(12)}"
 
     def maker(self, style: Literal["timed", "marked"]) -> Callable[[str], str]:
-        """What makes ids of this style."""
+        """The function that makes ids of this style."""
         return self.new if style == "timed" else self.new_marked
 
     def _letters(self, count: int) -> str:

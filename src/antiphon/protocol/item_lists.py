@@ -1,6 +1,6 @@
-"""Items as callers list them: whole, with their status, the content of messages always as parts.
+"""Items in listings: complete, with a status, and with the content of messages as parts.
 
-What is stored stays as it came; this is only how it is shown.
+The stored items are unchanged; only their wire form is completed here.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from antiphon.protocol.stored_items import item_id
 
 
 class ItemList(Struct, frozen=True, kw_only=True):
-    """A page of items on the wire. The ids of an empty page are empty: the type has no null."""
+    """A page of items on the wire. An empty page has empty ids, because the wire type has no null."""
 
     object: Literal["list"] = "list"
     data: list[Any]
@@ -36,7 +36,7 @@ def list_items(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
 
 
 def shown(item: Item) -> Any:
-    """The wire form of one stored item. An older database may hold secrets of tools in it."""
+    """The wire form of one stored item, without the secrets of tools that an older database may contain."""
     item = public_item(item)
     if is_call(item) or is_output(item):
         return replace(item, status=_status(item))
@@ -58,5 +58,5 @@ def _as_parts(message: Message) -> list[MessagePart]:
 
 
 def _status(item: Message | CallItem | OutputOfCall) -> str:
-    """What came from a caller is whole."""
+    """The status of an item; an item of a caller without one is completed."""
     return "completed" if isinstance(item.status, UnsetType) else item.status

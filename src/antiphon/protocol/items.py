@@ -1,6 +1,6 @@
-"""Items: the stored unit. Typed where a chat-shaped model can produce or read them, opaque otherwise.
+"""Items: the stored unit. Items that a chat model can write or read are typed, others are opaque.
 
-A field that may be absent on the wire is UNSET, not None, so that what came in goes out the same.
+A field that may be absent on the wire is UNSET, not None, so that an item is encoded as it was received.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ ToolOutput = str | list[InputText | InputImage | InputFile]
 
 
 class Message(Struct, tag_field="type", tag="message", frozen=True, omit_defaults=True, kw_only=True):
-    """A message. The model's own ones have an id, a status and a list of parts."""
+    """A message. Messages of the model have an id, a status and a list of parts."""
 
     id: str | UnsetType = UNSET
     status: ItemStatus | UnsetType = UNSET
@@ -70,7 +70,7 @@ class FunctionCall(
 class FunctionCallOutput(
     Struct, tag_field="type", tag="function_call_output", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """What the function answered."""
+    """The output of a function."""
 
     id: str | UnsetType = UNSET
     call_id: str
@@ -95,7 +95,7 @@ class CustomToolCall(
 class CustomToolCallOutput(
     Struct, tag_field="type", tag="custom_tool_call_output", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """What the custom tool answered."""
+    """The output of a custom tool."""
 
     id: str | UnsetType = UNSET
     call_id: str
@@ -104,7 +104,7 @@ class CustomToolCallOutput(
 
 
 class Reasoning(Struct, tag_field="type", tag="reasoning", frozen=True, omit_defaults=True, kw_only=True):
-    """What the model thought: a summary, the raw text, or a sealed envelope that only we can open."""
+    """Reasoning of the model: a summary, the raw text, or a sealed envelope that only Antiphon can open."""
 
     id: str | UnsetType = UNSET
     summary: list[SummaryText]
@@ -114,7 +114,7 @@ class Reasoning(Struct, tag_field="type", tag="reasoning", frozen=True, omit_def
 
 
 class Compaction(Struct, tag_field="type", tag="compaction", frozen=True, omit_defaults=True, kw_only=True):
-    """A sealed summary of everything before it; of that only the caller's own messages are still shown."""
+    """A sealed summary of all items before it. Of these the model sees the caller's messages only."""
 
     id: str | UnsetType = UNSET
     encrypted_content: str
@@ -124,26 +124,26 @@ class Compaction(Struct, tag_field="type", tag="compaction", frozen=True, omit_d
 class CompactionTrigger(
     Struct, tag_field="type", tag="compaction_trigger", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """Asks for a `Compaction` of everything before it, and for nothing else. Always the last item."""
+    """Requests a `Compaction` of all items before it, and no answer. Always the last item."""
 
     id: str | UnsetType = UNSET
 
 
 class ItemReference(Struct, tag_field="type", tag="item_reference", frozen=True):
-    """Stands for a stored item."""
+    """A reference to a stored item."""
 
     id: str
 
 
 class OpaqueItem(Struct, frozen=True):
-    """An item of the protocol that no chat-shaped model can read; `body` is the whole item as it came."""
+    """An item of the protocol that no chat model can read; `body` is the complete item as received."""
 
     type: str
     body: JsonObject
 
 
 ClientCall = ToolSearchCall | ApplyPatchCall | ShellCall | LocalShellCall | ComputerCall
-"""Calls, besides functions and custom tools, that the client answers."""
+"""Calls that the client answers, besides those of functions and custom tools."""
 ClientOutput = (
     ToolSearchOutput | ApplyPatchCallOutput | ShellCallOutput | LocalShellCallOutput | ComputerCallOutput
 )
@@ -210,10 +210,10 @@ HOSTED_ITEMS = (
     McpListTools,
     McpApprovalRequest,
 )
-"""Records of finished hosted work: the message that follows them states the result."""
+"""Items of hosted tools that have finished. The message after them contains the result."""
 
 OPAQUE_ITEMS = frozenset({"configuration_update", "mcp_approval_response", "program", "program_output"})
-"""Items of the protocol that no model here can read; leaving one out would change the answer."""
+"""Items of the protocol that no model here can read. They are not omitted: the answer depends on them."""
 
 KNOWN_ITEMS = ITEM_TYPES.keys() | OPAQUE_ITEMS
 

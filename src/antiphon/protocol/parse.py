@@ -1,4 +1,4 @@
-"""From JSON to typed values, with errors that name the parameter and say what is expected.
+"""Parse JSON into typed values. Errors name the parameter and what was expected.
 
 Every failure becomes `InvalidRequest` with OpenAI's `param` spelling: ``input[2].content[0].text``.
 """
@@ -53,7 +53,7 @@ def decode(body: bytes, kind: type[T], what: str = "The request body") -> T:
 
 
 def convert(value: object, kind: type[T], path: str) -> T:
-    """Turn plain JSON, found at `path` of the request, into a typed value."""
+    """Convert plain JSON at `path` of the request into a typed value."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -72,14 +72,14 @@ def as_object(value: object, path: str) -> JsonObject:
 
 
 def required(value: JsonObject, name: str, path: str, hint: str = "") -> Any:
-    """A member that must be there."""
+    """A required member."""
     if name not in value:
         raise missing(f"{path}.{name}", hint)
     return value[name]
 
 
 def missing(param: str, hint: str = "") -> InvalidRequest:
-    """The error for a member that must be there."""
+    """The error for an absent required member."""
     message = f"Missing required parameter: '{param}'.{' ' + hint if hint else ''}"
     return InvalidRequest(message, param=param, code="missing_required_parameter")
 
@@ -90,7 +90,7 @@ def kind_of(value: object) -> str:
 
 
 def invalid(error: msgspec.ValidationError, kind: Any, path: str) -> InvalidRequest:
-    """Say in OpenAI's terms what msgspec found."""
+    """Translate an error of msgspec into OpenAI's terms."""
     text = str(error)
     location = _LOCATION.search(text)
     inner = location["path"].lstrip(".") if location else ""

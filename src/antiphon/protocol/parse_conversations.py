@@ -12,14 +12,14 @@ from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_type
 
 MAX_ITEMS = 1_000
-_NOT_KEPT = {
-    "item_reference": "A conversation holds whole items: send the item itself.",
+_NOT_STORED = {
+    "item_reference": "A conversation contains complete items: send the item itself.",
     "compaction_trigger": "A trigger belongs into the 'input' of a response.",
 }
 
 
 class NewConversation(Struct, frozen=True):
-    """What a conversation begins with."""
+    """The items and metadata of a new conversation."""
 
     items: tuple[Item, ...]
     metadata: Metadata
@@ -39,14 +39,14 @@ class _RawMetadata(Struct, frozen=True):
 
 
 def parse_conversation(body: bytes) -> NewConversation:
-    """The body of a creation. Everything is optional, even the body."""
+    """Parse the body of a creation. All members are optional, and so is the body."""
     raw = decode(body or b"{}", _RawConversation)
     check_metadata(raw.metadata)
     return NewConversation(_parse_items(raw.items or []), raw.metadata or {})
 
 
 def parse_new_items(body: bytes) -> tuple[Item, ...]:
-    """The body that adds items; at least one."""
+    """Parse the body that adds items; at least one is required."""
     items = _parse_items(decode(body, _RawItems).items)
     if not items:
         raise InvalidRequest("'items' is empty; send at least one item.", param="items", code="empty_array")
@@ -54,7 +54,7 @@ def parse_new_items(body: bytes) -> tuple[Item, ...]:
 
 
 def parse_metadata(body: bytes) -> Metadata:
-    """The body that replaces the metadata; null takes all pairs away."""
+    """Parse the body that replaces the metadata; null removes all pairs."""
     metadata = decode(body, _RawMetadata).metadata
     check_metadata(metadata)
     return metadata or {}
@@ -62,15 +62,15 @@ def parse_metadata(body: bytes) -> Metadata:
 
 def _parse_items(values: list[Any]) -> tuple[Item, ...]:
     if len(values) > MAX_ITEMS:
-        message = f"'items' holds {len(values)} items; at most {MAX_ITEMS} are taken at a time."
+        message = f"'items' holds {len(values)} items; at most {MAX_ITEMS} are accepted at a time."
         raise InvalidRequest(message, param="items", code="array_above_max_length")
-    return tuple(_parse_kept(value, f"items[{index}]") for index, value in enumerate(values))
+    return tuple(_parse_item(value, f"items[{index}]") for index, value in enumerate(values))
 
 
-def _parse_kept(value: object, path: str) -> Item:
+def _parse_item(value: object, path: str) -> Item:
     item = parse_item(value, path)
-    reason = _NOT_KEPT.get(item_type(item))
+    reason = _NOT_STORED.get(item_type(item))
     if reason is not None:
-        message = f"'{path}' is of type '{item_type(item)}', which is not kept. {reason}"
+        message = f"'{path}' is of type '{item_type(item)}', which is not stored. {reason}"
         raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
     return item

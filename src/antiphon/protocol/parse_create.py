@@ -16,7 +16,7 @@ from antiphon.protocol.parse import check_metadata, check_text, convert, decode,
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.requests import STRANGERS, CreateBody, CreateResponse, RawCreate, TextFormat
+from antiphon.protocol.requests import FOREIGN_PARAMS, CreateBody, CreateResponse, RawCreate, TextFormat
 
 
 def parse_create(body: bytes, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
@@ -29,20 +29,20 @@ def parse_create(body: bytes, profile: Profile = OPENAI, *, input_optional: bool
 
 
 def without_items(body: bytes) -> bytes:
-    """A request that was parsed, as it is stored: its items and tools are stored apart, because they may hold
-    secrets. So may members that nobody reads; of those of other APIs the names are stored."""
+    """A parsed request in its stored form. Items and tools are removed, because they may contain secrets and
+    are stored separately. Unknown members are removed, too; those of other APIs lose their values."""
     members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode(
         {
-            name: "" if name in STRANGERS else value
+            name: "" if name in FOREIGN_PARAMS else value
             for name, value in members.items()
-            if name in _STORED_PARAMS or (name in STRANGERS and bytes(value) != b"null")
+            if name in _STORED_PARAMS or (name in FOREIGN_PARAMS and bytes(value) != b"null")
         }
     )
 
 
 def create_from(**params: Any) -> CreateResponse:
-    """The same from Python values, for callers in the same process: they are converted, not encoded as JSON.
+    """A request from Python values, for callers in the same process. They are converted without JSON.
 
     The values are copied, so the request does not change with the caller's objects.
     """
@@ -56,7 +56,7 @@ def check_create(
     input_optional: bool = False,
     unused: tuple[str, ...] = (),
 ) -> CreateResponse:
-    """The rules that types cannot express, and the parts that have several spellings."""
+    """Apply the rules that types cannot express, and parse the parameters with several forms."""
     _check_served(raw, profile)
     if not profile.state:
         refuse_state(partial(getattr, raw))
@@ -76,25 +76,25 @@ def check_create(
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
         profile=profile,
         unused=unused,
-        strangers=_strangers(raw),
+        foreign_params=_foreign_params(raw),
     )
 
 
-_strange_values = attrgetter(*STRANGERS)
-_NONE_STRANGE = (None,) * len(STRANGERS)
+_foreign_values = attrgetter(*FOREIGN_PARAMS)
+_NONE_GIVEN = (None,) * len(FOREIGN_PARAMS)
 
 
-def _strangers(raw: RawCreate) -> tuple[str, ...]:
-    """The parameters of other APIs that were given and mean something."""
-    values: tuple[object, ...] = _strange_values(raw)
-    if values == _NONE_STRANGE:
+def _foreign_params(raw: RawCreate) -> tuple[str, ...]:
+    """The given parameters of other APIs. Null, and an `n` of 1, do not count."""
+    values: tuple[object, ...] = _foreign_values(raw)
+    if values == _NONE_GIVEN:
         return ()
-    given = zip(STRANGERS, values, strict=True)
+    given = zip(FOREIGN_PARAMS, values, strict=True)
     return tuple(name for name, value in given if value is not None and (name != "n" or value != 1))
 
 
 def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:
-    # An empty text is a message without words; but where instructions suffice, it says nothing beside them.
+    # An empty text is an empty message. Where instructions suffice, it is the same as no input.
     if raw.input is None or (raw.input == "" and profile.instructions_suffice):
         return ()
     return parse_input(raw.input)
@@ -105,7 +105,7 @@ _TOOLS = {"served": parse_tools, "functions": parse_functions}
 
 
 def _check_served(raw: RawCreate, profile: Profile) -> None:
-    """What only some profiles serve."""
+    """Reject parameters that the profile does not serve."""
     if raw.background and not (profile.background and profile.state):
         raise _unserved("background", profile)
     if raw.context_management and profile.layout != "natural":

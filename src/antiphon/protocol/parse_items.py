@@ -1,6 +1,6 @@
 """Parse input items liberally: `{role, content}` needs no type, `text` is a content type, arguments that are
-objects are encoded once, null members are absent ones. Items of client tools are normalised to the form that
-is stored."""
+objects are encoded as JSON, null members count as absent. Items of client tools are normalised to their
+stored form."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -22,7 +22,7 @@ from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.parse_tools import parse_tools
 
 MAX_ITEMS = 10_000
-MAX_ID = 256
+MAX_ID_CHARACTERS = 256
 
 
 def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
@@ -30,7 +30,7 @@ def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
     if isinstance(value, str):
         return (Message(role="user", content=value),)
     if len(value) > MAX_ITEMS:
-        message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are taken."
+        message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are accepted."
         raise InvalidRequest(message, param="input", code="array_above_max_length")
     items = tuple(parse_item(item, f"input[{index}]") for index, item in enumerate(value))
     for index, item in enumerate(items[:-1]):
@@ -55,13 +55,13 @@ def parse_item(value: object, path: str) -> Item:
 
 
 def _check_id(body: JsonObject, kind: str, path: str) -> JsonObject:
-    """An id names an item, so it is a string that an index can hold; an empty one is none."""
+    """Check the id: a string that fits into an index. An empty id is removed."""
     given = body.get("id")
     if given is None:
         return body
     given = convert(given, str, f"{path}.id")
-    if len(given) > MAX_ID:
-        message = f"'{path}.id' is too long; at most {MAX_ID} characters are taken."
+    if len(given) > MAX_ID_CHARACTERS:
+        message = f"'{path}.id' is too long; at most {MAX_ID_CHARACTERS} characters are accepted."
         raise InvalidRequest(message, param=f"{path}.id", code="string_above_max_length")
     if given or kind == "item_reference":
         return body
@@ -75,7 +75,7 @@ def _kind(body: JsonObject, path: str) -> str:
     if kind is None and body.keys() == {"id"}:
         return "item_reference"
     if kind is None:
-        raise missing(f"{path}.type", "An item is a message (role and content) or says its type.")
+        raise missing(f"{path}.type", "An item is a message (role and content) or has a type.")
     return convert(kind, str, f"{path}.type")
 
 
@@ -84,7 +84,7 @@ def _as_it_is(body: JsonObject, _path: str) -> JsonObject:
 
 
 def _message(body: JsonObject, path: str) -> JsonObject:
-    # A replayed assistant message may come without content; an absent answer is an empty one.
+    # A replayed assistant message may have no content, which is the same as an empty one.
     content: object = body.get("content", [] if body.get("role") == "assistant" else None)
     if content is None:
         raise missing(f"{path}.content")

@@ -1,4 +1,4 @@
-"""Tools and the tool choice, read liberally and checked: names, duplicates, schemas."""
+"""Parse tools and the tool choice liberally, and check names, duplicates and schemas."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -36,24 +36,24 @@ MAX_TOOLS = 512
 
 _NAMED = ("function", "custom", "namespace")
 _CHOSEN = HOSTED_TOOLS.union(_NAMED, CLIENT_TOOLS, {"computer_use"})
-"""The types that a choice may name; one of them is another word for `computer`."""
+"""The types that a choice may name; `computer_use` is an alias of `computer`."""
 
 _CONTAINERS = ("container_auto", "container_reference")
 _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
 
 
 def parse_tools(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
-    """The `tools` parameter, or a list of tools that was found elsewhere."""
+    """Parse the `tools` parameter, or a list of tools in an item."""
     return _all(values, path, _tool)
 
 
 def parse_functions(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
-    """The same where functions are all that is served: whatever else is declared is taken unread."""
+    """Parse the `tools` parameter of a profile that serves functions only. Other tools are not checked."""
     return _all(values, path, _function_or_unread)
 
 
 def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
-    """Tools that were taken before. What was taken unread, and was never shown to a model, is left out."""
+    """Parse stored tools. Tools that were stored unchecked, and no model has seen, are omitted."""
     tools: list[Tool] = []
     for index, value in enumerate(values):
         with suppress(InvalidRequest):
@@ -63,7 +63,7 @@ def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
 
 def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> tuple[Tool, ...]:
     if len(values) > MAX_TOOLS:
-        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
         raise InvalidRequest(message, param=path, code="array_above_max_length")
     tools = tuple(parse(value, f"{path}[{index}]") for index, value in enumerate(values))
     _refuse_duplicates(tools, path)
@@ -73,7 +73,7 @@ def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> 
 
 
 def _check(tool: Tool, path: str) -> None:
-    """What takes long, and is therefore looked at once, when a tool comes in."""
+    """The expensive checks. They run once, when a tool is received, not when it is read from the store."""
     match tool:
         case FunctionTool() if tool.parameters is not None:
             check_schema(tool.parameters, f"{path}.parameters")
@@ -120,13 +120,13 @@ def _callable(body: JsonObject, path: str) -> FunctionTool | CustomTool:
 
 
 def hosted_tool(kind: str, body: JsonObject) -> HostedTool:
-    """A tool that a server runs, its secrets apart from what is shown of it."""
+    """A tool that a server runs, with its secrets separated from its public declaration."""
     public = public_declaration(body)
     return HostedTool(kind, public, None if public is body else body)
 
 
 def _client_tool(body: JsonObject, kind: str, path: str) -> ClientTool | HostedTool:
-    """A tool that the client runs; a shell in a container is one that a server runs."""
+    """A tool that the client runs; a shell in a container is a hosted tool."""
     tool = convert(body, CLIENT_TOOLS[kind], path)
     if isinstance(tool, ShellTool) and not isinstance(tool.environment, UnsetType):
         place = convert(
@@ -157,7 +157,7 @@ def _namespace(body: JsonObject, path: str) -> NamespaceTool:
 
 
 def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
-    """Two tools of one name, or two of a type that has no names, could not be told apart."""
+    """Reject two tools with one name, or two of a type without names."""
     seen: set[str] = set()
     for index, tool in enumerate(tools):
         if isinstance(tool, HostedTool):
@@ -174,7 +174,7 @@ def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
 
 
 def check_schema(schema: JsonObject, path: str) -> None:
-    """Refuse what is not a JSON Schema."""
+    """Reject an invalid JSON Schema."""
     try:
         jsonschema_rs.meta.validate(schema)
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
@@ -204,7 +204,7 @@ def check_grammar(form: TextFormatGrammar, path: str) -> None:
 
 
 def parse_tool_choice(value: str | JsonObject) -> ToolChoice:
-    """The `tool_choice` parameter, in any of its forms."""
+    """Parse the `tool_choice` parameter in any of its forms."""
     if isinstance(value, str):
         if value in ("none", "auto", "required"):
             return value

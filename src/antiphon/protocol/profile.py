@@ -1,7 +1,7 @@
-"""Profiles: named sets of wire choices. One engine serves them all; code reads fields, never names.
+"""Profiles: named variants of the wire format. All code reads the fields of a profile, never its name.
 
-`OPENAI` is the real API. `MAESTRO` and `PROXY` are the wires of two gateways whose clients rely on them to
-the letter (docs/profiles.md). All of them take a request liberally; what they differ in is below.
+`OPENAI` is the OpenAI API. `MAESTRO` and `PROXY` are the exact wire formats of two other gateways
+(docs/profiles.md). All profiles parse requests liberally; their differences are the fields below.
 """
 
 from collections.abc import Mapping
@@ -14,61 +14,61 @@ from antiphon.errors import InvalidRequest
 
 HEADER = "x-antiphon-profile"
 DONE = b"data: [DONE]\n\n"
-"""The mark at the end of a stream."""
+"""The last line of a stream."""
 
 Check = Literal["n", "state", "model", "input"]
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """One set of choices. The defaults are those of the real API."""
+    """One variant of the wire format. The defaults are those of the OpenAI API."""
 
     name: str
 
     checks: tuple[Check, ...] = ()
-    """What is looked at first, in this order, before the types of all other parameters."""
+    """The checks that run first, in this order, before the types of the other parameters."""
     ignored: frozenset[str] = frozenset()
-    """Parameters that are taken with any value, and have no effect."""
+    """Parameters that are accepted with any value and have no effect."""
     state: bool = True
-    """Whether responses are kept and can be continued. If not, a client sends the whole history."""
+    """Whether responses are stored and can be continued. If not, a client sends the complete history."""
     background: bool = True
-    """Whether responses are made in the background."""
+    """Whether responses can run in the background."""
     instructions_suffice: bool = False
-    """Whether `instructions` without `input` are a request."""
+    """Whether a request may have `instructions` and no `input`."""
     roles: Literal["kept", "user"] = "kept"
-    """`user`: instructions, and messages of the system and the developer, reach the model as the user's."""
+    """`user`: the model sees instructions, and system and developer messages, as user messages."""
     parts: Literal["kept", "as_text"] = "kept"
-    """`as_text`: images behind a URL, and files, reach the model as the JSON that described them."""
+    """`as_text`: the model sees files, and images given by URL, as the JSON of their parts."""
     tools: Literal["served", "functions"] = "served"
-    """`functions`: tools of all other types are left out, with a warning in the log."""
+    """`functions`: tools of all other types are omitted, with a warning in the log."""
     named_choice: Literal["named", "required"] = "named"
-    """`required`: a choice that names a function only says that some function must be called."""
+    """`required`: a choice that names a function is treated as `required`."""
     similar_models: bool = False
-    """Whether a model that does not exist is served by the one with the most similar name."""
+    """Whether the model with the most similar name serves an unknown name."""
 
     ids: Literal["timed", "marked"] = "timed"
     """`marked`: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``, ``fc_AM-{random}``."""
     layout: Literal["natural", "message_first"] = "natural"
     """`message_first`: one message, always `output[0]`, open until the end; calls at 1 + their ordinal."""
     reasoning: bool = True
-    """Whether reasoning is shown."""
+    """Whether responses contain reasoning."""
     annotations: bool = True
-    """Whether citations are shown."""
+    """Whether responses contain citations."""
     created: bool = False
-    """Whether `created` stands beside `created_at`."""
+    """Whether responses contain `created` in addition to `created_at`."""
     usage: Literal["null", "absent", "zeros"] = "null"
-    """What stands for usage that the upstream did not report. `absent`: nothing, and no usage at all in a
-    stream that did not ask for it with ``stream_options.include_usage``."""
+    """The value of `usage` if the upstream reported none. `absent`: the member is omitted, and it is always
+    omitted from a stream without ``stream_options.include_usage``."""
     finish_reason: Literal["hidden", "header", "body"] = "hidden"
     """Where the finish reason is reported, for debugging."""
     server_errors: Literal["distinct", "internal"] = "distinct"
-    """`internal`: what goes wrong behind us is a plain 500 of the type `internal_error`."""
+    """`internal`: errors of backends are a 500 of the type `internal_error`."""
 
     truncated: Literal["incomplete", "completed"] = "incomplete"
-    """The last event of an answer that was cut off; its status is `incomplete` either way."""
+    """The last event of a truncated answer; its status is `incomplete` in both cases."""
     error_event: bool = True
-    """Whether `error` comes before `response.failed`."""
+    """Whether the event `error` precedes `response.failed`."""
     end: bytes = DONE
-    """What a stream ends with, after its last event."""
+    """The bytes after the last event of a stream."""
 
 
 OPENAI = Profile(name="openai")
@@ -120,13 +120,13 @@ PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (OPENAI,
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The profiles as a server has them, and the one that it speaks unless a request asks for another."""
+    """The profiles of a server, and its default."""
 
     known: Mapping[str, Profile] = field(default_factory=lambda: PROFILES)
     default: Profile = OPENAI
 
     def named(self, header: bytes) -> Profile:
-        """The profile that a request's header asks for; empty: the default."""
+        """The profile that a request's header names; the default if it is empty."""
         if not header:
             return self.default
         name = header.decode("latin-1").strip().lower()

@@ -1,7 +1,7 @@
-"""The public form of a declared tool: what clients are shown, and what is stored as plain text.
+"""The public form of a declared tool, which clients receive and which is stored as plain text.
 
-Credentials are left out, as the OpenAI API does it: `authorization` is dropped, `headers` is null, a URL ends
-after its host, a secret of a container has no value.
+It omits credentials as the OpenAI API does: `authorization` is absent, `headers` is null, a URL ends after
+its host, and a secret of a container has no value.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 
 REDACTED = "<redacted>"
-"""Stands for the part of a URL that is not shown."""
+"""Replaces the hidden part of a URL."""
 _CONTAINERS = ("container", "environment")
 _SECRET = frozenset({"authorization", "headers", "server_url", *_CONTAINERS})
 """The members of a declaration that may hold secrets."""
@@ -36,7 +36,7 @@ def public_declaration(body: JsonObject) -> JsonObject:
 
 
 def public_declarations(bodies: Sequence[Any]) -> list[Any]:
-    """Declarations without their secrets, as `Response.tools` and items hold them."""
+    """Declarations without their secrets, as `Response.tools` and items contain them."""
     return [_public(body) for body in bodies]
 
 
@@ -77,7 +77,7 @@ def _public_url(url: object) -> str | None:
 
 
 def _public_container(container: JsonObject) -> JsonObject:
-    """A container's network policy names the secrets of domains; their values are not shown."""
+    """A container without the values of the secrets in its network policy."""
     policy: object = container.get("network_policy")
     if not isinstance(policy, dict) or "domain_secrets" not in policy:
         return container

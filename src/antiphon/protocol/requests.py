@@ -30,7 +30,7 @@ Metadata = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_len
 
 
 class ReasoningOptions(Struct, frozen=True):
-    """How hard to think, and what to show of it; effort and summary are always normal_arguments."""
+    """Options of reasoning. Responses always contain `effort` and `summary`."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -40,7 +40,7 @@ class ReasoningOptions(Struct, frozen=True):
 
 
 class TextFormat(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The shape of the answer's text."""
+    """The format of the answer's text."""
 
     type: Literal["text", "json_object", "json_schema"]
     name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")] | UnsetType = UNSET
@@ -57,27 +57,27 @@ class TextOptions(Struct, frozen=True, omit_defaults=True):
 
 
 class StreamOptions(Struct, frozen=True, omit_defaults=True):
-    """What a stream carries besides its events."""
+    """Options of a stream."""
 
     include_obfuscation: bool | None = None
     include_usage: bool | None = None
 
 
 class ConversationRef(Struct, frozen=True):
-    """Names a conversation."""
+    """A conversation, by its id."""
 
     id: str
 
 
 class ContextManagement(Struct, frozen=True):
-    """What to do when the context grows: from `compact_threshold` tokens on it is compacted."""
+    """Compacts the context when it reaches `compact_threshold` tokens."""
 
     type: Literal["compaction"]
     compact_threshold: Annotated[int, Meta(ge=1)]
 
 
 class CreateBody(Struct, frozen=True, kw_only=True):
-    """The parameters that have one form on the wire, decoded and bounded by the type alone."""
+    """The parameters with one form on the wire. Their types decode and bound them."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     access_programs: JsonObject | None = None
@@ -113,8 +113,8 @@ class CreateBody(Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class _Strange(CreateBody, frozen=True, kw_only=True):
-    """Parameters of other APIs. They are not read, and are reported: see `STRANGERS`."""
+class _ForeignParams(CreateBody, frozen=True, kw_only=True):
+    """Parameters of other APIs. They have no effect, and a downgrade reports them: see `FOREIGN_PARAMS`."""
 
     function_call: Any = None
     functions: Any = None
@@ -137,30 +137,30 @@ class _Strange(CreateBody, frozen=True, kw_only=True):
     verbosity: Any = None
 
 
-STRANGERS = tuple(sorted({*_Strange.__struct_fields__} - {*CreateBody.__struct_fields__}))
-"""Parameters that other APIs have and this one does not."""
+FOREIGN_PARAMS = tuple(sorted({*_ForeignParams.__struct_fields__} - {*CreateBody.__struct_fields__}))
+"""Parameters that belong to other APIs."""
 
 
-class RawCreate(_Strange, frozen=True, kw_only=True):
-    """The body as it comes: the liberal parts are still plain JSON."""
+class RawCreate(_ForeignParams, frozen=True, kw_only=True):
+    """The body as received: parameters with several forms are still plain JSON."""
 
     input: str | list[Any] | None = None
     messages: Any = None
-    """No parameter of this API: the error names the one that replaces it."""
+    """Belongs to other APIs: the error names the parameter that replaces it."""
     tools: list[Any] | None = None
     tool_choice: str | JsonObject | None = None
 
 
 class Thinking(Struct, frozen=True):
-    """That the model shall think, as other APIs express it. `budget`: with how many tokens;
-    None: as it sees fit. An effort that means about the same stands beside a budget."""
+    """Requested thinking, as other APIs express it. `budget` is a number of tokens; with None the model
+    decides. The request also contains an effort that corresponds to the budget."""
 
     budget: int | None = None
 
 
 class CreateResponse(Struct, frozen=True, kw_only=True):
-    """A validated request: `params` by type, the items, the tools and the choice by the parser. Its profile
-    says how it is understood and how it is answered."""
+    """A validated request. The types validate `params`; the parser validates items, tools and choice. The
+    profile determines how it is read and answered."""
 
     params: CreateBody
     items: tuple[Item, ...]
@@ -168,17 +168,17 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice
     profile: Profile = OPENAI
     unused: tuple[str, ...] = ()
-    """Parameters that were given, and that the profile ignores."""
-    strangers: tuple[str, ...] = ()
-    """Parameters of other APIs that were given, and that nobody reads."""
+    """The given parameters that the profile ignores."""
+    foreign_params: tuple[str, ...] = ()
+    """The given parameters of other APIs. They have no effect."""
     thinking: Thinking | None = None
-    """No parameter of this API: compatible endpoints have it."""
+    """Set by compatible endpoints only; not a parameter of the Responses API."""
     stop: tuple[str, ...] = ()
-    """Stop sequences: no parameter of this API either."""
+    """Stop sequences, set by compatible endpoints only."""
 
     @property
     def stored(self) -> bool:
-        """Whether the response is kept; the default is yes."""
+        """Whether the response is stored, which is the default."""
         return self.params.store is not False
 
     @property
@@ -188,6 +188,6 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation that the response is made in."""
+        """The id of the response's conversation."""
         given = self.params.conversation
         return given.id if isinstance(given, ConversationRef) else given

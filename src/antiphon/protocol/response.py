@@ -1,4 +1,4 @@
-"""`Response`: the API object. Every field that a strict client requires is there in every lifecycle event."""
+"""`Response`: the API object. Every lifecycle event contains all fields that strict clients require."""
 
 from operator import attrgetter
 from typing import Any, Literal
@@ -25,21 +25,21 @@ IncompleteReason = Literal["max_output_tokens", "content_filter", "max_messages"
 
 
 class InputTokensDetails(Struct, frozen=True):
-    """Where the input tokens came from, and whether a cache was written with them."""
+    """The input tokens that were read from a cache and written to it."""
 
     cached_tokens: int = 0
     cache_write_tokens: int | UnsetType = UNSET
-    """Absent where the upstream did not report it."""
+    """Absent if the upstream does not report it."""
 
 
 class OutputTokensDetails(Struct, frozen=True):
-    """What the output tokens were spent on."""
+    """The output tokens that were used for reasoning."""
 
     reasoning_tokens: int = 0
 
 
 class Usage(Struct, frozen=True):
-    """Tokens as the upstream reported them; never invented."""
+    """Token counts as the upstream reported them. Antiphon never estimates them."""
 
     input_tokens: int
     input_tokens_details: InputTokensDetails
@@ -62,7 +62,7 @@ class IncompleteDetails(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """One response: what was asked (normal_arguments), what came of it, what it cost."""
+    """One response: the parameters of its request, its output and its usage."""
 
     id: str
     object: Literal["response"] = "response"
@@ -99,10 +99,11 @@ class Response(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     user: str | None = None
     downgrades: list[str] | UnsetType = UNSET
-    """Antiphon's own: what of the request was emulated or left out, and why. Absent when nothing was."""
+    """Antiphon's own field: the parts of the request that were emulated or omitted, and why. Absent if there
+    are none."""
     created: int | UnsetType = UNSET
     debug: JsonObject | UnsetType = field(default=UNSET, name="_proxy")
-    """These two are set only where a response leaves, by the profiles that show them (`shape.py`)."""
+    """Some profiles add `created` and `_proxy` when they render a response (`shape.py`)."""
 
 
 _PLAIN_TEXT = TextFormat(type="text")
@@ -113,12 +114,12 @@ _ECHOED = tuple(
     if param.name
     in {own.name for own in fields(Response)} - {"conversation", "service_tier", "store", "text"}
 )
-"""Parameters that come back as they were given; what was not given has the default of `Response`."""
+"""The parameters that a response repeats unchanged. Absent ones have the default of `Response`."""
 _echoed = attrgetter(*_ECHOED)
 
 
 def new_response(request: CreateResponse, *, id: str, created_at: int) -> Response:
-    """The response at its start: the request with defaults, and no output yet."""
+    """The initial response: the parameters of the request, and no output."""
     given = request.params
     echo: dict[str, Any] = {"id": id, "created_at": created_at, "store": request.stored}
     for name, value in zip(_ECHOED, _echoed(given), strict=True):

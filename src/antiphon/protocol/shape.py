@@ -1,4 +1,4 @@
-"""How a response looks on the wire: the object inside is always the same, a profile changes its form."""
+"""The form of a response on the wire. The object in memory is always the same; a profile changes its JSON."""
 
 from typing import Literal
 
@@ -37,20 +37,20 @@ _encode = msgspec.json.encode
 
 
 class Shape:
-    """The form in which one profile tells a response. `stream`: what the stream was asked to carry."""
+    """Encodes responses and events in the form of one profile. `stream`: the options of the stream."""
 
-    __slots__ = ("_profile", "_tells_usage", "plain")
+    __slots__ = ("_includes_usage", "_profile", "plain")
 
     def __init__(self, profile: Profile = OPENAI, stream: StreamOptions | None = None) -> None:
         self._profile = profile
-        self._tells_usage = profile.usage != "absent" or stream is None or stream.include_usage is True
+        self._includes_usage = profile.usage != "absent" or stream is None or stream.include_usage is True
         self.plain = (
             not profile.created
             and profile.usage == "null"
             and profile.finish_reason != "body"
             and profile.truncated == "incomplete"
         )
-        """Whether nothing is changed."""
+        """Whether the profile changes nothing."""
 
     def encode(self, response: Response) -> bytes:
         """A response as JSON."""
@@ -70,15 +70,15 @@ class Shape:
             changes["created"] = response.created_at
         if profile.usage == "zeros":
             changes["usage"] = response.usage or NO_USAGE
-        elif profile.usage == "absent" and (response.usage is None or not self._tells_usage):
-            changes["usage"] = UNSET  # what is UNSET is not encoded, whatever its type
+        elif profile.usage == "absent" and (response.usage is None or not self._includes_usage):
+            changes["usage"] = UNSET  # msgspec omits UNSET for every type
         if profile.finish_reason == "body" and (reason := finish_reason(response)) is not None:
             changes["debug"] = {"finish_reason": reason}
         return replace(response, **changes)
 
 
 def finish_reason(response: Response) -> FinishWord | None:
-    """Why a response ended, in the words of chat completions; None while it is under way."""
+    """The finish reason of a response, as chat completions name it; None while it is unfinished."""
     match response.status:
         case "completed":
             called = any(is_for_client(item) for item in response.output)
@@ -95,7 +95,7 @@ def finish_reason(response: Response) -> FinishWord | None:
 
 
 def error_wire(error: AntiphonError, profile: Profile) -> tuple[int, dict[str, str | None]]:
-    """The status and the error object, as the profile tells them."""
+    """The status and the error object of the profile."""
     wire = error.to_wire()
     hidden = isinstance(error, BackendError) or type(error) is AntiphonError
     if profile.server_errors == "internal" and error.status >= 500 and hidden:

@@ -13,7 +13,7 @@ from antiphon.protocol.events import Event, OutputTextDelta
 from antiphon.protocol.shape import Shape
 
 COMMENT = b": still here\n\n"
-"""What is sent after some silence, so that nothing on the way gives up."""
+"""Sent after some time without events, so that clients and proxies do not close the connection."""
 
 _encode = msgspec.json.encode
 _DELTA_HEAD = (

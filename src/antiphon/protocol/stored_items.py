@@ -1,4 +1,4 @@
-"""Items as text, for stores: what was written comes back the same."""
+"""Items as text, for stores. Decoding restores the same items."""
 
 from collections.abc import Iterable, Sequence
 

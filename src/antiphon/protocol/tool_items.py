@@ -34,7 +34,7 @@ class ToolSearchOutput(Struct, tag_field="type", tag="tool_search_output", froze
 
 
 class AdditionalTools(Struct, tag_field="type", tag="additional_tools", frozen=True, kw_only=True):
-    """Tools that are declared in the conversation, instead of beside it."""
+    """Tools that an item declares, instead of the request."""
 
     id: str | UnsetType = UNSET
     role: str = "developer"
@@ -55,7 +55,7 @@ class ApplyPatchCall(
 class ApplyPatchCallOutput(
     Struct, tag_field="type", tag="apply_patch_call_output", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """What came of the change."""
+    """The outcome of the change."""
 
     id: str | UnsetType = UNSET
     call_id: str
@@ -99,7 +99,7 @@ class LocalShellCall(
 class LocalShellCallOutput(
     Struct, tag_field="type", tag="local_shell_call_output", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """What the command printed. Some clients name the call by `id`, others by `call_id`."""
+    """The output of the command. Some clients name the call by `id`, others by `call_id`."""
 
     id: str | UnsetType = UNSET
     call_id: str | UnsetType = UNSET
@@ -204,7 +204,7 @@ class McpCall(Struct, tag_field="type", tag="mcp_call", frozen=True, omit_defaul
 class McpApprovalRequest(
     Struct, tag_field="type", tag="mcp_approval_request", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """A call that somebody has to allow first."""
+    """A call that a person must approve first."""
 
     id: str | UnsetType = UNSET
     status: str | UnsetType = UNSET

@@ -10,7 +10,7 @@ ToolName = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,128}$")]
 
 
 class FunctionTool(Struct, tag_field="type", tag="function", frozen=True, omit_defaults=False, kw_only=True):
-    """A function with a JSON Schema; description, parameters and strict are always normal_arguments."""
+    """A function with a JSON Schema. Responses always contain description, parameters and strict."""
 
     name: ToolName
     description: str | None = None
@@ -20,7 +20,7 @@ class FunctionTool(Struct, tag_field="type", tag="function", frozen=True, omit_d
 
 
 class TextFormatGrammar(Struct, frozen=True, omit_defaults=True):
-    """How the input of a custom tool is written."""
+    """The format of a custom tool's input: free text, or text of a grammar."""
 
     type: Literal["text", "grammar"]
     syntax: Literal["lark", "regex"] | UnsetType = UNSET
@@ -43,13 +43,13 @@ class NamespaceTool(Struct, tag_field="type", tag="namespace", frozen=True, omit
     description: str | UnsetType = UNSET
     tools: list[FunctionTool | CustomTool]
     defer_loading: bool | UnsetType = UNSET
-    """Whether all of them are deferred, whatever each says for itself."""
+    """Whether all of its tools are deferred, regardless of their own `defer_loading`."""
 
 
 class ToolSearchTool(
     Struct, tag_field="type", tag="tool_search", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """Finds tools that are not shown yet. Who looks is `execution`; the rest is for a client that does."""
+    """Finds deferred tools. `execution` names who searches; the other members are for a client that does."""
 
     execution: Literal["server", "client"] | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -57,20 +57,20 @@ class ToolSearchTool(
 
     @property
     def by_client(self) -> bool:
-        """Whether the client looks; the default is the server."""
+        """Whether the client searches; the default is the server."""
         return self.execution == "client"
 
 
 class ApplyPatchTool(
     Struct, tag_field="type", tag="apply_patch", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """The client changes files as the model's patches say."""
+    """The client applies the model's patches to files."""
 
     allowed_callers: list[str] | UnsetType = UNSET
 
 
 class ShellTool(Struct, tag_field="type", tag="shell", frozen=True, omit_defaults=True, kw_only=True):
-    """The client runs the model's commands. In a container it would be a hosted tool."""
+    """The client runs the model's commands. A shell in a container is a `HostedTool`."""
 
     environment: JsonObject | UnsetType = UNSET
     allowed_callers: list[str] | UnsetType = UNSET
@@ -81,13 +81,13 @@ class LocalShellTool(Struct, tag_field="type", tag="local_shell", frozen=True):
 
 
 class ComputerTool(Struct, tag_field="type", tag="computer", frozen=True):
-    """The client has a screen, a mouse and a keyboard."""
+    """The client operates a screen, a mouse and a keyboard for the model."""
 
 
 class ComputerUsePreviewTool(
     Struct, tag_field="type", tag="computer_use_preview", frozen=True, omit_defaults=True, kw_only=True
 ):
-    """The older form of the computer, which tells its size."""
+    """The older form of the computer tool, with the size of the screen."""
 
     environment: str
     display_width: int
@@ -95,27 +95,27 @@ class ComputerUsePreviewTool(
 
 
 class HostedTool(Struct, frozen=True):
-    """A tool that a server runs. `body` is its declaration as clients are shown it."""
+    """A tool that a server runs. `body` is its public declaration."""
 
     type: str
     body: JsonObject
     private: JsonObject | None = None
-    """The complete declaration, if `body` leaves out secrets. For the server that runs the tool alone."""
+    """The complete declaration, if `body` omits secrets. Only the server that runs the tool receives it."""
 
     @property
     def complete(self) -> JsonObject:
-        """The declaration as it came."""
+        """The declaration as the client sent it."""
         return self.body if self.private is None else self.private
 
     def __repr__(self) -> str:
-        """Without the private side: a log may print it."""
+        """Omits the private side, because logs may contain it."""
         return f"HostedTool(type={self.type!r}, body={self.body!r})"
 
 
 ClientTool = (
     ToolSearchTool | ApplyPatchTool | ShellTool | LocalShellTool | ComputerTool | ComputerUsePreviewTool
 )
-"""Tools that are known by their type alone. The client runs them; a tool search may be the server's."""
+"""Tools that are identified by their type. The client runs them, except a tool search of the server."""
 Tool = FunctionTool | CustomTool | NamespaceTool | ClientTool | HostedTool
 
 CLIENT_TOOLS: dict[str, type[ClientTool]] = {
@@ -137,8 +137,8 @@ HOSTED_TOOLS = frozenset(
 
 
 class ToolRef(Struct, frozen=True, omit_defaults=True):
-    """Names one declared tool: by type and name, or by type alone where a type is enough. A namespace has
-    several, and allows them all."""
+    """A reference to a declared tool: by type and name, or by type if that is unique. A reference to a
+    namespace means all of its tools."""
 
     type: str
     name: str | UnsetType = UNSET
@@ -159,7 +159,7 @@ def tool_type(tool: Tool) -> str:
 
 
 def declaration(tool: Tool) -> JsonObject:
-    """A tool as clients are shown it."""
+    """The public declaration of a tool."""
     return tool.body if isinstance(tool, HostedTool) else to_builtins(tool)
 
 

@@ -100,7 +100,7 @@ TESTS = MEMBERS[1:-1]
 
 Metadata = Mapping[str, object]
 Holds = Callable[[object], bool]
-"""Whether a metadata value meets the condition; `ABSENT` if there is none."""
+"""Whether a metadata value meets the condition; `ABSENT` if the key has no value."""
 
 ABSENT = object()
 

@@ -1,1 +1,1 @@
-"""The HTTP server: raw ASGI, so that nothing stands between an event and the socket."""
+"""The HTTP server: raw ASGI, without a framework between an event and the socket."""

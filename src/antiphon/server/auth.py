@@ -59,7 +59,8 @@ class Keys:
         return not self._configured and not self._stored
 
     def check(self, authorization: bytes) -> Caller:
-        """The caller who sends this header. Unknown, malformed, revoked and expired keys fail alike."""
+        """The caller with this header. The errors for unknown, malformed, revoked and expired keys are the
+        same."""
         if self.empty:
             return OPERATOR
         scheme, _, key = authorization.partition(b" ")

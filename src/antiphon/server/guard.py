@@ -44,7 +44,7 @@ _READ = {
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    """Read the known headers; refuse heads that are too large, or without exactly one Host."""
+    """Read the known headers; reject heads that are too large, or without exactly one Host."""
     head, size, hosts = Head(), 0, 0
     for name, value in headers:
         size += len(name) + len(value)

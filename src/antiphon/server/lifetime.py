@@ -45,7 +45,7 @@ class Lifetimes:
         return lease
 
     def drain(self, grace: float) -> None:
-        """Refuse new work from now on; end what is still open after `grace` seconds."""
+        """Reject new requests from now on; end the open ones after `grace` seconds."""
         if not self.draining:
             self._draining.set()
             asyncio.get_running_loop().call_later(grace, self._end_all)

@@ -1,4 +1,4 @@
-"""Query parameters: invalid values are refused by name, unknown parameters are ignored."""
+"""Query parameters: the error for an invalid value names the parameter, unknown parameters are ignored."""
 
 from typing import get_args
 from urllib.parse import parse_qsl
@@ -56,7 +56,8 @@ class Query:
         return number
 
     def check_include(self) -> None:
-        """Refuse unknown values of `include`. Known ones need no work: what was requested is stored."""
+        """Reject unknown values of `include`. Known ones have no effect: the stored response contains what
+        was requested."""
         for value in self._values.get("include", ()):
             if value not in _INCLUDABLE:
                 known = ", ".join(f"'{name}'" for name in sorted(_INCLUDABLE))

@@ -29,7 +29,7 @@ class Route(Struct, frozen=True):
     versioned_errors: ErrorShape | None = None
     """The shape for requests with an `anthropic-version` header; None: `errors`."""
     stateful: bool = False
-    """Works on stored objects, so profiles without state refuse it."""
+    """Works on stored objects, so profiles without state reject it."""
     keyless: bool = False
     """Served without an API key."""
     websocket: bool = False

@@ -1,4 +1,4 @@
-"""The ASGI contract, typed as far as we use it."""
+"""The used part of the ASGI contract, typed."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,7 +1,7 @@
 """Responses in the background: submit, work, follow, cancel.
 
-The row of the response is the truth. Its job is claimed by one process, and the newest claim wins: writes of
-an earlier one are refused. Finished items are the checkpoints: the next attempt continues from them.
+The row of the response is authoritative. One process claims its job, and the newest claim wins: the store
+rejects writes of earlier claims. Finished items are the checkpoints: the next attempt continues from them.
 """
 
 import logging
@@ -30,7 +30,7 @@ from antiphon.service.responses.create import Creator
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun
 from antiphon.store.base import RESPONSE_JOB, UNFINISHED, Claim, Events, Fenced, Job, StoredResponse
-from antiphon.store.working import MAX_ATTEMPTS, HandOver, as_stored, until_one_ends
+from antiphon.store.working import MAX_ATTEMPTS, ShieldedTasks, follow_rows, run_until_first_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
 from antiphon.turn.private_sides import open_tools
@@ -40,17 +40,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Background:
-    """Makes responses in the background."""
+    """Submits, creates, follows and cancels responses in the background."""
 
     creator: Creator
     jobs: Worker
-    _handing_over: HandOver = field(init=False, default_factory=HandOver)
+    _shielded: ShieldedTasks = field(init=False, default_factory=ShieldedTasks)
 
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
     async def submit(self, request: CreateResponse, body: bytes, caller: Caller) -> Response:
-        """A queued response. Whatever can be refused at once is refused here."""
+        """Save and return a queued response. Invalid requests are rejected here, not by the job."""
         creator = self.creator
         run = creator.draft(request, caller)
         resolved = await run.check()
@@ -66,10 +66,10 @@ class Background:
             private=resolved.private,
             sealed_tools=resolved.sealed_tools,
         )
-        await self._handing_over.do(self._hand_over(run, caller.tenant, stored, without_items(body), events))
+        await self._shielded.run(self._save(run, caller.tenant, stored, without_items(body), events))
         return machine.response
 
-    async def _hand_over(
+    async def _save(
         self, run: ResponseRun, tenant: str, stored: StoredResponse, body: bytes, events: Events
     ) -> None:
         store = self.creator.store.background
@@ -81,17 +81,17 @@ class Background:
                 lambda owner: store.submit(tenant, stored, body, events, owner),
             )
         except AntiphonError:
-            await self._take_back(run, tenant)
+            await self._undo(run, tenant)
             raise
 
-    async def _take_back(self, run: ResponseRun, tenant: str) -> None:
-        """The client gets an error, so the response must not exist."""
+    async def _undo(self, run: ResponseRun, tenant: str) -> None:
+        """Delete the response, because the client receives an error."""
         with suppress(AntiphonError):
             await run.release()
             await self.creator.store.responses.delete(tenant, run.id)
 
     async def work(self, job: Job) -> None:
-        """Make a submitted response, or continue it. Returns when it has ended or another owner has it."""
+        """Create a submitted response, or continue it. Returns when it has ended or another owner has it."""
         stores, tenant, response_id = self.creator.store, job.tenant, job.id
         try:
             claim = await stores.background.claim(tenant, response_id, job)
@@ -109,7 +109,7 @@ class Background:
                 await self._end(claim, tenant, error)
             return
         try:
-            await until_one_ends(_make(run, log), log.write())
+            await run_until_first_ends(_make(run, log), log.write())
         except Fenced:
             logger.info("response %s was taken over or has ended", response_id)
         finally:
@@ -117,7 +117,7 @@ class Background:
 
     def _resume(self, claim: Claim, tenant: str, log: EventLog) -> ResponseRun:
         request = parse_create(claim.request, input_optional=True)
-        # The log tells every token to whoever follows, so the model is asked for a stream in any case.
+        # Followers receive every token from the log, so the model always streams.
         params = replace(request.params, stream=True)
         tools = open_tools(claim.tools, claim.sealed_tools, self.creator.parts.sealer, "background")
         request = replace(request, params=params, items=claim.input, tools=tools)
@@ -125,7 +125,7 @@ class Background:
         return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
-        """Call off a response, wherever it is being made. One that has ended stays as it is."""
+        """Cancel a response, whichever process works on it. An ended response is unchanged."""
         store, tenant = self.creator.store, caller.tenant
         response = await store.responses.response(tenant, response_id)
         if not response.background:
@@ -142,7 +142,7 @@ class Background:
         return response
 
     async def _end(self, claim: Claim, tenant: str, error: AntiphonError | None = None) -> None:
-        """End a claimed response without asking the model: as failed, or as cancelled."""
+        """End a claimed response without calling the model: as failed, or as cancelled."""
         creator = self.creator
         machine = Machine(claim.response, new_id=creator.ids.new)
         events = machine.resume(read_log(claim.events))
@@ -160,12 +160,12 @@ class Background:
         await creator.store.background.finish(tenant, claim.token, stored, render(events))
 
     async def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
-        """The events with higher numbers than `after`, as they are stored, until the last one."""
+        """Yield the events with numbers above `after` as they are stored, until the last one."""
         store, tenant = self.creator.store, caller.tenant
         await self._check_log(tenant, response_id, after)
         with store.signals.subscribe(f"events:{response_id}") as more:
             async with aclosing(
-                as_stored(lambda: store.background.events(tenant, response_id, after), more)
+                follow_rows(lambda: store.background.events(tenant, response_id, after), more)
             ) as batches:
                 async for rows in batches:
                     if not rows:
@@ -175,14 +175,14 @@ class Background:
                         after = row.first + row.count - 1
 
     async def _check_log(self, tenant: str, response_id: str, after: int) -> None:
-        """Refuse what could never be followed, before a stream begins."""
+        """Raise, before the stream begins, if the response has no events to follow."""
         response = await self.creator.store.responses.response(tenant, response_id)
         if not response.background:
             message = "Only a response that was created with 'background': true can be streamed again."
             raise InvalidRequest(message, param="stream", code="not_streamable")
         rows, _ = await self.creator.store.background.events(tenant, response_id, max(-1, after - 1))
         if not rows and after < 1:
-            message = "The events of this response are no longer kept. Retrieve it without 'stream'."
+            message = "The events of this response are no longer stored. Retrieve it without 'stream'."
             raise InvalidRequest(message, param="stream", code="events_expired")
         if not rows:
             message = f"'starting_after' is {after}, but there is no event with that number."
@@ -190,8 +190,8 @@ class Background:
 
 
 async def _make(run: ResponseRun, log: EventLog) -> None:
-    """The loop of one attempt. Whatever goes wrong ends the response as failed, except that the database is
-    away: the engine tries again later."""
+    """Run one attempt. Errors end the response as failed, except that of an unavailable database: then the
+    worker tries again later."""
     try:
         async with aclosing(run.events()) as batches:
             async for events in batches:

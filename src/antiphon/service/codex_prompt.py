@@ -1,4 +1,4 @@
-"""The instructions of a model behind Codex. For models that it does not know, Codex has no prompt.
+"""The instructions of a model behind Codex, which has no prompt for models that it does not know.
 
 It is short on purpose: small models follow few rules better than many, and their windows are small, too.
 """

@@ -20,7 +20,7 @@ from antiphon.turn.sealing import Sealer
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """What callers do with their conversations."""
+    """The operations on conversations."""
 
     store: ConversationStore
     ids: IdSource

@@ -1,6 +1,6 @@
-"""The log of a response that is made in the background: persisted in batches, then read by whoever follows.
+"""The log of a background response: events are persisted in batches, then sent to followers.
 
-Nobody hears an event that is not stored, so everybody hears the same ones, byte for byte.
+Only stored events are sent, so all followers receive the same bytes.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from antiphon.store.ports import BackgroundStore
 from antiphon.store.retry import retry_while_unavailable
 from antiphon.store.signals import Signals
 
-FLUSH = 0.02
-"""Seconds that events are gathered before they are stored together."""
+FLUSH_SECONDS = 0.02
+"""Events of this period are stored together."""
 
 
 class _Typed(Struct):
-    """What tells the kind of an event."""
+    """The part of an event that identifies its kind."""
 
     type: str
 
@@ -44,7 +44,7 @@ def _read(data: bytes) -> Event:
 
 
 def render(events: Sequence[Event], renderer: SseRenderer | None = None) -> Events:
-    """Events in a row as the log keeps them."""
+    """Consecutive events in their stored form."""
     data = (renderer or SseRenderer()).render(events)
     return Events(events[0].sequence_number, len(events), data)
 
@@ -58,7 +58,7 @@ def rest(row: Events, number: int) -> bytes:
 
 
 class Unkept(Exception):
-    """A crash of the database has lost events that were stored, but not durably: go on from what is there."""
+    """The database has lost events that were not durable: the next attempt continues from the stored ones."""
 
 
 class EventLog:
@@ -91,14 +91,14 @@ class EventLog:
         self._waiting += events
 
     async def write(self) -> None:
-        """Store what is added, until cancelled. Raises `Fenced` when the response is somebody else's."""
+        """Store added events until cancelled. Raises `Fenced` if another owner has claimed the response."""
         while True:
             await self._more.wait()
-            await asyncio.sleep(FLUSH)
+            await asyncio.sleep(FLUSH_SECONDS)
             await self.flush()
 
     async def flush(self) -> None:
-        """Store what waits. It is taken off only when it is stored."""
+        """Store the pending events. They are removed from the queue after they are stored."""
         async with self._writing:
             self._more.clear()
             taken = len(self._waiting)

@@ -1,7 +1,7 @@
-"""API keys: made, listed, revoked. A key is ``ap_<id>_<secret>``; the store knows the HMAC of the secret.
+"""API keys: created, listed, revoked. A key is ``ap_<id>_<secret>``; the store has an HMAC of the secret.
 
-The secret has 256 random bits, so a fast digest is as good as a slow one. The pepper is not in the database:
-who steals the database cannot even check a guess.
+The secret has 256 random bits, so a fast digest is as secure as a slow one. The pepper is not in the
+database: a copy of the database is not sufficient to check a guess.
 """
 
 import hmac
@@ -17,11 +17,11 @@ from antiphon.store.signals import Signals
 
 PREFIX = "ap"
 CHANGED = "keys"
-"""The signal that wakes everybody who holds a copy of the keys."""
+"""The signal for all processes that have a copy of the keys."""
 
 ID_BYTES = 8
 SECRET_BYTES = 32
-MAX_NAME = 100
+MAX_NAME_CHARACTERS = 100
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -44,7 +44,7 @@ class Keyring:
         scopes: Collection[str] = SCOPES,
         lifetime: float | None = None,
     ) -> tuple[str, ApiKey]:
-        """A new key: its full text, which cannot be recovered later, and what is stored.
+        """Create a key: its full text, which cannot be recovered later, and the stored key.
 
         `lifetime` is in seconds; without one it is valid until it is revoked.
         """
@@ -76,12 +76,12 @@ class Keyring:
 
 
 def secret_digest(pepper: bytes, secret: bytes) -> bytes:
-    """What is known of a secret."""
+    """The stored form of a secret."""
     return hmac.digest(pepper, secret, "sha256")
 
 
 def check_tenant(tenant: str) -> None:
-    """Refuse what cannot be the name of a tenant."""
+    """Reject an invalid name of a tenant."""
     if _TENANT.fullmatch(tenant) is None:
         raise InvalidRequest(
             "A tenant has 1 to 64 letters, digits, dots, underscores and hyphens.", param="tenant"
@@ -89,17 +89,17 @@ def check_tenant(tenant: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    if len(name) > MAX_NAME or not name.isprintable():
+    if len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         raise InvalidRequest(
-            f"The name of a key has at most {MAX_NAME} characters, all printable.", param="name"
+            f"The name of a key has at most {MAX_NAME_CHARACTERS} characters, all printable.", param="name"
         )
 
 
 def _checked_scopes(scopes: Collection[str]) -> tuple[str, ...]:
-    """Each one once, in our order."""
+    """The distinct scopes, in canonical order."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
-        what = f"There is no scope '{unknown[0]}'." if unknown else "A key without scopes opens nothing."
+        what = f"There is no scope '{unknown[0]}'." if unknown else "A key needs at least one scope."
         raise InvalidRequest(f"{what} Use {', '.join(SCOPES)}.", param="scopes")
     return tuple(scope for scope in SCOPES if scope in scopes)
 

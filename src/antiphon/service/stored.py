@@ -24,7 +24,7 @@ class BackgroundRuns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredResponses:
-    """What callers do with responses that exist already."""
+    """The operations on existing responses."""
 
     store: ResponseStore
     background: BackgroundRuns

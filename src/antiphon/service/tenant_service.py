@@ -19,16 +19,14 @@ from antiphon.service.services import Services
 
 @dataclass(frozen=True, slots=True)
 class TenantService:
-    """Does what the routes of the server do for this caller. Errors are raised."""
+    """The operations of the server's routes for one caller. Errors are raised."""
 
     services: Services
     caller: Caller
 
     async def create(self, /, **params: Any) -> Response:
-        """One response, whole; with `background=True`, queued. A failure is raised.
-
-        Who is cancelled cancels the response, unless it is made in the background.
-        """
+        """Create a response; with `background=True` it is queued. A failure is raised. Cancelling the call
+        cancels the response, unless it is in the background."""
         request = create_from(**params)
         if request.params.background:
             return await self.services.background.submit(request, msgspec.json.encode(params), self.caller)
@@ -39,7 +37,7 @@ class TenantService:
             await run.abandon()  # which does nothing if it has ended
 
     async def stream(self, /, **params: Any) -> AsyncGenerator[Event, None]:
-        """The events of one response as they come. Who leaves early cancels it, unless it is made in the
+        """Yield the events of a new response. Closing the generator cancels it, unless it is in the
         background."""
         if params.get("background"):
             events = self.follow((await self.create(**params)).id)
@@ -54,10 +52,8 @@ class TenantService:
         return await self.services.stored.retrieve(self.caller, response_id)
 
     async def follow(self, response_id: str, after: int = -1) -> AsyncGenerator[Event, None]:
-        """The events of a background response after number `after`: those in the log, then as they come.
-
-        Who leaves early can come back; the response is made anyway.
-        """
+        """Yield the events of a background response after number `after`: those in the log, then the new
+        ones. Closing the generator does not affect the response."""
         pieces = self.services.stored.follow(self.caller, response_id, after)
         async with aclosing(pieces):
             async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Upkeep of the stores: a periodic job erases what has expired, a little at a time."""
+"""Upkeep of the stores: a periodic job erases expired rows in small batches."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from antiphon.store.ports import UpkeepStore
 
 UPKEEP_JOB = "upkeep"
 SWEEP_SECONDS = 60.0
-"""Seconds between two sweeps. No request waits for them: what has expired is not found anyway."""
+"""Seconds between two sweeps. Requests do not wait for them, because queries ignore expired rows."""
 PAUSE_SECONDS = 0.05
 """Seconds between two parts of one sweep, so that requests come first."""
 

@@ -1,1 +1,1 @@
-"""Stores: where responses and their items are kept. They take finished values and invent nothing."""
+"""Stores of responses and their items. They take complete values; callers generate ids and times."""

@@ -1,7 +1,7 @@
-"""The port of agent runs: what an agent was asked to do in the background, and the log of what it did.
+"""The port of agent runs: the request of an agent in the background, and the log of its events.
 
-The log is the truth: whoever goes on with a run reads it and continues. Writes with an older token are
-refused.
+The log is authoritative: a process that resumes a run reads it and continues. The store rejects writes with
+an older token.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ UNFINISHED_RUN = frozenset({"queued", "in_progress"})
 
 
 class AgentRun(Struct, frozen=True, kw_only=True):
-    """A run as it is listed."""
+    """A run as listings show it."""
 
     id: str
     status: RunStatus
@@ -35,7 +35,7 @@ class RunEvent(Struct, frozen=True):
 
 
 class RunClaim(Struct, frozen=True, kw_only=True):
-    """The right to work on an unfinished run. `request` is what it was submitted with."""
+    """The right to work on an unfinished run. `request` is the submitted request."""
 
     token: int
     attempt: int
@@ -45,7 +45,7 @@ class RunClaim(Struct, frozen=True, kw_only=True):
 
 
 class AgentRunStore(Protocol):
-    """Keeps agent runs. Unknown, foreign, deleted, expired: the same `NotFound`. Refusals as in `Store`."""
+    """Agent runs. Unknown, foreign, deleted and expired runs raise the same `NotFound`."""
 
     async def submit(self, tenant: str, run: AgentRun, request: bytes, owner: str | None = None) -> None:
         """Save a queued run and its job, which `owner` has claimed already."""
@@ -56,17 +56,17 @@ class AgentRunStore(Protocol):
         ...
 
     async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
-        """Add to the log, durably; the run is in progress. Raises `Fenced`. Doing it twice is harmless."""
+        """Append to the log, durably; the run is in progress. Raises `Fenced`. Repeating it is harmless."""
         ...
 
     async def finish(
         self, tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent]
     ) -> None:
-        """The last events and the final status, at once. Raises `Fenced`."""
+        """Save the last events and the final status together. Raises `Fenced`."""
         ...
 
     async def run(self, tenant: str, run_id: str) -> AgentRun:
-        """One run."""
+        """Return one run."""
         ...
 
     async def events(self, tenant: str, run_id: str, after: int = -1) -> tuple[Sequence[RunEvent], bool]:
@@ -78,5 +78,5 @@ class AgentRunStore(Protocol):
         ...
 
     async def delete(self, tenant: str, run_id: str) -> None:
-        """Forget a run and its log."""
+        """Delete a run and its log."""
         ...

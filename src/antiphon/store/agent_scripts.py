@@ -1,4 +1,4 @@
-"""Scripts of agent runs: who may work on one, and the log of what it did."""
+"""Scripts of agent runs: their claims and their event logs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def submit(tenant: str, run: AgentRun, request: bytes, owner: str | None) -> Scr
 
 
 def claim(tenant: str, run_id: str, job: Job | None, now: int) -> Script[RunClaim | None]:
-    """Claim an unfinished run: for a claimed job, or, without one, to end it from outside."""
+    """Claim an unfinished run: for a claimed job, or, without a job, to cancel it."""
     if job is not None:
         yield from jobs.fence(job)
     attempt, owner = (None, None) if job is None else (job.broken_off + 1, job.owner)
@@ -31,7 +31,7 @@ def claim(tenant: str, run_id: str, job: Job | None, now: int) -> Script[RunClai
 
 
 def append(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> Script[None]:
-    """Add to the log. Doing it again is harmless: the answer to the first attempt may have got lost."""
+    """Append to the log. Repeating it is harmless: the result of the first attempt may have got lost."""
     first, end = _range(events)
     if (yield Statement("progress_agent_run", (tenant, run_id, token, first, end))):
         yield from jobs.progress(AGENT_RUN_JOB, tenant, run_id)
@@ -45,7 +45,7 @@ def append(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> 
 def finish(
     tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent], *, now: int
 ) -> Script[None]:
-    """The last events and the final status."""
+    """Save the last events and the final status."""
     first, end = _range(events)
     yield from jobs.remove(AGENT_RUN_JOB, [(tenant, run_id)])
     if not (yield Statement("finish_agent_run", (tenant, run_id, token, first, end, status, now))):
@@ -55,12 +55,12 @@ def finish(
 
 
 def _range(events: Sequence[RunEvent]) -> tuple[int, int]:
-    """The number of the first event, and that of the one that will follow."""
+    """The number of the first event, and the number after the last one."""
     return events[0].number, events[-1].number + 1
 
 
 def _place(tenant: str, run_id: str, token: int) -> Script[int]:
-    """Where the log of an unfinished run ends, if this token is the newest."""
+    """The next event number of an unfinished run. Raises `Fenced` unless this token is the newest."""
     rows = yield Statement("place_in_agent_run", (tenant, run_id, token))
     if not rows:
         raise Fenced(f"Run '{run_id}' was claimed by another owner, or it has ended.")
@@ -68,7 +68,7 @@ def _place(tenant: str, run_id: str, token: int) -> Script[int]:
 
 
 def _gap(run_id: str, stored: int, first: int) -> AntiphonError:
-    """A crash of the database lost what was not durable. The next claim goes on from what is there."""
+    """The error after the database has lost events. The next claim continues from the stored ones."""
     message = f"The log of run '{run_id}' ends before event {stored}, not {first}. Claim it again."
     return AntiphonError(message, code=LOG_GAP)
 
@@ -79,7 +79,7 @@ def _log(tenant: str, run_id: str, events: Sequence[RunEvent]) -> Script[None]:
 
 
 def find(tenant: str, run_id: str, now: int) -> Script[AgentRun]:
-    """One run."""
+    """Return one run."""
     rows = yield Statement("find_agent_run", (tenant, run_id, now))
     if not rows:
         raise run_not_found(run_id)
@@ -87,14 +87,14 @@ def find(tenant: str, run_id: str, now: int) -> Script[AgentRun]:
 
 
 def events(tenant: str, run_id: str, after: int, now: int) -> Script[tuple[Sequence[RunEvent], bool]]:
-    """What the log holds beyond an event, and whether the run has ended."""
+    """The events after `after`, and whether the run has ended."""
     run = yield from find(tenant, run_id, now)
     rows = yield Statement("agent_events_after", (tenant, run_id, after))
     return _events(rows), run.status not in UNFINISHED_RUN
 
 
 def newest(tenant: str, limit: int, after: str | None, now: int) -> Script[list[AgentRun]]:
-    """Runs, newest first, beyond the one that is named."""
+    """Runs, newest first; with `after`, those that follow that run in the list."""
     created_at = None
     if after is not None:
         created_at = (yield from find(tenant, after, now)).created_at
@@ -103,7 +103,7 @@ def newest(tenant: str, limit: int, after: str | None, now: int) -> Script[list[
 
 
 def delete(tenant: str, run_id: str, now: int) -> Script[None]:
-    """Forget a run that is there."""
+    """Delete a run. Raises `NotFound`."""
     yield from find(tenant, run_id, now)
     yield from forget([(tenant, run_id)])
 
@@ -135,5 +135,5 @@ def _events(rows: Sequence[Row]) -> list[RunEvent]:
 
 
 def run_not_found(run_id: str) -> NotFound:
-    """The one 404 for unknown, foreign, deleted and expired runs."""
+    """The same 404 for unknown, foreign, deleted and expired runs."""
     return NotFound(f"Agent run with id '{run_id}' not found.")

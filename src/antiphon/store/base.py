@@ -13,8 +13,8 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
 
 LOG_GAP = "event_log_gap"
-"""The code of the error when events to be logged do not follow on those that are there: the database has
-forgotten some, as one may that took over from another."""
+"""The error code for an append that does not continue the log: the database has lost events, as a standby
+that took over may have."""
 UNFINISHED = frozenset({"queued", "in_progress"})
 RESPONSE_JOB = "response"
 """The kind of the job of an unfinished response."""
@@ -22,13 +22,13 @@ AGENT_RUN_JOB = "agent_run"
 """The kind of the job of an unfinished agent run."""
 
 PrivateSides = Mapping[str, str]
-"""The private sides of items by item id: what the model sees and the client does not. Each is a JSON object
-of the members that replace the public ones, or a sealed envelope of one (`turn/private_sides.py`)."""
+"""The private sides of items by item id: content for the model that the client does not see. Each is a JSON
+object of the members that replace the public ones, or a sealed envelope of one (`turn/private_sides.py`)."""
 NONE_PRIVATE: PrivateSides = {}
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True):
-    """A response with where it belongs: after `parent`, in `conversation`, or at the start of a chain."""
+    """A response and its place: after `parent`, in `conversation`, or at the start of a chain."""
 
     response: Response
     parent: str | None = None
@@ -36,9 +36,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     input: tuple[Item, ...] = ()
     expires_at: int | None = None
     private: PrivateSides = NONE_PRIVATE
-    """Of items of its input and output."""
+    """The private sides of its input and output items."""
     sealed_tools: str | None = None
-    """The complete declarations of those tools whose public form leaves out secrets."""
+    """The complete declarations of the tools whose public form omits secrets."""
 
 
 class StoredItem(Struct, frozen=True):
@@ -49,7 +49,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class Continuation(Struct, frozen=True):
-    """What a next turn needs: all items so far, oldest first, with their private sides, and the tools that
+    """The history for the next turn: all items, oldest first, with their private sides, and the tools that
     were declared last."""
 
     items: Sequence[Item]
@@ -59,7 +59,7 @@ class Continuation(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """Which part of a list is wanted; `after` and `before` are ids of items, in the order of the list.
+    """The requested part of a list; `after` and `before` are ids of items, in the order of the list.
 
     `before` alone asks for the page that ends right before that item.
     """
@@ -71,7 +71,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 class ItemPage(Struct, frozen=True):
-    """A part of a list of items, and whether there are more in the direction in which it was read."""
+    """A part of a list of items, and whether more items follow in the requested order."""
 
     items: Sequence[Item]
     has_more: bool
@@ -86,9 +86,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 
 class Events(Struct, frozen=True):
-    """Events in a row as the log keeps them: rendered, each one ended by a blank line.
+    """Consecutive events as the log stores them: rendered, each one terminated by a blank line.
 
-    `first` is the number of the first one; `count` says how many there are.
+    `first` is the number of the first event; `count` is the number of events.
     """
 
     first: int
@@ -97,9 +97,9 @@ class Events(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """The right to work on an unfinished response: writes with an older `token` are refused from now on.
+    """The right to work on an unfinished response: the store rejects writes with an older `token`.
 
-    `request` is the body that it was created with; `events` are those stored so far.
+    `request` is the body of the request that created it; `events` are the stored events.
     """
 
     token: int
@@ -115,8 +115,8 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class NewJob(Struct, frozen=True, kw_only=True):
-    """A job to add. It is due after `delay` seconds; with a `period` it is due again so many seconds after
-    each time that it was done."""
+    """A job to add. It is due after `delay` seconds; with a `period` it is due again that many seconds after
+    each completion."""
 
     kind: str
     tenant: str
@@ -128,7 +128,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
 class Job(Struct, frozen=True, kw_only=True):
     """A claimed job: `owner` may work on it until another owner claims it with a higher token.
 
-    `failures` counts attempts that raised an error; `broken_off` those whose process was gone before the end.
+    `failures` counts attempts that raised an error; `broken_off` counts attempts whose process died.
     """
 
     kind: str
@@ -141,7 +141,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class JobLimit(Struct, frozen=True):
-    """How many jobs of a kind can be taken now, and how many of one tenant may be worked on everywhere."""
+    """How many jobs of a kind this owner can take now, and how many of one tenant may run on all owners."""
 
     kind: str
     free: int
@@ -149,7 +149,7 @@ class JobLimit(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """What became of a claimed job. One that failed is due again after `delay` seconds."""
+    """The outcome of a claimed job. A failed job is due again after `delay` seconds."""
 
     job: Job
     outcome: Literal["finished", "failed", "released"]
@@ -157,7 +157,7 @@ class Settled(Struct, frozen=True):
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key as it is stored: never the secret, only its HMAC."""
+    """An API key. The store holds an HMAC of the secret, never the secret."""
 
     id: str
     tenant: str
@@ -174,7 +174,7 @@ Fenced = errors.Fenced
 
 
 def response_not_found(response_id: str, param: str | None = None) -> NotFound:
-    """The one 404 for unknown, foreign, deleted and expired responses."""
+    """The same 404 for unknown, foreign, deleted and expired responses."""
     return NotFound(
         f"Response with id '{response_id}' not found.",
         param=param,
@@ -183,17 +183,17 @@ def response_not_found(response_id: str, param: str | None = None) -> NotFound:
 
 
 def item_not_found(item_id: str, param: str | None = "input") -> NotFound:
-    """The one 404 for items."""
+    """The 404 for items."""
     return NotFound(f"Item with id '{item_id}' not found.", param=param, code="not_found")
 
 
 def conversation_not_found(conversation_id: str, param: str | None = None) -> NotFound:
-    """The one 404 for conversations."""
+    """The 404 for conversations."""
     return NotFound(f"Conversation with id '{conversation_id}' not found.", param=param, code="not_found")
 
 
 def conversation_locked(conversation_id: str) -> InvalidRequest:
-    """Two responses cannot be made in one conversation at the same time."""
+    """The error for a second response in a conversation at the same time."""
     return InvalidRequest(
         f"Another response is being made in conversation '{conversation_id}'. Wait until it has ended.",
         param="conversation",
@@ -202,7 +202,7 @@ def conversation_locked(conversation_id: str) -> InvalidRequest:
 
 
 def not_finished(response_id: str, status: str) -> InvalidRequest:
-    """An unfinished response has no history to go on from."""
+    """The error for continuing an unfinished response."""
     return InvalidRequest(
         f"Response '{response_id}' is {status.replace('_', ' ')}. Wait until it has ended, then continue it.",
         param="previous_response_id",

@@ -1,4 +1,4 @@
-"""Responses as text: the body without its output, since output items are items like all others."""
+"""Responses as JSON text. The body omits the output, because output items are stored as items."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -32,7 +32,7 @@ def response_to_text(response: Response) -> str:
 
 
 def response_from_text(text: str, status: ResponseStatus, output: Sequence[Item] = ()) -> Response:
-    """The response again. While it is unfinished, `status` is newer than the text."""
+    """Parse a response. While it is unfinished, `status` is newer than the text."""
     body = _body.decode(text)
     # A database of an older version may hold secrets of tools.
     tools = public_declarations(body.tools)
@@ -55,7 +55,7 @@ def _row(item: Item, private: str | None) -> tuple[str, ...]:
 
 
 def input_from_text(text: str) -> tuple[list[Item], PrivateSides]:
-    """The input of an unfinished response again."""
+    """Parse the input of an unfinished response."""
     return items_with_private([(*row, None) if len(row) == 2 else row for row in _input.decode(text)])
 
 

@@ -1,8 +1,8 @@
 """The port between the stores' logic and a database: scripts of named statements, run as transactions.
 
-A script is a generator that yields statements and receives their rows. It decides; it never executes. So
-the logic is written once, and every database drives it in its own way: SQLite in one writer thread,
-PostgreSQL on a connection of a pool. The text of a statement is in ``sql/queries.sql``, under its name.
+A script is a generator that yields statements and receives their rows; it executes nothing itself. So the
+logic is written once, and each database drives it in its own way: SQLite in one writer thread, PostgreSQL on
+a connection of a pool. The text of a statement is in ``sql/queries.sql``, under its name.
 """
 
 from collections.abc import Generator, Sequence
@@ -31,9 +31,9 @@ Script = Generator[Statement, Sequence[Row], T]
 
 
 class Database(Protocol):
-    """Runs scripts. What goes wrong outside of them is `StoreUnavailable` or `StoreFull`.
+    """Runs scripts. Failures of the database itself are `StoreUnavailable` or `StoreFull`.
 
-    An exception that a script raises undoes what it wrote, and reaches the caller.
+    An exception that a script raises rolls its writes back and is raised to the caller.
     """
 
     async def read(self, script: Script[T]) -> T:
@@ -41,16 +41,16 @@ class Database(Protocol):
         ...
 
     async def write(self, script: Script[T], *, durable: bool = True) -> T:
-        """Run a script as one transaction. When this returns, it is committed; and if it is `durable`,
-        not even a power failure loses it."""
+        """Run a script as one transaction. When this returns, it is committed; a `durable` transaction
+        survives a power failure."""
         ...
 
     async def check(self) -> None:
-        """Raise at once if it is known that nothing could be written right now. Costs next to nothing."""
+        """Raise if the last writes failed. It sends no query."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of files, threads and connections."""
+        """Close files, threads and connections."""
         ...
 
 
@@ -58,15 +58,15 @@ class OperatedDatabase(Database, Protocol):
     """A database as its operator sees it."""
 
     async def migration_status(self) -> list[tuple[Migration, bool]]:
-        """Every migration that this version knows, and whether the database has it."""
+        """Every known migration, and whether it is applied."""
         ...
 
     async def migrate(self) -> list[Migration]:
-        """Apply what is missing; what that was."""
+        """Apply the missing migrations and return them."""
         ...
 
     async def vacuum(self) -> None:
-        """Give room of what was erased back."""
+        """Return the space of erased rows."""
         ...
 
     async def size(self) -> int:

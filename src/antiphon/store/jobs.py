@@ -1,7 +1,7 @@
-"""Scripts of jobs: who works on what, until when, and what comes next.
+"""Scripts of jobs: claims, leases and due times.
 
-A job row is written by the script that saves what the job belongs to. Its token rises with every claim; owner
-and token together name one claim.
+The script that saves a response or a run also writes its job. The token of a job rises with every claim;
+owner and token together identify one claim.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from antiphon.store.database import Row, Script, Statement
 
 
 def add(job: NewJob, owner: str | None = None) -> Script[None]:
-    """Add a job, or nothing if it is there. With an owner it is claimed already, with the token 1."""
+    """Add a job unless it exists. With an owner it is already claimed, with the token 1."""
     row = (*(job.kind, job.tenant, job.id), job.delay, job.period, owner, 0 if owner is None else 1)
     yield Statement("add_job", row)
 
 
 def remove(kind: str, keys: Sequence[tuple[str, str]]) -> Script[None]:
-    """Remove the jobs of rows that end or go, given by tenant and id.
+    """Remove the jobs of rows that end or are deleted, given by tenant and id.
 
-    Called before their rows are locked: claims lock the job first, too.
+    Call it before the rows are locked: claims also lock the job first.
     """
     if keys:
         yield Statement("delete_job", [(kind, tenant, job_id) for tenant, job_id in keys], many=True)
@@ -48,7 +48,7 @@ def claim(owner: str, limits: Sequence[JobLimit]) -> Script[list[Job]]:
 
 
 def claim_one(owner: str, kind: str, tenant: str, job_id: str, lease: float) -> Script[Job | None]:
-    """Claim one job, due or not, unless another owner works on it."""
+    """Claim one job, due or not, unless another owner holds it."""
     rows = yield Statement("claim_job", (owner, kind, tenant, job_id, lease))
     return _job(rows[0], owner) if rows else None
 
@@ -70,7 +70,7 @@ def lapsed(owner: str, lease: float) -> Script[bool]:
 
 
 def free_lapsed(owner: str, lease: float) -> Script[int]:
-    """Take their jobs from lapsed owners: they broke off and are due now. Returns how many."""
+    """Take the jobs of lapsed owners: their attempts broke off, and they are due now. Returns how many."""
     return len((yield Statement("free_lapsed_jobs", (owner, lease))))
 
 
@@ -80,7 +80,7 @@ def held(owner: str) -> Script[list[Job]]:
 
 
 def settle(settled: Sequence[Settled]) -> Script[None]:
-    """Record what became of claimed jobs. What another owner has claimed since stays as it is."""
+    """Record the outcomes of claimed jobs. Jobs that another owner has claimed since are unchanged."""
     finished = [_claim_of(each.job) for each in settled if each.outcome == "finished"]
     failed = [(*_claim_of(each.job), each.delay) for each in settled if each.outcome == "failed"]
     released = [_claim_of(each.job) for each in settled if each.outcome == "released"]
@@ -94,7 +94,7 @@ def settle(settled: Sequence[Settled]) -> Script[None]:
 
 
 def progress(kind: str, tenant: str, job_id: str) -> Script[None]:
-    """Forget earlier attempts that broke off: work on the job has got on."""
+    """Reset the count of attempts that broke off, because this attempt has made progress."""
     yield Statement("reset_job", (kind, tenant, job_id))
 
 
@@ -104,7 +104,7 @@ def beat(owner: str) -> Script[None]:
 
 
 def release(owner: str) -> Script[None]:
-    """Release everything that an owner holds; it ends in good order, so nothing has broken off."""
+    """Release all jobs of an owner that shuts down; they do not count as broken off."""
     yield Statement("release_jobs", (owner,))
     yield Statement("delete_owner", (owner,))
 

@@ -8,7 +8,7 @@ from antiphon.store.database import Row, Script, Statement
 
 
 def add(key: ApiKey) -> Script[None]:
-    """Keep a key."""
+    """Save a key."""
     row = (
         *(key.id, key.tenant, key.name, key.digest, " ".join(key.scopes)),
         *(key.created_at, key.expires_at, key.revoked_at),
@@ -37,6 +37,6 @@ def _key(row: Row) -> ApiKey:
 
 
 def revoke(key_id: str, now: int) -> Script[None]:
-    """Refuse a key from now on; one that is refused already stays as it is."""
+    """Revoke a key. Revoking it again changes nothing."""
     if not (yield Statement("revoke_key", (key_id, now))):
         raise NotFound(f"Key with id '{key_id}' not found. `antiphon keys list` shows all keys.")

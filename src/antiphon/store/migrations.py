@@ -1,7 +1,7 @@
 """Migrations: numbered files that bring a database from any earlier version to this one.
 
-A file that was applied once is never changed again; its checksum is recorded, and a database that knows
-another text, or a later file, is refused instead of guessed at.
+A released file is never changed. Its checksum is recorded when it is applied; a database with another
+checksum or a later file is rejected.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class Migration(Struct, frozen=True):
 
 
 def load_migrations(dialect: Dialect) -> list[Migration]:
-    """All steps that this version knows, in order: the files ``sql/DIALECT/NNNN_name.sql``."""
+    """All known migrations, in order: the files ``sql/DIALECT/NNNN_name.sql``."""
     folder = files("antiphon.store") / "sql" / dialect
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".sql")), key=lambda it: it.name)
     return [_migration(path.name, path.read_text("utf-8")) for path in paths]
@@ -36,17 +36,17 @@ def _migration(file_name: str, sql: str) -> Migration:
 
 
 def pending(known: Sequence[Migration], applied: Sequence[tuple[int, str]]) -> list[Migration]:
-    """The steps that are still to do; `applied` are versions and checksums of those that are done."""
+    """The migrations to apply; `applied` holds the versions and checksums of the others."""
     by_version = {migration.version: migration for migration in known}
     for version, checksum in applied:
         if version not in by_version:
             raise SettingsError(
-                f"The database has version {version}, but this Antiphon knows versions up to "
+                f"The database has version {version}, but this Antiphon supports versions up to "
                 f"{max(by_version, default=0)} only. Use the newer Antiphon, or another database."
             )
         if by_version[version].checksum != checksum:
             raise SettingsError(
-                f"Version {version} of the database was made by another text of "
+                f"Version {version} of the database was made by another version of "
                 f"{version:04}_{by_version[version].name}.sql than this Antiphon has. Install an unaltered "
                 "Antiphon, or use another database."
             )

@@ -1,7 +1,7 @@
-"""The store `none`: it saves nothing, finds nothing, and refuses requests that need state.
+"""The store `none`: it saves nothing, finds nothing, and rejects requests that need state.
 
-One class answers every call of every port: a call is refused with a message, or it has an empty result, or
-what it looks for is not found.
+One class implements every call of every port: a call is rejected with a message, or has an empty result, or
+raises `NotFound`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,13 +13,15 @@ from antiphon.store.base import Fenced, conversation_not_found, response_not_fou
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 
-SEND_HISTORY = "This server keeps no state. Send the full conversation history in 'input' instead."
-NO_BACKGROUND = "This server keeps no state, so it makes no responses in the background. Leave it out."
+SEND_HISTORY = "This server stores no state. Send the full conversation history in 'input' instead."
+NO_BACKGROUND = (
+    "This server stores no state, so it cannot run responses in the background. Omit the parameter."
+)
 NO_AGENT_RUNS = (
-    "This server keeps no state, so it runs no agents in the background. "
+    "This server stores no state, so it runs no agents in the background. "
     "Serve with a store (`--store sqlite:`), or use `/v1/agent/execute`."
 )
-NO_KEYS = "This server keeps no state, so it has no keys of its own. Use a store, or server.api_keys."
+NO_KEYS = "This server stores no state, so it has no stored keys. Use a store, or server.api_keys."
 
 _EMPTY_RESULTS: Mapping[str, Any] = {
     "check": None,
@@ -44,7 +46,7 @@ _NEED_A_CLAIM = frozenset({"append", "finish"})
 
 
 class EmptyStore:
-    """Every port of the store `none`. `refused` maps a call to its message and the parameter to blame."""
+    """Every port of the store `none`. `refused` maps a call to its message and parameter."""
 
     def __init__(
         self,
@@ -95,4 +97,4 @@ def no_stores() -> Stores:
 
 
 def _key_not_found(_now: str) -> NotFound:
-    return NotFound("Key not found: this server keeps no state.")
+    return NotFound("Key not found: this server stores no state.")

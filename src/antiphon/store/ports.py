@@ -1,8 +1,8 @@
 """The ports of the stores: one per aggregate, all on one database.
 
-Stores take finished values and invent nothing: their callers make ids and times. The tenant is the first
-argument of every call; what belongs to another tenant does not exist. Unknown, foreign, deleted and expired
-are the same `NotFound`.
+Stores take complete values; their callers generate ids and times. The tenant is the first argument of every
+call; a tenant cannot see the rows of another. Unknown, foreign, deleted and expired rows raise the same
+`NotFound`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class ResponseStore(Protocol):
         ...
 
     async def response(self, tenant: str, response_id: str) -> Response:
-        """One response, equal to what its creator received. An unfinished one has its current status."""
+        """One response, as its creator received it. An unfinished one has its current status."""
         ...
 
     async def continuation(self, tenant: str, response_id: str) -> Continuation:
@@ -60,7 +60,7 @@ class ResponseStore(Protocol):
         ...
 
     async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
-        """What went into a response: the history before it and its own input."""
+        """The input of a response: the history before it and its own input."""
         ...
 
     async def delete(self, tenant: str, response_id: str) -> None:
@@ -108,7 +108,7 @@ class ConversationStore(Protocol):
         items: Sequence[Item],
         private: PrivateSides = NONE_PRIVATE,
     ) -> None:
-        """Append items to a conversation; refused while a response is being made in it."""
+        """Append items to a conversation; rejected while a response in it is unfinished."""
         ...
 
     async def conversation_items(self, tenant: str, conversation_id: str, page: Page) -> ItemPage:
@@ -120,9 +120,9 @@ class ConversationStore(Protocol):
         ...
 
     async def delete_item(self, tenant: str, conversation_id: str, item_id: str) -> None:
-        """Remove one item from a conversation; refused while a response is being made in it.
+        """Remove one item from a conversation; rejected while a response in it is unfinished.
 
-        Responses that were made with it keep it.
+        Responses that were created with it still contain it.
         """
         ...
 
@@ -153,7 +153,7 @@ class BackgroundStore(Protocol):
         ...
 
     async def base(self, tenant: str, response_id: str) -> Continuation:
-        """The history that an unfinished response continues, whatever was deleted since it was submitted."""
+        """The history that an unfinished response continues; later deletions do not affect it."""
         ...
 
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
@@ -176,10 +176,10 @@ class BackgroundStore(Protocol):
 
 
 class JobStore(Protocol):
-    """Jobs: who works on what, until when, and what comes next."""
+    """Jobs: claims, leases and due times."""
 
     async def add(self, job: NewJob) -> None:
-        """Add a job, or nothing if it is there."""
+        """Add a job unless it exists."""
         ...
 
     async def claim(self, owner: str, limits: Sequence[JobLimit]) -> Sequence[Job]:
@@ -187,15 +187,15 @@ class JobStore(Protocol):
         ...
 
     async def claim_one(self, owner: str, kind: str, tenant: str, job_id: str, lease: float) -> Job | None:
-        """Claim one job, due or not; None if it is gone or another owner works on it."""
+        """Claim one job, due or not; None if it is gone or another owner holds it."""
         ...
 
     async def look(self, kinds: Sequence[str]) -> tuple[bool, float | None]:
-        """Whether a job is due, and the seconds until the next one will be; None if there is none."""
+        """Whether a job is due, and the seconds until the next one will be; None if there is no job."""
         ...
 
     async def free_lapsed(self, owner: str, lease: float) -> int:
-        """Take their jobs from other owners without a sign of life for `lease` seconds; return how many."""
+        """Take the jobs of other owners without a sign of life for `lease` seconds; return how many."""
         ...
 
     async def held(self, owner: str) -> Sequence[Job]:
@@ -203,7 +203,7 @@ class JobStore(Protocol):
         ...
 
     async def settle(self, settled: Sequence[Settled]) -> None:
-        """Record what became of claimed jobs; what another owner has claimed since stays as it is."""
+        """Record the outcomes of claimed jobs. Jobs that another owner has claimed since are unchanged."""
         ...
 
     async def beat(self, owner: str) -> None:
@@ -211,7 +211,7 @@ class JobStore(Protocol):
         ...
 
     async def release(self, owner: str) -> None:
-        """Release everything that this owner holds."""
+        """Release all jobs of this owner."""
         ...
 
 
@@ -227,15 +227,15 @@ class KeyStore(Protocol):
         ...
 
     async def revoke_key(self, key_id: str, now: int) -> None:
-        """Refuse the key from now on. `NotFound` if there is none."""
+        """Reject the key from now on. Raises `NotFound` if there is no such key."""
         ...
 
 
 class UpkeepStore(Protocol):
-    """What upkeep does, regardless of tenants."""
+    """Upkeep, across all tenants."""
 
     async def sweep(self) -> int:
-        """Erase some of what has expired; return how much. Call it again while it is not 0."""
+        """Erase a batch of expired rows and return their number. Call it again while it is not 0."""
         ...
 
 
@@ -254,4 +254,4 @@ class Stores:
     aclose: Callable[[], Awaitable[None]]
     """Closes the database, and with it all ports."""
     stateless: bool = False
-    """Whether nothing is ever stored: the store `none`."""
+    """True for the store `none`, which saves nothing."""

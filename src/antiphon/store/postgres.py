@@ -1,8 +1,7 @@
 """PostgreSQL: the store of several processes.
 
-Whether the database is there is known before it is asked: the connection that carries signals notices it
-first (see `postgres_signals`). While it is gone there is no pool, and every call is refused at once; when
-it is back there is a new pool.
+The connection that carries signals detects an outage first (see `postgres_signals`). During an outage there
+is no pool, and every call fails at once; after it a new pool is created.
 """
 
 import asyncio
@@ -16,14 +15,14 @@ from antiphon.store import postgres_migrations
 from antiphon.store.database import Script
 from antiphon.store.migrations import Migration
 from antiphon.store.postgres_client import (
+    ANSWER_TIMEOUT_SECONDS,
     FAILURES,
-    PATIENCE,
     Address,
     Connection,
     Contended,
     Pool,
-    operator_refusal,
-    refusal,
+    error_for_caller,
+    error_for_operator,
 )
 from antiphon.store.postgres_signals import PostgresSignals
 from antiphon.store.statements import load_statements
@@ -32,24 +31,24 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED = 1.0
-"""Seconds for which `check` remembers that a call has failed. Then somebody may try again."""
+FAILURE_SECONDS = 1.0
+"""How long `check` raises after a call has failed."""
 
-# Every statement of ours is a few ranges of an index. The planner cannot know how few, and where chains are
-# long it would rather read whole tables.
+# Every statement reads a few ranges of an index. The planner overestimates their size where chains are long,
+# and would scan complete tables.
 _INDEXES_ONLY = (
     "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
     "SET LOCAL jit = off"
 )
 _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_INDEXES_ONLY}"
 _WRITE = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_INDEXES_ONLY}"
-_WRITE_SOON = f"{_WRITE}; SET LOCAL synchronous_commit = off"
+_WRITE_NOT_DURABLE = f"{_WRITE}; SET LOCAL synchronous_commit = off"
 
 _SYMBOL_FOR_NUL = "\u2400"
 
 
 class PostgresDatabase:
-    """Runs scripts on a pool of connections. Make one with `open`."""
+    """Runs scripts on a pool of connections. Create one with `open`."""
 
     def __init__(self, address: Address, statements: Mapping[str, str]) -> None:
         self._address = address
@@ -61,23 +60,23 @@ class PostgresDatabase:
 
     @staticmethod
     async def open(url: str, *, migrate: bool = True) -> "PostgresDatabase":
-        """Connect, and bring the tables up to date. `SettingsError` if the URL leads nowhere."""
+        """Connect and migrate. Raises `SettingsError` if the URL is wrong."""
         database = PostgresDatabase(Address.parse(url), load_statements("postgres"))
         if migrate:
             await database.migrate()
-        with _told_to_the_operator():
+        with _operator_errors():
             await database._signals.start()
             database._pool = await database._address.pool()
         return database
 
     @property
     def url(self) -> str:
-        """The URL without our own settings, as other clients of PostgreSQL take it."""
+        """The URL without Antiphon's own settings, as other PostgreSQL clients accept it."""
         return self._address.url
 
     @property
     def signals(self) -> PostgresSignals:
-        """What wakes those who wait, in all processes on this database."""
+        """Signals to all processes that use this database."""
         return self._signals
 
     async def read(self, script: Script[T]) -> T:
@@ -86,40 +85,40 @@ class PostgresDatabase:
 
     async def write(self, script: Script[T], *, durable: bool = True) -> T:
         """Run a script as one transaction."""
-        result = await self._run(script, _WRITE if durable else _WRITE_SOON)
+        result = await self._run(script, _WRITE if durable else _WRITE_NOT_DURABLE)
         self._refused = None
         return result
 
     async def check(self) -> None:
-        """Raise at once while the database is gone, and for a moment after a call has failed."""
+        """Raise at once during an outage, and for `FAILURE_SECONDS` after a failed call."""
         if self._pool is None:
             raise StoreUnavailable()
-        if self._refused is not None and _now() < self._refused_at + REMEMBERED:
+        if self._refused is not None and _now() < self._refused_at + FAILURE_SECONDS:
             raise type(self._refused)()
 
     async def aclose(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._signals.aclose()
         pool, self._pool = self._pool, None
         if pool is not None:
             with suppress(*FAILURES):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
                     await pool.close()
 
     # For the operator
 
     async def migration_status(self) -> list[tuple[Migration, bool]]:
-        """Every migration that we know, and whether the database has it."""
+        """Every known migration, and whether it is applied."""
         async with self._own_connection() as connection:
             return await postgres_migrations.migration_status(connection)
 
     async def migrate(self) -> list[Migration]:
-        """Apply what is missing, and say what it was."""
+        """Apply the missing migrations and return them."""
         async with self._own_connection() as connection:
             return await postgres_migrations.migrate(connection)
 
     async def vacuum(self) -> None:
-        """Make the room of erased rows usable again, and refresh what the planner knows. It blocks nobody."""
+        """Reclaim the space of erased rows and refresh the planner's statistics. It blocks no other query."""
         async with self._own_connection() as connection:
             await connection.execute("VACUUM (ANALYZE)")
 
@@ -137,7 +136,7 @@ class PostgresDatabase:
             async with _transaction(self._pool, begin) as connection:
                 return await self._drive(connection, script)
         except FAILURES as error:
-            refused = refusal(error)
+            refused = error_for_caller(error)
             if refused is None:
                 raise
             self._remember(refused)
@@ -159,18 +158,18 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _own_connection(self) -> AsyncGenerator[Connection, None]:
-        """A connection for work without a limit of time."""
-        with _told_to_the_operator():
+        """A connection whose statements have no timeout."""
+        with _operator_errors():
             connection = await self._address.connect()
             try:
                 yield connection
             finally:
                 connection.terminate()
 
-    # Whether it is there
+    # Outages
 
     def _lost(self, error: Exception) -> None:
-        logger.warning("The database is gone (%s). Trying to reach it again until it answers.", error)
+        logger.warning("The database does not respond (%s). Reconnecting until it does.", error)
         if self._pool is not None:
             self._pool.terminate()
             self._pool = None
@@ -178,7 +177,7 @@ class PostgresDatabase:
     async def _found(self) -> None:
         self._pool = await self._address.pool()
         self._refused = None
-        logger.warning("The database is back.")
+        logger.warning("The database responds again.")
 
     def _remember(self, refused: StoreUnavailable | StoreFull) -> None:
         if not isinstance(refused, Contended):
@@ -187,13 +186,13 @@ class PostgresDatabase:
 
 @asynccontextmanager
 async def _transaction(pool: Pool, begin: str) -> AsyncGenerator[Connection, None]:
-    """A transaction on a connection of the pool. Whatever is raised within undoes it."""
+    """A transaction on a connection of the pool. An exception in the block rolls it back."""
     connection = await _begin(pool, begin)
     try:
         yield connection
         await connection.execute("COMMIT")
     except (*FAILURES, asyncio.CancelledError):
-        connection.terminate()  # nobody knows what state it is in
+        connection.terminate()  # its state is unknown
         raise
     except BaseException:
         await connection.execute("ROLLBACK")
@@ -203,18 +202,18 @@ async def _transaction(pool: Pool, begin: str) -> AsyncGenerator[Connection, Non
 
 
 @contextmanager
-def _told_to_the_operator() -> Generator[None, None, None]:
+def _operator_errors() -> Generator[None, None, None]:
     try:
         yield
     except FAILURES as error:
-        refused = operator_refusal(error)
+        refused = error_for_operator(error)
         if refused is None:
             raise
         raise refused from error
 
 
 async def _begin(pool: Pool, begin: str) -> Connection:
-    """A connection in a transaction. One that broke while nobody used it is replaced."""
+    """A connection in a transaction. A pooled connection that broke while idle is replaced once."""
     try:
         return await _try_to_begin(pool, begin)
     except TimeoutError:
@@ -224,7 +223,7 @@ async def _begin(pool: Pool, begin: str) -> Connection:
 
 
 async def _try_to_begin(pool: Pool, begin: str) -> Connection:
-    connection = await pool.acquire(timeout=PATIENCE)
+    connection = await pool.acquire(timeout=ANSWER_TIMEOUT_SECONDS)
     try:
         await connection.execute(begin)
     except BaseException:
@@ -234,7 +233,7 @@ async def _try_to_begin(pool: Pool, begin: str) -> Connection:
 
 
 def _storable(args: Sequence[Any]) -> Sequence[Any]:
-    """PostgreSQL's text cannot hold U+0000. JSON escapes it, so only ids can bring it here."""
+    """Replace U+0000, which PostgreSQL's text cannot hold. JSON escapes it, so it occurs in ids only."""
     return [
         arg.replace("\0", _SYMBOL_FOR_NUL) if isinstance(arg, str) and "\0" in arg else arg for arg in args
     ]

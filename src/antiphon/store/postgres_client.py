@@ -1,4 +1,4 @@
-"""asyncpg, typed as far as we use it: how to connect, and what its errors mean."""
+"""asyncpg: types for the used part of its interface, connections, and the translation of its errors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, cast
@@ -15,11 +15,11 @@ except ImportError as missing:
         "A PostgreSQL store needs its driver: install antiphon[postgres].", param="store"
     ) from missing
 
-PATIENCE = 1.2
-"""Seconds until a database that does not answer counts as gone."""
+ANSWER_TIMEOUT_SECONDS = 1.2
+"""A database that does not answer for this long counts as unavailable."""
 
-STATEMENT_LIMIT = 30.0
-"""Seconds that one statement may take, locks included. Far beyond what is normal."""
+STATEMENT_TIMEOUT_SECONDS = 30.0
+"""The most time for one statement, including waits for locks. Statements normally take milliseconds."""
 
 FAILURES: tuple[type[Exception], ...] = (
     asyncpg.PostgresError,
@@ -29,8 +29,9 @@ FAILURES: tuple[type[Exception], ...] = (
 )
 """Everything that the driver raises when a statement or a connection fails."""
 
-_OUR_SETTINGS = {"pool_size": 1, "statement_cache_size": 0, "connect_timeout": 1}  # and their least values
-_OUR_MISTAKES = ("22", "23", "42", "54")  # data, integrity, syntax, limits: no operator can repair these
+_OWN_SETTINGS = {"pool_size": 1, "statement_cache_size": 0, "connect_timeout": 1}  # with their minimum values
+# Classes of SQLSTATE.
+_BUGS = ("22", "23", "42", "54")  # data, integrity, syntax, limits: an operator cannot repair these
 _CONTENTION = "40"
 _WRONG_ACCOUNT = ("28", "3D")  # authorization, no such database
 
@@ -48,12 +49,12 @@ class Connection(Protocol):
     def add_termination_listener(self, callback: Callable[["Connection"], None]) -> None: ...
     def get_server_pid(self) -> int: ...
     def terminate(self) -> None:
-        """Drop the connection now. Who waits for an answer on it gets an error."""
+        """Drop the connection now. Pending calls on it raise."""
         ...
 
 
 class Pool(Protocol):
-    """Connections for everybody."""
+    """A pool of connections."""
 
     def acquire(self, *, timeout: float) -> Awaitable[Connection]: ...
     async def release(self, connection: Connection) -> None: ...
@@ -66,28 +67,28 @@ class Contended(StoreUnavailable):
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """Where the database is, and how to use it.
+    """The URL of the database, and the settings of its connections.
 
-    The URL is what PostgreSQL's own tools take. Three settings in its query are taken out: `pool_size`,
-    `statement_cache_size` (0 if a pooler like PgBouncer is between) and `connect_timeout`.
+    The URL is a PostgreSQL connection URI. Three settings in its query are removed before PostgreSQL sees it:
+    `pool_size`, `statement_cache_size` (0 for a pooler like PgBouncer) and `connect_timeout`.
     """
 
     url: str
     pool_size: int = 10
     statement_cache_size: int = 200
-    connect_timeout: float = PATIENCE
+    connect_timeout: float = ANSWER_TIMEOUT_SECONDS
 
     @staticmethod
     def parse(text: str) -> "Address":
-        """Take our settings out of a URL; the rest stays as it is."""
+        """Separate Antiphon's settings from a URL; the rest of it is unchanged."""
         base, _, query = text.partition("?")
         pairs = [pair.partition("=") for pair in query.split("&") if pair]
-        ours = {name: _whole_number(name, value) for name, _, value in pairs if name in _OUR_SETTINGS}
-        others = "&".join("".join(pair) for pair in pairs if pair[0] not in _OUR_SETTINGS)
+        ours = {name: _whole_number(name, value) for name, _, value in pairs if name in _OWN_SETTINGS}
+        others = "&".join("".join(pair) for pair in pairs if pair[0] not in _OWN_SETTINGS)
         return Address(url=f"{base}?{others}" if others else base, **ours)
 
     async def connect(self) -> Connection:
-        """A connection of its own, whose statements may take their time. Raises `FAILURES`."""
+        """A new connection outside the pool, without a statement timeout. Raises `FAILURES`."""
         connect = cast("Callable[..., Awaitable[Connection]]", asyncpg.connect)
         try:
             return await connect(
@@ -100,38 +101,38 @@ class Address(Struct, frozen=True, kw_only=True):
             ) from error
 
     async def pool(self) -> Pool:
-        """A pool that connects when it is used; making one touches no network."""
+        """A pool that connects on first use; creating it uses no network."""
         create_pool = cast("Callable[..., Awaitable[Pool]]", asyncpg.create_pool)
         return await create_pool(
             self.url,
-            min_size=0,  # a floor makes asyncpg reconnect, and complain, by itself
+            min_size=0,  # with a minimum, asyncpg reconnects and logs by itself
             max_size=self.pool_size,
             timeout=self.connect_timeout,
-            command_timeout=STATEMENT_LIMIT,
+            command_timeout=STATEMENT_TIMEOUT_SECONDS,
             statement_cache_size=self.statement_cache_size,
             reset=_keep_session,
         )
 
 
-def refusal(error: Exception) -> StoreUnavailable | StoreFull | None:
-    """What a failure means for the caller. None if it is a mistake of ours."""
+def error_for_caller(error: Exception) -> StoreUnavailable | StoreFull | None:
+    """The error for the caller; None if only a bug can cause this failure."""
     state = _sqlstate(error)
-    if state.startswith(_OUR_MISTAKES) or isinstance(error, ValueError):
+    if state.startswith(_BUGS) or isinstance(error, ValueError):
         return None
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull()
     return Contended() if state.startswith(_CONTENTION) else StoreUnavailable()
 
 
-def operator_refusal(error: Exception) -> AntiphonError | None:
-    """What a failure means at the start and in commands: most likely, that the URL is wrong."""
+def error_for_operator(error: Exception) -> AntiphonError | None:
+    """The error for the operator at startup and in commands, where the URL is the likely cause."""
     if _sqlstate(error).startswith(_WRONG_ACCOUNT):
         return SettingsError(f"The store's URL does not open a PostgreSQL database: {error}.", param="store")
     if isinstance(error, OSError):
         return StoreUnavailable(
             "The database of the store's URL does not answer. Start it, or check the URL."
         )
-    known = refusal(error)
+    known = error_for_caller(error)
     if known is None and _sqlstate(error):
         return SettingsError(f"PostgreSQL refuses the store's URL: {error}.", param="store")
     return known
@@ -142,12 +143,12 @@ def _sqlstate(error: Exception) -> str:
 
 
 def _whole_number(name: str, text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) >= _OUR_SETTINGS[name]:
+    if text.isascii() and text.isdigit() and int(text) >= _OWN_SETTINGS[name]:
         return int(text)
     raise SettingsError(
-        f"`{name}` in the store's URL must be a whole number from {_OUR_SETTINGS[name]} on.", param="store"
+        f"`{name}` in the store's URL must be an integer of at least {_OWN_SETTINGS[name]}.", param="store"
     )
 
 
 async def _keep_session(_connection: Connection) -> None:
-    """Nothing in a session is ours to undo, so giving a connection back costs no round trip."""
+    """Reset nothing: Antiphon changes no session state, so a release needs no round trip."""

@@ -1,4 +1,4 @@
-"""Migrations of a PostgreSQL database: one transaction each, and only one process at a time."""
+"""Migrations of a PostgreSQL database: one transaction each, in one process at a time."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,22 @@ from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.postgres_client import Connection
 from antiphon.store.statements import load_statements
 
-_LOCK = 0x616E7469  # "anti": any number that others are unlikely to lock
+_LOCK_ID = 0x616E7469  # "anti": a number that other programs are unlikely to use
 
 
 async def migration_status(connection: Connection) -> list[tuple[Migration, bool]]:
-    """Every migration that we know, and whether the database has it. A newer database is refused."""
+    """Every known migration, and whether it is applied. Raises `SettingsError` for a newer database."""
     known = load_migrations("postgres")
     missing = pending(known, await _applied(connection))
     return [(migration, migration not in missing) for migration in known]
 
 
 async def migrate(connection: Connection) -> list[Migration]:
-    """Apply what is missing, and say what it was.
+    """Apply the missing migrations and return them.
 
-    Others that try at the same time wait until this connection is closed, then find it done.
+    Other processes that migrate at the same time wait until this connection is closed, and apply nothing.
     """
-    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK_ID)
     missing = pending(load_migrations("postgres"), await _applied(connection))
     for migration in missing:
         await _apply(connection, migration)

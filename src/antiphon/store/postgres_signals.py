@@ -1,7 +1,7 @@
-"""Signals between processes: LISTEN and NOTIFY on one connection of its own.
+"""Signals between processes: LISTEN and NOTIFY on a dedicated connection.
 
-The same connection tells whether the database is there, because it is always in use: what it says goes out
-in batches, and when there is nothing to say it asks for an answer anyway.
+The same connection detects outages, because it is always in use: it sends notifications in batches, and a
+ping when there are none.
 """
 
 import asyncio
@@ -10,25 +10,25 @@ from contextlib import contextmanager
 
 import msgspec
 
-from antiphon.store.postgres_client import FAILURES, PATIENCE, Connection
+from antiphon.store.postgres_client import ANSWER_TIMEOUT_SECONDS, FAILURES, Connection
 from antiphon.store.signals import LocalSignals
 
 CHANNEL = "antiphon"
-GAP = 0.02
-"""Seconds between two notifications: each one takes a lock on the whole database when it commits."""
+NOTIFY_INTERVAL_SECONDS = 0.02
+"""Time between two batches of notifications. A commit with NOTIFY takes a lock on the complete database."""
 
-PING = 0.5
-"""Seconds of silence after which the connection is tried, and between two attempts to reconnect."""
+PING_SECONDS = 0.5
+"""An idle connection is pinged, and a lost one reconnected, at this interval."""
 
-PAYLOAD_LIMIT = 7_900
-"""Bytes in one notification; PostgreSQL takes fewer than 8,000."""
+MAX_PAYLOAD_BYTES = 7_900
+"""The size of one notification; PostgreSQL accepts fewer than 8,000 bytes."""
 
 _NOTIFY = f"SELECT pg_notify('{CHANNEL}', payload) FROM unnest($1::text[]) AS payload"
 
 
 class PostgresSignals(LocalSignals):
-    """Signals for all processes on one database. It reconnects by itself, and then wakes everybody once,
-    because signals may have been lost meanwhile."""
+    """Signals for all processes on one database. After it has reconnected it wakes every waiter once, because
+    signals may have been lost meanwhile."""
 
     def __init__(
         self,
@@ -41,34 +41,34 @@ class PostgresSignals(LocalSignals):
         self._lost = lost
         self._found = found
         self._outbox: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Connect, and stay connected from now on."""
-        self._task = asyncio.create_task(self._stay(await self._listen()))
+        """Connect, and reconnect after every failure until `aclose`."""
+        self._task = asyncio.create_task(self._stay_connected(await self._listen()))
 
     def publish(self, topic: str) -> None:
-        """Wake the waiters of this process now, and those of the others in the next batch."""
+        """Wake the waiters of this process now, and those of other processes with the next batch."""
         super().publish(topic)
         self._outbox.add(topic)
-        self._stirred.set()
+        self._wakeup.set()
 
     async def aclose(self) -> None:
-        """Send what is left, if that is possible right now, and disconnect."""
+        """Send the pending notifications if the database answers, and disconnect."""
         if self._task is None:
             return
         self._closing = True
-        self._stirred.set()
-        await asyncio.wait({self._task}, timeout=PATIENCE)
+        self._wakeup.set()
+        await asyncio.wait({self._task}, timeout=ANSWER_TIMEOUT_SECONDS)
         self._task.cancel()
         await asyncio.wait({self._task})
 
-    async def _stay(self, connection: Connection) -> None:
+    async def _stay_connected(self, connection: Connection) -> None:
         while True:
             try:
-                await self._talk(connection)
+                await self._serve(connection)
                 return
             except FAILURES as error:
                 self._lost(error)
@@ -94,26 +94,26 @@ class PostgresSignals(LocalSignals):
             try:
                 return await self._listen()
             except FAILURES:
-                await asyncio.sleep(PING)
+                await asyncio.sleep(PING_SECONDS)
 
-    async def _talk(self, connection: Connection) -> None:
+    async def _serve(self, connection: Connection) -> None:
         while self._outbox or not self._closing:
-            await self._stir()
+            await self._wait_for_wakeup()
             if self._outbox:
                 await self._notify(connection)
-                await asyncio.sleep(GAP)
+                await asyncio.sleep(NOTIFY_INTERVAL_SECONDS)
             else:
                 with _limited(connection):
                     await connection.execute("SELECT 1")
 
-    async def _stir(self) -> None:
-        """Wait for something to say, for the end of the connection, or until it is time to try it."""
+    async def _wait_for_wakeup(self) -> None:
+        """Wait for a notification to send, for the end of the connection, or for the next ping."""
         try:
-            async with asyncio.timeout(PING):
-                await self._stirred.wait()
+            async with asyncio.timeout(PING_SECONDS):
+                await self._wakeup.wait()
         except TimeoutError:
             return
-        self._stirred.clear()
+        self._wakeup.clear()
 
     async def _notify(self, connection: Connection) -> None:
         topics, self._outbox = self._outbox, set()
@@ -125,7 +125,7 @@ class PostgresSignals(LocalSignals):
             raise
 
     def _terminated(self, _connection: Connection) -> None:
-        self._stirred.set()
+        self._wakeup.set()
 
     def _notified(self, connection: Connection, sender: int, _channel: str, payload: str) -> None:
         if sender != connection.get_server_pid():
@@ -139,7 +139,7 @@ class PostgresSignals(LocalSignals):
 def payloads(topics: Iterable[str]) -> list[str]:
     """Topics as JSON lists, as few as possible, each small enough for one notification.
 
-    A topic that does not fit into any is left out: who waits for it looks from time to time anyway.
+    A topic that is too long for a notification is left out: its waiters also poll.
     """
     lists: list[list[str]] = []
     room = 0
@@ -147,7 +147,7 @@ def payloads(topics: Iterable[str]) -> list[str]:
         size = len(msgspec.json.encode(topic)) + 1
         if size > room:
             lists.append([])
-            room = PAYLOAD_LIMIT
+            room = MAX_PAYLOAD_BYTES
         if size <= room:
             room -= size
             lists[-1].append(topic)
@@ -156,18 +156,18 @@ def payloads(topics: Iterable[str]) -> list[str]:
 
 @contextmanager
 def _limited(connection: Connection) -> Generator[None, None, None]:
-    """Drop a connection that does not answer.
+    """Drop a connection that does not answer in time.
 
-    Two short waits instead of a long one: if this very process stood still, the first one is over before
-    the answer could be read; the second one leaves time for it.
+    There are two short timers instead of one. If this process itself was suspended, the first timer expires
+    before the answer is read; the second one leaves time to read it.
     """
     loop = asyncio.get_running_loop()
 
     def wait_again() -> None:
         nonlocal timer
-        timer = loop.call_later(PATIENCE / 2, connection.terminate)
+        timer = loop.call_later(ANSWER_TIMEOUT_SECONDS / 2, connection.terminate)
 
-    timer = loop.call_later(PATIENCE / 2, wait_again)
+    timer = loop.call_later(ANSWER_TIMEOUT_SECONDS / 2, wait_again)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Writing to a database that may be away, when nobody waits at a connection: it is waited for."""
+"""Retry writes of background work while the database is unavailable."""
 
 import asyncio
 import logging
@@ -8,15 +8,15 @@ from antiphon.errors import StoreFull, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 1.0
-"""Seconds between two tries."""
+RETRY_SECONDS = 1.0
+"""Time between two attempts."""
 
 
 async def retry_while_unavailable(what: str, write: Callable[[], Awaitable[None]]) -> None:
-    """Write until it is written. `what` says in the log who waits."""
+    """Call `write` until it succeeds. `what` names the waiting work in the log."""
     while True:
         try:
             return await write()
         except (StoreUnavailable, StoreFull) as error:
             logger.warning("%s waits for the database: %s", what, error.message)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(RETRY_SECONDS)

@@ -58,7 +58,7 @@ def _stand(tenant: str, stored: StoredResponse) -> Script[Position | None]:
 
 
 def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Claim | None]:
-    """Claim an unfinished response: for a claimed job, or, without one, to end it from outside."""
+    """Claim an unfinished response: for a claimed job, or, without a job, to cancel it."""
     if job is not None:
         yield from jobs.fence(job)
     attempt, owner = (None, None) if job is None else (job.broken_off + 1, job.owner)
@@ -83,7 +83,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
 
 
 def base(tenant: str, response_id: str) -> Script[Continuation]:
-    """Everything before the place where an unfinished response stands."""
+    """The history before the position of an unfinished response."""
     rows = yield Statement("end_of_response", (tenant, response_id))
     if not rows or rows[0][0] is None:
         return Continuation(())
@@ -93,7 +93,7 @@ def base(tenant: str, response_id: str) -> Script[Continuation]:
 
 
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
-    """Add to the log. Doing it again is harmless: the answer to the first attempt may have got lost."""
+    """Append to the log. Repeating it is harmless: the result of the first attempt may have got lost."""
     end = events.first + events.count
     if (yield Statement("progress_response", (tenant, response_id, token, events.first, end))):
         yield from _log(tenant, response_id, events)
@@ -104,7 +104,7 @@ def append(tenant: str, response_id: str, token: int, events: Events) -> Script[
 
 
 def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> Script[None]:
-    """The last events and the final response."""
+    """Save the last events and the final response."""
     response, items = stored.response, responses.own_items(stored)
     yield from jobs.remove(RESPONSE_JOB, [(tenant, response.id)])
     chain, pos, next_event = yield from _fence(tenant, response.id, token)
@@ -131,7 +131,7 @@ def _fence(tenant: str, response_id: str, token: int) -> Script[Row]:
 
 
 def _gap(response_id: str, stored: int, events: Events) -> AntiphonError:
-    """A crash of the database lost what was not durable. The next claim goes on from what is there."""
+    """The error after the database has lost events. The next claim continues from the stored ones."""
     message = (
         f"The log of response '{response_id}' ends before event {stored}, not {events.first}. Claim it again."
     )
@@ -149,7 +149,7 @@ def _events(rows: Sequence[Row]) -> list[Events]:
 
 
 def events(tenant: str, response_id: str, after: int, now: int) -> Script[tuple[Sequence[Events], bool]]:
-    """What the log holds beyond an event, and whether the response has ended."""
+    """The rows with events after `after`, and whether the response has ended."""
     found = yield Statement("find_response", (tenant, response_id, now))
     if not found:
         raise response_not_found(response_id)

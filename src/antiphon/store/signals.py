@@ -1,7 +1,7 @@
-"""Signals: who waits is woken. They carry no data and may get lost; the database is always the truth.
+"""Signals wake waiters. They carry no data and may get lost, so waiters read the database.
 
-Topics: ``events:ID`` (more events of a response), ``ended:ID`` (somebody ended a run from outside), ``runs``
-(work without an owner), ``keys`` (keys were changed).
+Topics: ``events:ID`` (more events of a response), ``ended:ID`` (a run was cancelled), ``runs`` (work without
+an owner), ``keys`` (keys were changed).
 """
 
 import asyncio
@@ -14,11 +14,11 @@ class Signals(Protocol):
     """Wakes waiters, in this process and, where the store is shared, in all others."""
 
     def publish(self, topic: str) -> None:
-        """Wake everybody who subscribed to the topic. Never blocks; signals sent in a row are joined."""
+        """Wake all subscribers of the topic. Never blocks; consecutive signals may be merged."""
         ...
 
     def subscribe(self, topic: str) -> "Subscription":
-        """Be woken; use it as a context manager."""
+        """Subscribe to a topic; use the result as a context manager."""
         ...
 
 
@@ -42,11 +42,11 @@ class Subscription:
         self._leave(self)
 
     def wake(self) -> None:
-        """Somebody published."""
+        """End the current wait, or the next one."""
         self._woken.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a signal; False when none came in time (then look anyway: signals may get lost)."""
+        """Wait for a signal; False on timeout. Read the database in both cases: signals may get lost."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -68,7 +68,7 @@ class LocalSignals:
             subscription.wake()
 
     def subscribe(self, topic: str) -> Subscription:
-        """Be woken."""
+        """Subscribe to a topic."""
 
         def enter(subscription: Subscription) -> None:
             self._topics.setdefault(topic, set()).add(subscription)

@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-PROBE = 1.0
-"""Seconds after which a write is let through again to see whether the trouble is over."""
+PROBE_SECONDS = 1.0
+"""After a failed write, `check` lets one request per this many seconds through, to try the disk again."""
 
 
 class SqliteDatabase:
-    """Runs scripts: what writes in one thread, what only reads in another. Make one with `open`.
+    """Runs writing scripts in one thread and reading scripts in another. Create one with `open`.
 
-    A write that was begun is finished even if nobody waits for it any more.
+    A write that has begun is completed even if its caller is cancelled.
     """
 
     def __init__(
@@ -40,11 +40,16 @@ class SqliteDatabase:
         statements = load_statements("sqlite")
         self._writer = SqliteWriter(writer, statements, "BEGIN IMMEDIATE", self._written, loop)
         # A database in memory belongs to its one connection.
-        self._reader = SqliteWriter(reader, statements, "BEGIN", _tell, loop) if reader else self._writer
+        self._reader = (
+            SqliteWriter(reader, statements, "BEGIN", _resolve_waiters, loop) if reader else self._writer
+        )
 
     @staticmethod
     async def open(path: Path | None, *, migrate: bool = True) -> "SqliteDatabase":
-        """Open the file, make it if there is none. No path: in memory. `SettingsError` if it cannot be."""
+        """Open the file, or create it. Without a path the database is in memory.
+
+        Raises `SettingsError` if the file cannot be opened.
+        """
         writer, reader = await asyncio.to_thread(_open, path, migrate=migrate)
         return SqliteDatabase(path, writer, reader)
 
@@ -57,15 +62,15 @@ class SqliteDatabase:
         return await self._run(self._writer, script, durable=durable)
 
     async def check(self) -> None:
-        """Raise at once while writes fail, but let one through now and then."""
+        """Raise at once while writes fail, except once per `PROBE_SECONDS`."""
         if self._trouble is None:
             return
         if self._loop.time() < self._probe_at:
             raise type(self._trouble)(self._trouble.message)
-        self._probe_at = self._loop.time() + PROBE
+        self._probe_at = self._loop.time() + PROBE_SECONDS
 
     async def aclose(self) -> None:
-        """Do what is queued, then let go of the file."""
+        """Run the queued scripts, then close the file."""
         if self._closed:
             return
         self._closed = True
@@ -76,30 +81,32 @@ class SqliteDatabase:
     # For the operator
 
     async def migration_status(self) -> list[tuple[Migration, bool]]:
-        """Every migration that we know, and whether the database has it."""
+        """Every known migration, and whether it is applied."""
         if self._path is None:
             return [(migration, True) for migration in load_migrations("sqlite")]
-        return await self._apart(sqlite_file.migration_status)
+        return await self._on_own_connection(sqlite_file.migration_status)
 
     async def migrate(self) -> list[Migration]:
-        """Apply what is missing, and say what it was."""
+        """Apply the missing migrations and return them."""
         path = self._path
-        return [] if path is None else await self._apart(lambda it: sqlite_file.migrate(it, path))
+        if path is None:
+            return []
+        return await self._on_own_connection(lambda connection: sqlite_file.migrate(connection, path))
 
     async def vacuum(self) -> None:
-        """Give the room of erased rows back to the disk."""
+        """Return the space of erased rows to the file system."""
         if self._path is not None:
-            await self._apart(sqlite_file.vacuum)
+            await self._on_own_connection(sqlite_file.vacuum)
 
     async def size(self) -> int:
-        """Bytes on disk; in memory it is none."""
+        """Bytes on disk; 0 for a database in memory."""
         if self._path is None:
             return 0
         files = [Path(f"{self._path}{suffix}") for suffix in ("", "-wal", "-shm")]
         return sum(file.stat().st_size for file in files if file.exists())
 
-    async def _apart(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something on a connection of its own, while the others go on."""
+    async def _on_own_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call `work` with a new connection; the reader and the writer are not blocked."""
 
         def run() -> T:
             with closing(sqlite_file.connect(self._path)) as connection:
@@ -113,11 +120,11 @@ class SqliteDatabase:
 
     # How a script is run
 
-    async def _run(self, lane: SqliteWriter, script: Script[T], *, durable: bool) -> T:
+    async def _run(self, thread: SqliteWriter, script: Script[T], *, durable: bool) -> T:
         if self._closed:
             raise StoreUnavailable("The database is closed.")
         waiter: asyncio.Future[Any] = self._loop.create_future()
-        lane.put(Job(script, durable, waiter))
+        thread.put(Job(script, durable, waiter))
         return await waiter
 
     def _written(self, batch: Sequence[Job]) -> None:
@@ -125,11 +132,11 @@ class SqliteDatabase:
         if isinstance(error, StoreUnavailable | StoreFull):
             if self._trouble is None:
                 logger.warning("nothing can be stored: %s", error.message)
-            self._trouble, self._probe_at = error, self._loop.time() + PROBE
+            self._trouble, self._probe_at = error, self._loop.time() + PROBE_SECONDS
         elif self._trouble is not None:
             self._trouble = None
             logger.warning("the database can be written again")
-        _tell(batch)
+        _resolve_waiters(batch)
 
 
 def _open(path: Path | None, *, migrate: bool) -> tuple[sqlite3.Connection, sqlite3.Connection | None]:
@@ -143,7 +150,7 @@ def _open(path: Path | None, *, migrate: bool) -> tuple[sqlite3.Connection, sqli
         raise
 
 
-def _tell(batch: Sequence[Job]) -> None:
+def _resolve_waiters(batch: Sequence[Job]) -> None:
     for job in batch:
         if job.waiter.done():
             continue  # cancelled meanwhile

@@ -1,4 +1,4 @@
-"""The file of a SQLite database: opening it, bringing its tables up to date, shrinking it. All blocks."""
+"""The file of a SQLite database: open, migrate and shrink it. Every function here blocks."""
 
 import sqlite3
 import time
@@ -9,23 +9,23 @@ from antiphon.errors import SettingsError
 from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.statements import load_statements
 
-BUSY_TIMEOUT = 5.0
-"""Seconds to wait for another process that writes."""
+BUSY_TIMEOUT_SECONDS = 5.0
+"""How long to wait for another process that is writing."""
 CHECKPOINT_PAGES = 700
-"""Pages of log after which they are moved to the database. More would be a little faster, and the log bigger:
-with this it stays near 3 MB."""
-_RETRY = 0.05
+"""Size of the write-ahead log, in pages, at which it is copied into the database. A higher value is a little
+faster and makes the log bigger; with this one it stays near 3 MB."""
+_RETRY_SECONDS = 0.05
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """A connection that begins transactions only explicitly. No path: a database of its own, in memory."""
+    """A connection without implicit transactions. Without a path it opens a new database in memory."""
     try:
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.touch(mode=0o600)  # it holds conversations; SQLite gives its log the same mode
         connection = sqlite3.connect(
             path or ":memory:",
-            timeout=BUSY_TIMEOUT,
+            timeout=BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -39,20 +39,20 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait for others at this step, so we do."""
-    for _ in range(int(BUSY_TIMEOUT / _RETRY)):
+    """Switch to WAL. SQLite's busy timeout does not apply to this statement, so it is repeated here."""
+    for _ in range(int(BUSY_TIMEOUT_SECONDS / _RETRY_SECONDS)):
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
-        time.sleep(_RETRY)
+        time.sleep(_RETRY_SECONDS)
     connection.execute("PRAGMA journal_mode = WAL")
 
 
 def migrate(connection: sqlite3.Connection, path: Path | None) -> list[Migration]:
-    """Apply what is missing, all of it or nothing, and say what it was. Others wait meanwhile."""
+    """Apply the missing migrations in one transaction and return them. Other processes wait meanwhile."""
     statements = load_statements("sqlite")
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -75,14 +75,14 @@ def migrate(connection: sqlite3.Connection, path: Path | None) -> list[Migration
 
 
 def migration_status(connection: sqlite3.Connection) -> list[tuple[Migration, bool]]:
-    """Every migration that we know, and whether the database has it."""
+    """Every known migration, and whether it is applied."""
     known = load_migrations("sqlite")
     missing = pending(known, _applied(connection))
     return [(migration, migration not in missing) for migration in known]
 
 
 def vacuum(connection: sqlite3.Connection) -> None:
-    """Give the room of erased rows back to the disk."""
+    """Return the space of erased rows to the file system."""
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -95,7 +95,7 @@ def _applied(connection: sqlite3.Connection) -> list[tuple[int, str]]:
 
 
 def _split(sql: str) -> Iterator[str]:
-    """The statements of a file: `executescript` would commit before it begins."""
+    """The statements of a file. `executescript` is not used, because it commits first."""
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

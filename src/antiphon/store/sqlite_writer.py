@@ -1,6 +1,6 @@
-"""One thread with one connection to SQLite: it takes what is queued and runs it as one transaction.
+"""One thread with one connection to SQLite: it runs all queued scripts as one transaction.
 
-So a commit, which waits for the disk, is paid once for all that came while the last one was under way.
+A commit waits for the disk. Scripts that arrive during a commit share the next one.
 """
 
 import sqlite3
@@ -14,10 +14,10 @@ from typing import Any
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.store.database import Script
 
-BATCH = 256
-"""The most scripts in one transaction: who comes first should not wait for all who come later."""
+MAX_BATCH_SCRIPTS = 256
+"""The most scripts in one transaction: it bounds how long the first of them waits for the commit."""
 
-_OUR_FAULT = frozenset(
+_BUG_CODES = frozenset(
     {
         sqlite3.SQLITE_ERROR,
         sqlite3.SQLITE_CONSTRAINT,
@@ -29,7 +29,7 @@ _OUR_FAULT = frozenset(
 
 
 class Job:
-    """A script, who waits for it, and what came of it."""
+    """A script, the future that waits for it, and its result or error."""
 
     __slots__ = ("durable", "error", "result", "script", "waiter")
 
@@ -42,25 +42,25 @@ class Job:
 
 
 class SqliteWriter:
-    """Runs jobs in the order in which they come. `told` is called in the event loop after every batch."""
+    """Runs jobs in the order of `put`. It calls `on_batch` in the event loop after every batch."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         statements: Mapping[str, str],
         begin: str,
-        told: Callable[[Sequence[Job]], None],
+        on_batch: Callable[[Sequence[Job]], None],
         loop: AbstractEventLoop,
     ) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
         self._statements = statements
         self._begin = begin
-        self._told = told
+        self._on_batch = on_batch
         self._loop = loop
         self._synced = ""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        # A daemon: whoever forgets to close the database must not hang at exit. What was saved is committed.
+        # A daemon, so that the process exits even if the database was not closed. Saved rows are committed.
         self._thread = threading.Thread(target=self._work, name="antiphon-sqlite", daemon=True)
         self._thread.start()
 
@@ -69,7 +69,7 @@ class SqliteWriter:
         self._queue.put(job)
 
     def finish(self) -> None:
-        """Do what is queued, then let go of the connection. Blocks."""
+        """Run the queued jobs, then close the connection. Blocks."""
         self._queue.put(None)
         self._thread.join()
 
@@ -79,17 +79,17 @@ class SqliteWriter:
             batch, closing = self._next_batch()
             if batch:
                 self._run(batch)
-                with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
-                    self._loop.call_soon_threadsafe(self._told, batch)
+                with suppress(RuntimeError):  # the loop is closed, so nobody waits for the results
+                    self._loop.call_soon_threadsafe(self._on_batch, batch)
         self._connection.close()
 
     def _next_batch(self) -> tuple[list[Job], bool]:
-        """Whatever is queued, at least one job; and whether that was the end."""
+        """All queued jobs, at least one, and whether `finish` was called after them."""
         batch: list[Job] = []
         job = self._queue.get()
         while job is not None:
             batch.append(job)
-            if len(batch) == BATCH:
+            if len(batch) == MAX_BATCH_SCRIPTS:
                 return batch, False
             try:
                 job = self._queue.get_nowait()
@@ -106,7 +106,7 @@ class SqliteWriter:
             self._cursor.execute("COMMIT")
         except sqlite3.Error as error:
             for job in batch:
-                job.error = refusal(error)
+                job.error = error_for_caller(error)
             if self._connection.in_transaction:
                 self._connection.rollback()
 
@@ -116,15 +116,15 @@ class SqliteWriter:
             self._synced = mode
 
     def _attempt(self, job: Job) -> None:
-        """Run one script; its own error undoes what it wrote and nothing else."""
+        """Run one script. If it raises, only its own writes are rolled back."""
         execute = self._cursor.execute
         execute("SAVEPOINT script")
         try:
             job.result = self._drive(job.script)
         except Exception as error:
             if not self._connection.in_transaction:
-                raise  # SQLite has given up the whole transaction
-            job.error = refusal(error) if isinstance(error, sqlite3.Error) else error
+                raise  # SQLite has rolled back the complete transaction
+            job.error = error_for_caller(error) if isinstance(error, sqlite3.Error) else error
             execute("ROLLBACK TO script")
         execute("RELEASE script")
 
@@ -142,11 +142,11 @@ class SqliteWriter:
             return end.value
 
 
-def refusal(error: sqlite3.Error) -> AntiphonError | sqlite3.Error:
-    """The error for the caller; a bug of ours stays what it is."""
+def error_for_caller(error: sqlite3.Error) -> AntiphonError | sqlite3.Error:
+    """`StoreFull` or `StoreUnavailable`; an error that only a bug can cause is returned unchanged."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull()
-    if code in _OUR_FAULT:
+    if code in _BUG_CODES:
         return error
     return StoreUnavailable(f"The database cannot be used right now ({error}). Try again in a moment.")

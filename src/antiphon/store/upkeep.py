@@ -1,30 +1,30 @@
-"""Scripts of upkeep: erasing what has expired, in batches that hold nobody up for long."""
+"""Scripts of upkeep: erase expired rows in small batches, so that other writes wait only briefly."""
 
 from antiphon.store import agent_scripts, chains
 from antiphon.store.database import Script, Statement
 
-BATCH = 500
-"""The most responses, logs and runs of agents that are erased at once."""
-DEAD = 3600.0
-"""Seconds without a sign of life after which an owner is forgotten; its work was taken over long before."""
+MAX_BATCH_ROWS = 500
+"""The most responses, logs and agent runs that one script erases."""
+FORGET_OWNER_SECONDS = 3600.0
+"""An owner without a sign of life for this long is deleted. Others have taken over its jobs long before."""
 
 
 def sweep(log_ttl: float, now: int) -> Script[int]:
-    """Erase expired responses, old event logs, expired runs of agents and dead owners; how many it were."""
-    expired = yield Statement("expired_responses", (now, BATCH))
+    """Erase expired responses, old event logs, expired agent runs and dead owners; return how many."""
+    expired = yield Statement("expired_responses", (now, MAX_BATCH_ROWS))
     erased = yield from chains.forget_responses([(tenant, name, chain) for tenant, name, chain in expired])
-    old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, BATCH)))]
+    old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, MAX_BATCH_ROWS)))]
     if old:
         yield Statement("delete_events", old, many=True)
         yield Statement("forget_log", old, many=True)
-    runs = yield Statement("expired_agent_runs", (now, BATCH))
+    runs = yield Statement("expired_agent_runs", (now, MAX_BATCH_ROWS))
     yield from agent_scripts.forget(runs)
-    dead = yield Statement("delete_dead_owners", (DEAD,))
+    dead = yield Statement("delete_dead_owners", (FORGET_OWNER_SECONDS,))
     return erased + len(old) + len(runs) + len(dead)
 
 
 def trim(limit: int) -> Script[None]:
-    """Forget the oldest finished responses beyond the limit."""
+    """Delete the oldest finished responses beyond the limit."""
     [[finished]] = yield Statement("count_finished")
     if finished > limit:
         oldest = yield Statement("oldest_finished", (finished - limit,))
@@ -32,7 +32,7 @@ def trim(limit: int) -> Script[None]:
 
 
 def trim_agent_runs(limit: int) -> Script[None]:
-    """Forget the oldest runs of agents that have ended, beyond the limit."""
+    """Delete the oldest ended agent runs beyond the limit."""
     [[ended]] = yield Statement("count_ended_agent_runs")
     if ended > limit:
         yield from agent_scripts.forget((yield Statement("oldest_ended_agent_runs", (ended - limit,))))

@@ -1,5 +1,4 @@
-"""What all work in the background has in common: it is handed over whole, ends with whatever ends first, and
-is followed as it is stored."""
+"""Helpers of background work: shielded submission, concurrent coroutines, and following stored rows."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
@@ -11,29 +10,29 @@ from antiphon.store.signals import Subscription
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 4
-"""Claims after which work that brings down its process again and again is given up."""
-POLL = 0.5
-"""Seconds after which a follower looks by itself: signals may get lost."""
-HEARTBEAT = 10.0
-"""Seconds of silence after which a follower is sent a heartbeat."""
+"""The most claims of one piece of work. Work whose process died this often is failed."""
+POLL_SECONDS = 0.5
+"""A follower without a signal reads again after this time, because signals may get lost."""
+HEARTBEAT_SECONDS = 10.0
+"""A follower receives a heartbeat after this time without rows."""
 
 
-class HandOver:
-    """Hands work over in one piece: a client that leaves in the middle leaves no half of it behind."""
+class ShieldedTasks:
+    """Runs coroutines to their end even if the caller is cancelled, as by a client that disconnects."""
 
     def __init__(self) -> None:
-        self._under_way: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
 
-    async def do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it to its end, even if whoever waits is cancelled."""
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for `work`. A cancellation ends the wait, not the work."""
         task = asyncio.ensure_future(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._tasks.add(task)  # the loop itself holds only weak references
+        task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)
 
 
-async def until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
-    """Do all of it at once until something ends; what that raises is raised, and the rest is cancelled."""
+async def run_until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines concurrently until the first one ends, then cancel the others. Raises its exception."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -45,21 +44,24 @@ async def until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def as_stored(
-    look: Callable[[], Awaitable[tuple[Sequence[T], bool]]], more: Subscription
+async def follow_rows(
+    read: Callable[[], Awaitable[tuple[Sequence[T], bool]]], signal: Subscription
 ) -> AsyncGenerator[Sequence[T], None]:
-    """What `look` finds, again and again, until it says that this was all. A database that is away is waited
-    for. Nothing, after some silence, says that somebody is still at work."""
+    """Yield the rows that `read` returns, until it reports the end.
+
+    It waits while the database is unavailable. After `HEARTBEAT_SECONDS` without rows it yields none, as a
+    heartbeat.
+    """
     loop = asyncio.get_running_loop()
     silent_since = loop.time()
     while True:
         try:
-            rows, ended = await look()
+            rows, ended = await read()
         except StoreUnavailable:
             rows, ended = (), False
-        if rows or loop.time() - silent_since > HEARTBEAT:
+        if rows or loop.time() - silent_since > HEARTBEAT_SECONDS:
             yield rows
             silent_since = loop.time()
         if ended:
             return
-        await more.wait(POLL)
+        await signal.wait(POLL_SECONDS)

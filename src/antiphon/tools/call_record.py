@@ -53,7 +53,7 @@ class CallEnded(Struct, frozen=True, kw_only=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """What is recorded of a call."""
+    """The record of a call."""
 
     started: CallStarted
     ended: CallEnded | None = None
@@ -63,7 +63,7 @@ class CallRecord(Protocol):
     """The calls of one piece of work, as one attempt sees and writes them."""
 
     def find(self, key: CallKey) -> RecordedCall | None:
-        """What is recorded of a call, by this attempt or an earlier one; None: nothing."""
+        """The record of a call, by this attempt or an earlier one; None if there is no record."""
         ...
 
     async def start(self, call: CallStarted) -> None:
@@ -79,7 +79,7 @@ class CallRecord(Protocol):
 
 
 def next_step(recorded: RecordedCall | None, *, has_side_effects: bool) -> NextStep:
-    """How to go on with a call. `has_side_effects`: whether running it twice could do harm."""
+    """The next step for a call. `has_side_effects`: whether running it twice could do harm."""
     if recorded is None:
         return "run"
     if recorded.ended is not None:

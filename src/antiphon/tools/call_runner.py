@@ -60,10 +60,8 @@ class CallRunner:
         return ended.result
 
     async def check(self, call: ToolCall, turn: int) -> bool:
-        """Whether a call whose result the client gives may be handed to it.
-
-        A check has no effect, so one that was cut off is made again.
-        """
+        """Whether a call with a result of the client may be sent to it. A check has no effect, so an
+        interrupted one is repeated."""
         key = CallKey(turn, call.id)
         recorded, tool = self.record.find(key), self.tools[call.name]
         if recorded is not None and recorded.ended is not None:

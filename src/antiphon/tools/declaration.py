@@ -121,7 +121,7 @@ class ServerTool(Tool):
     usage: str = field(default="", kw_only=True)
     """Guidance for the model (`ToolUsageMetadata`). A tool without it is not in the usage block."""
     final: Literal["server", "client"] = field(default="server", kw_only=True)
-    """Who gives the result. `client`: `run` only checks the call, then the client receives it."""
+    """The source of the result. `client`: `run` only checks the call, then the client receives it."""
     side_effects: bool = field(default=True, kw_only=True)
     """Whether running it twice could do harm. If so, a call that was cut off is reported as of unknown
     outcome instead of being run again."""

@@ -36,7 +36,7 @@ MAX_ERROR_CHARS = 2_000
 CANCEL_GRACE_SECONDS = 1.0
 """Time for an async tool to clean up after its cancellation."""
 MAX_ABANDONED_CALLS = 8
-"""Calls of one tool that may still run after their deadline before the tool is refused."""
+"""The most calls of one tool that may run beyond their deadline; then the tool is not called again."""
 
 
 class ToolTimeout(Exception):

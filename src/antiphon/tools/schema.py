@@ -16,7 +16,7 @@ VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a function, grouped by who fills them in."""
+    """The parameters of a function, grouped by their source."""
 
     function: str
     """The function's name, for messages."""
@@ -48,7 +48,7 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Signatur
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """The function's own name; empty: it has none."""
+    """The function's own name; empty if it has none."""
     name = getattr(function, "__name__", "")
     return "" if name == "<lambda>" else name
 

@@ -1,4 +1,4 @@
-"""Chunks: what passes from a backend through the stages to the machine. A small, closed set.
+"""Chunks: the closed set of values that pass from a backend through the stages to the machine.
 
 A backend splits compound deltas into these atoms. A batch is a non-empty sequence of chunks, usually those of
 one network read; `HEARTBEAT` is the batch of a backend that is at work and has sent nothing.
@@ -62,13 +62,13 @@ class ReasoningSummaryDelta(Struct, frozen=True, gc=False):
 
 
 class ProviderStateAdded(Struct, frozen=True):
-    """A mark of the reasoning so far, or of what comes next: see `turn/provider_state.py`."""
+    """A provider state of the reasoning so far, or of the next item: see `turn/provider_state.py`."""
 
-    mark: ProviderState
+    state: ProviderState
 
 
 class CallStarted(Struct, frozen=True, gc=False):
-    """A tool call begins. `index` tells parallel calls apart; an empty `call_id` is filled in."""
+    """A tool call begins. `index` identifies it among parallel calls; an empty `call_id` is filled in."""
 
     index: int
     call_id: str
@@ -76,14 +76,14 @@ class CallStarted(Struct, frozen=True, gc=False):
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of the arguments of the call at `index`: JSON, whatever the tool's kind."""
+    """A piece of the arguments of the call at `index`: JSON, for every kind of tool."""
 
     index: int
     arguments: str
 
 
 class CallFinished(Struct, frozen=True, gc=False):
-    """The call at `index` is whole. Optional: the end of the turn finishes all calls."""
+    """The call at `index` is complete. Optional: the end of the turn completes all calls."""
 
     index: int
 
@@ -95,7 +95,7 @@ class AnnotationAdded(Struct, frozen=True):
 
 
 class Compacted(Struct, frozen=True):
-    """The conversation so far was summarised, at a cost. `asked`: a trigger in the input wanted it."""
+    """The conversation was summarised. `asked`: a trigger in the input requested it."""
 
     envelope: str
     usage: Usage | None = None
@@ -103,7 +103,7 @@ class Compacted(Struct, frozen=True):
 
 
 class HostedItemBegun(Struct, frozen=True):
-    """A hosted tool begins to work. `index` names the item in later chunks; the item holds what is known."""
+    """A hosted tool starts. `index` identifies the item in later chunks; `item` contains the known fields."""
 
     index: int
     item: HostedItem
@@ -136,19 +136,19 @@ class ToolsFound(Struct, frozen=True):
 
 
 class DowngradesAdded(Struct, frozen=True):
-    """What turned out to be emulated or left out while the answer came."""
+    """Downgrades that the backend found while the model answered."""
 
     downgrades: tuple[Downgrade, ...]
 
 
 class UsageSpent(Struct, frozen=True):
-    """The cost of a round that is followed by another; it is added to the rest."""
+    """The usage of a round that another one follows; it is added to the usage of the turn."""
 
     usage: Usage
 
 
 class UsageReported(Struct, frozen=True):
-    """What the turn cost; the last report counts."""
+    """The usage of the turn; the last report counts."""
 
     usage: Usage
 

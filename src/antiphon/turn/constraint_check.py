@@ -1,11 +1,11 @@
 """Checks whether an answer satisfies its constraints: a call, JSON of a schema, input of a grammar.
 
 If the backend does not enforce a constraint, the answer is withheld here until it is known to satisfy it. An
-answer that violates one is not passed on: the verdict says why, and the model can be asked again.
+answer that violates one is not passed on: the verdict contains the reason, and the model can be asked again.
 
-Rule 1: what may still violate a constraint waits, and everything after it waits too, to keep the order.
-Rule 2: reasoning passes at once, and so does a call that only had to be made. Nothing is taken back.
-Rule 3: an answer that was cut short, broke off or is a refusal is not judged: it passes as it is.
+Rule 1: a chunk that may still violate a constraint is held, and so are all chunks after it, in their order.
+Rule 2: reasoning passes at once, and so does a call that only `tool_choice` requires. Nothing is taken back.
+Rule 3: an answer that was cut short, failed or is a refusal passes without a check.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,8 +43,8 @@ COMMENTARY = "commentary"
 
 
 class Verdict(Struct, frozen=True):
-    """The end of a turn. `passed` is right. With a `violation` the model should be asked again; `withheld` is
-    passed on only if that is given up. `downgrades` are to be reported; `usage` is what the turn cost."""
+    """The end of a turn. `passed` satisfies the constraints. With a `violation` the model is asked again, and
+    `withheld` is passed on only after the last attempt. `usage` is that of the turn."""
 
     passed: Sequence[Chunk] = ()
     withheld: Sequence[Chunk] = ()
@@ -54,7 +54,7 @@ class Verdict(Struct, frozen=True):
 
 
 class ConstraintCheck:
-    """Checks one turn."""
+    """The check of one turn."""
 
     def __init__(self, turn: TurnRequest, constraints: frozenset[Constraint], clock: Clock) -> None:
         self._turn = turn
@@ -64,8 +64,8 @@ class ConstraintCheck:
         self._clock = clock
         self._needs_call = "tool_choice" in constraints
         self._json: Literal["held", "peeked", "live"] | None = None
-        """How the text of an answer is treated that must be JSON: it is held until its end; it is held until
-        its first character tells prose from JSON; or it passes as it comes, and is judged afterwards."""
+        """For an answer that must be JSON. `held`: hold the text until its end. `peeked`: hold it until its
+        first character shows whether it is JSON. `live`: pass it at once, and check it at the end."""
         self._expect_json()
         self._held: list[Chunk] = []
         self._live_text: list[str] = []
@@ -78,7 +78,7 @@ class ConstraintCheck:
         self._finished: Finished | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """What passes on of these."""
+        """Take chunks, and return those that pass now."""
         passed: list[Chunk] = []
         for chunk in chunks:
             self._take(chunk, passed)
@@ -128,7 +128,7 @@ class ConstraintCheck:
                 self._pass(chunk, passed)
 
     def _pass(self, chunk: Chunk, passed: list[Chunk]) -> None:
-        """Pass it on, unless something before it is held."""
+        """Pass a chunk on, unless an earlier chunk is held."""
         if self._held:
             self._held.append(chunk)
         else:
@@ -149,7 +149,7 @@ class ConstraintCheck:
                 passed += self._release()
 
     def _item(self, begun: ItemBegun, first: Chunk, passed: list[Chunk]) -> None:
-        """Another item, and its first chunk. If it is a message, the one before was not the answer."""
+        """A new item with its first chunk. If it is a message, the message before it was not the answer."""
         judged = self._form is not None and not self._needs_call and not self._calls
         if judged and isinstance(first, TextDelta):
             passed += self._release()
@@ -158,7 +158,7 @@ class ConstraintCheck:
                 self._json = None
             else:
                 self._expect_json()
-                self._held.append(begun)  # it passes with the message that it begins
+                self._held.append(begun)  # it passes together with its message
                 return
         self._pass(begun, passed)
 
@@ -186,7 +186,7 @@ class ConstraintCheck:
         if chunk.name in self._turn.forbidden or (tool is None and "tool_choice" in self._constraints):
             self._ruled_out[chunk.index] = chunk.name
         elif tool is not None and tool.grammar is not None and "grammar" in self._constraints:
-            self._calls[chunk.index] = HeldCall(chunk.call_id, tool)
+            self._calls[chunk.index] = HeldCall(chunk.call_id, tool, tool.grammar)
         else:
             # Text before a call is not the answer.
             self._passed_any, self._needs_call, self._json = True, False, None
@@ -194,7 +194,7 @@ class ConstraintCheck:
                 passed += self._release()
 
     def _release(self) -> list[Chunk]:
-        """Pass on what is held."""
+        """Pass on the held chunks."""
         held, self._held = self._held, []
         self._passed_any |= any(isinstance(chunk, TextDelta | CallStarted) for chunk in held)
         return held
@@ -203,7 +203,7 @@ class ConstraintCheck:
         return "".join(chunk.text for chunk in self._held if isinstance(chunk, TextDelta))
 
     def _judge(self) -> Violation | None:
-        """The violation of an answer that the model ended by itself."""
+        """The violation of an answer that ended normally, if there is one."""
         if self._needs_call and not self._calls:
             return Violation("tool_choice", self._no_call(), self._held_text())
         if self._ruled_out and not (self._passed_any or self._calls or self._held_text().strip()):
@@ -235,7 +235,7 @@ class ConstraintCheck:
         return None
 
     def _downgrades(self) -> Downgrades:
-        """Calls that were left out, and JSON that passed before it could be judged."""
+        """Omitted calls, and JSON that passed before it was checked."""
         found = Downgrades()
         for name in self._ruled_out.values():
             text = f"a call of '{name}' was left out: '{PARAM}' rules it out"
@@ -255,7 +255,7 @@ class ConstraintCheck:
 
 
 def constraints_of(turn: TurnRequest, unenforced: frozenset[Constraint]) -> frozenset[Constraint]:
-    """What must be checked. A tool choice is checked for every backend: it costs nothing."""
+    """The constraints to check. A tool choice is checked for every backend, because that is cheap."""
     constraints: set[Constraint] = set()
     if (turn.tools or turn.hosted) and turn.choice not in ("auto", "none"):
         constraints.add("tool_choice")
@@ -285,6 +285,5 @@ def _of(chunk: Chunk, calls: set[int]) -> bool:
 
 
 def _fault(call: HeldCall, late: Callable[[], bool]) -> str:
-    assert call.tool.grammar is not None
-    call.fault = compile_grammar(call.tool.grammar).check(read_text(call.arguments), late) or ""
+    call.fault = compile_grammar(call.grammar).check(read_text(call.arguments), late) or ""
     return call.fault

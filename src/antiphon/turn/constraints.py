@@ -1,23 +1,25 @@
-"""Constraints: what an answer must satisfy, and how it violates one."""
+"""The constraints of an answer, and their violations."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.context import TurnTool
 
 Constraint = Literal["tool_choice", "format", "grammar"]
-"""A tool must be called; the answer must be JSON, of a schema perhaps; the input of a custom tool must follow
-its grammar."""
+"""A tool must be called; the answer must be JSON, with or without a schema; the input of a custom tool must
+follow its grammar."""
 
 
 @dataclass(slots=True)
 class HeldCall:
-    """A call that is withheld until its arguments are checked."""
+    """A call that is withheld until its input is checked against the grammar of its tool."""
 
     call_id: str
     tool: TurnTool
+    grammar: TextFormatGrammar
     pieces: list[str] = field(default_factory=list[str])
     fault: str = ""
 
@@ -28,11 +30,11 @@ class HeldCall:
 
 
 class Violation(Struct, frozen=True):
-    """Why an answer is withheld, and the answer: its text, or the calls whose input is wrong."""
+    """Why an answer is withheld, and the answer: its text, or the calls with wrong input."""
 
     constraint: Constraint
     reason: str
     text: str = ""
     calls: tuple[HeldCall, ...] = ()
     alone: bool = False
-    """Whether these calls are the whole answer."""
+    """Whether the answer consists of these calls only."""

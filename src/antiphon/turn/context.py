@@ -23,14 +23,14 @@ from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
 __all__ = ["FUNCTIONS", "ToolKind", "TurnRequest", "TurnTool", "build_turn"]
 
 _EMULATED = ("tool_search", "apply_patch", "shell", "local_shell", "computer")
-"""Kinds of which a model that knows functions only hears something else than was declared."""
+"""The kinds whose function differs from the declared tool so much that it is reported."""
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
-    """One turn: the model's name upstream, the whole history with the new input last, the visible tools.
+    """One turn: the model's name upstream, the complete history with the new input last, the visible tools.
 
     `choice` is a mode, or the one tool that must be called. `forbidden` are declared tools that the choice
-    rules out: the model is not shown them, and a call to one is a fault.
+    excludes: the model does not see them, and a call to one is an error.
     """
 
     model: str
@@ -44,28 +44,28 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     deferred: tuple[Tool, ...] = ()
     """Tools that are not shown until a search finds them."""
     history: int = 0
-    """How many of the items were there before this request."""
+    """How many of the items precede the input of this request."""
     places: tuple[int, ...] = ()
-    """For each item its place in `input`, below zero for the history; none: they are in order."""
+    """The index of each item in `input`, negative for the history. Empty if the items are in order."""
     grammar: TextFormatGrammar | None = None
-    """What the text of the answer must follow; only for backends whose `constrained_text` is native."""
+    """The grammar of the answer's text; only for backends whose `constrained_text` is native."""
     thinking: Thinking | None = None
-    """That the model shall think, where the caller says more about it than an effort does."""
+    """Options of thinking that an effort cannot express."""
     left_out: tuple[Downgrade, ...] = ()
-    """What the profile left out, of which the log must warn."""
+    """The tools that the profile omits; the log contains a warning about them."""
     downgrades: tuple[Downgrade, ...] = ()
 
     @property
     def streamed(self) -> bool:
-        """Whether somebody watches the tokens; if not, a backend may answer in one piece."""
+        """Whether the caller streams; if not, a backend may answer in one piece."""
         return self.params.stream is True
 
     def param(self, index: int) -> str:
-        """What the caller knows an item by, for error messages."""
+        """The parameter that an item came from, for error messages."""
         return _param(self.places[index] if self.places else index - self.history, self.params)
 
     def flat_name(self, name: str, namespace: str | UnsetType) -> str:
-        """What the model knows a caller's tool by; for calls in the history."""
+        """The name under which the model sees a tool of the caller; for calls in the history."""
         if isinstance(namespace, UnsetType):
             return name
         for tool in self.tools:
@@ -84,17 +84,17 @@ def build_turn(
     ignored_tools: frozenset[str] = frozenset(),
     downgrades: Iterable[Downgrade] = (),
 ) -> TurnRequest:
-    """The turn that answers `request`. The model sees `items`, of which the first `history` were there before
-    the request; without any, it sees those of the request.
+    """The turn that answers `request`. The model sees `items`, whose first `history` precede the request's
+    input; without `items` it sees those of the request.
 
-    The backend takes the tool types in `native` as they are; all others become functions. Hosted tools that
-    nothing serves are refused, or left out and reported if their type is in `ignored_tools`.
+    The backend accepts the tool types in `native` unchanged; all others become functions. Hosted tools that
+    no server here runs are rejected, or omitted and reported if their type is in `ignored_tools`.
     """
     found, profile, params = Downgrades(downgrades), request.profile, request.params
     if request.unused:
         found.add("not_used", f"not used in the profile '{profile.name}': {{param}}", *request.unused)
-    if request.strangers:
-        found.add("not_used", "not used, because other APIs have it: {param}", *request.strangers)
+    if request.foreign_params:
+        found.add("not_used", "not used, because it belongs to another API: {param}", *request.foreign_params)
     given = request.items if items is None else items
     tools = _find_tools(request, given, native, ignored_tools, found)
     start = history
@@ -127,7 +127,7 @@ def build_turn(
 
 
 class _Tools(NamedTuple):
-    """The tools of a turn: those that the model may call, all that it may know of, and what is not shown."""
+    """The tools of a turn: those that the model may call, all of them, and the deferred ones."""
 
     chosen: Chosen = Chosen((), "auto")
     known: Sequence[TurnTool] = ()
@@ -145,7 +145,7 @@ def _find_tools(
     ignored: frozenset[str],
     found: Downgrades,
 ) -> _Tools:
-    """Those of the request and of the conversation, and the choice among them; most turns have none."""
+    """The tools of the request and of the items, and the choice among them; most turns have no tools."""
     if not request.tools and request.tool_choice == "auto" and not declares_tools(items):
         return _NO_TOOLS
     box = Toolbox(native, ignored, functions_only=request.profile.tools == "functions")

@@ -1,4 +1,4 @@
-"""Numbering: open items hand the class and the fields of an event to an `Emit`, which numbers it."""
+"""Numbering: open items pass the class and the fields of an event to an `Emit`, which numbers it."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol
@@ -15,7 +15,7 @@ class Emit(Protocol):
 
 
 class EventWriter:
-    """Numbers events and holds them until they are taken. It refers to nobody who refers to it."""
+    """Numbers events and queues them. It references no other object, so it is part of no reference cycle."""
 
     __slots__ = ("events", "number")
 
@@ -34,7 +34,7 @@ class EventWriter:
 
 
 class SilentWriter(EventWriter):
-    """Makes no events: nobody reads them."""
+    """Discards events, for responses whose events nobody reads."""
 
     __slots__ = ()
 

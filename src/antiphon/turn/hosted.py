@@ -54,14 +54,14 @@ PREFIXES: Mapping[type[HostedItem], str] = {
     McpCall: "mcp",
     McpApprovalRequest: "mcpr",
 }
-"""Prefixes of item ids: servers that are sent such an item check them."""
+"""Prefixes of item ids. Servers check them when they receive such an item."""
 
 Step = tuple[type[HostedEvent], tuple[str, ...]]
 """An event, and its fields after the output index."""
 
 
 class OpenHosted:
-    """The item of a hosted tool at work. Its id is ours: an upstream's may be missing or used twice."""
+    """The item of a running hosted tool. It gets a new id: an upstream's may be missing or not unique."""
 
     __slots__ = ("_emit", "_emitted", "id", "index", "item", "output_index")
 
@@ -80,12 +80,12 @@ class OpenHosted:
             break
 
     def step(self, event: type[HostedEvent], fields: tuple[str, ...] = ()) -> None:
-        """Report how far the work is."""
+        """Emit a step of the tool."""
         self._emitted.add(event)
         self._emit(event, self.id, self.output_index, *fields)
 
     def done(self, item: HostedItem) -> HostedItem:
-        """End the item: the steps that were not reported yet, then the item itself."""
+        """End the item: emit the remaining steps, then the item."""
         final = replace(item, id=self.id, status=item.status or _status(item))
         for event, fields in _steps(final):
             if event not in self._emitted:
@@ -94,14 +94,14 @@ class OpenHosted:
         return final
 
     def close(self, _status: Status) -> HostedItem:
-        """End the item before its tool has: it is incomplete, however the turn ends."""
+        """End the item of an unfinished tool: it is incomplete, regardless of how the turn ends."""
         final = replace(self.item, status="incomplete")
         self._emit(OutputItemDone, self.output_index, final)
         return final
 
 
 def emit_hosted(emit: Emit, new_id: Callable[[str], str], output_index: int, item: HostedItem) -> HostedItem:
-    """An item that comes finished, with all events of its kind."""
+    """Emit a finished item with all events of its kind."""
     begun = replace(item, **_emptied(item))
     return OpenHosted(emit, new_id(PREFIXES[type(item)]), output_index, begun).done(item)
 
@@ -115,7 +115,7 @@ def _failed(item: HostedItem) -> bool:
 
 
 def _emptied(item: HostedItem) -> dict[str, Any]:
-    """The fields that are not known when the work begins."""
+    """Empty values for the fields that are not known when the tool starts."""
     match item:
         case WebSearchCall():
             return {"action": UNSET}

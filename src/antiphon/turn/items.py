@@ -69,31 +69,29 @@ class OpenMessage:
         emit(OutputItemAdded, output_index, self._item("in_progress"))
 
     def text(self, delta: str, logprobs: tuple[Logprob, ...] = ()) -> None:
-        """More text."""
         self._switch("text")
         self.pieces.append(delta)
         self._logprobs.extend(logprobs)
         self._emit(OutputTextDelta, self.id, self.output_index, self.content_index, delta, list(logprobs))
 
     def begin_text(self) -> None:
-        """Begin a text before its first word."""
+        """Begin a text part before its first delta."""
         self._switch("text")
 
     def refusal(self, delta: str) -> None:
-        """More of a refusal."""
         self._switch("refusal")
         self.pieces.append(delta)
         self._emit(RefusalDelta, self.id, self.output_index, self.content_index, delta)
 
     def annotate(self, annotation: JsonObject) -> None:
-        """A citation for the text so far."""
+        """Add a citation to the current text part."""
         self._switch("text")
         place = (self.id, self.output_index, self.content_index, len(self._annotations))
         self._annotations.append(annotation)
         self._emit(OutputTextAnnotationAdded, *place, annotation)
 
     def close(self, status: Status) -> Message:
-        """End the part and the message. A message without a word is one empty text."""
+        """End the part and the message. A message without content gets one empty text."""
         if self.content_index < 0:
             self._switch("text")
         self._end_part()
@@ -132,9 +130,19 @@ class OpenMessage:
 
 
 class OpenReasoning:
-    """Reasoning: raw text in `content`, summaries in `summary`, the whole sealed when it is done."""
+    """Reasoning: raw text in `content`, summaries in `summary`, an envelope with both at the end."""
 
-    __slots__ = ("_content", "_emit", "_marks", "_part", "_pieces", "_seal", "_summary", "id", "output_index")
+    __slots__ = (
+        "_content",
+        "_emit",
+        "_part",
+        "_pieces",
+        "_seal",
+        "_states",
+        "_summary",
+        "id",
+        "output_index",
+    )
 
     def __init__(self, emit: Emit, item_id: str, output_index: int, seal: Seal | None) -> None:
         self._emit = emit
@@ -145,11 +153,10 @@ class OpenReasoning:
         self._pieces: list[str] = []
         self._summary: list[SummaryText] = []
         self._content: list[ReasoningText] = []
-        self._marks: list[ProviderState] = []
+        self._states: list[ProviderState] = []
         emit(OutputItemAdded, output_index, Reasoning(id=item_id, summary=[], status="in_progress"))
 
     def raw(self, delta: str) -> None:
-        """More raw reasoning."""
         if self._part is None or self._part[0] != "raw":
             self._end_part()
             self._part = ("raw", 0)
@@ -159,7 +166,6 @@ class OpenReasoning:
         self._emit(ReasoningTextDelta, self.id, self.output_index, len(self._content), delta)
 
     def summarise(self, delta: str, part: int) -> None:
-        """More of a summary part."""
         if self._part != ("summary", part):
             self._end_part()
             self._part = ("summary", part)
@@ -168,15 +174,15 @@ class OpenReasoning:
         self._pieces.append(delta)
         self._emit(ReasoningSummaryTextDelta, self.id, self.output_index, len(self._summary), delta)
 
-    def mark(self, mark: ProviderState) -> None:
-        """What only its maker can read of it; it travels in the envelope."""
-        self._marks.append(mark)
+    def add_state(self, state: ProviderState) -> None:
+        """Add a provider state to the envelope."""
+        self._states.append(state)
 
     def close(self, status: Status) -> Reasoning:
         """End the part and the item."""
         self._end_part()
         raw = "".join(part.text for part in self._content)
-        envelope = None if self._seal is None else self._seal(raw, tuple(self._marks))
+        envelope = None if self._seal is None else self._seal(raw, tuple(self._states))
         item = Reasoning(
             id=self.id,
             summary=self._summary,
@@ -210,7 +216,7 @@ OpenItem = OpenMessage | OpenReasoning | OpenCall | OpenHosted
 
 
 def emit_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacted) -> Compaction:
-    """A compaction, in one piece: its envelope is there from the beginning."""
+    """Emit a compaction in one piece; its envelope is known from the beginning."""
     begun = Compaction(id=item_id, encrypted_content=chunk.envelope, status="in_progress")
     emit(OutputItemAdded, output_index, begun)
     if chunk.asked:
@@ -223,7 +229,7 @@ def emit_compaction(emit: Emit, item_id: str, output_index: int, chunk: Compacte
 def emit_tools_found(
     emit: Emit, new_id: Callable[[str], str], output_index: int, chunk: ToolsFound
 ) -> tuple[ToolSearchCall, ToolSearchOutput]:
-    """A search that the server made, and what it found: two items, each in one piece."""
+    """Emit a tool search of the server and its result: two items, each in one piece."""
     call_id, output_id = new_id("tsc"), new_id("tso")
     begun = ToolSearchCall(id=call_id, call_id=None, execution="server", arguments={}, status="in_progress")
     emit(OutputItemAdded, output_index, begun)

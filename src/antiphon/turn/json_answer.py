@@ -28,14 +28,14 @@ class Answer(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """Why the answer does not fit, in one sentence, and the path within the value."""
+    """The reason why the answer does not fit, as one sentence, and the path within the value."""
 
     why: str
     path: str = ""
 
 
 def read_json_answer(text: str, form: TextFormat) -> Answer | Fault:
-    """The JSON of an answer if it is what the format requires."""
+    """Extract the JSON of an answer and check it against the format."""
     if form.type == "text":
         return Answer(text)
     answer = _decoded(text)
@@ -75,7 +75,7 @@ def _fences(text: str) -> list[str]:
 
 
 def _between_sentences(text: str) -> list[_Decoded]:
-    """Objects and arrays only: a number or a quoted word in a sentence is not an answer."""
+    """The objects and arrays in a text. A number or a quoted word in a sentence is not an answer."""
     found: list[_Decoded] = []
     position = 0
     for _ in range(_MAX_CANDIDATES):
@@ -92,7 +92,7 @@ def _between_sentences(text: str) -> list[_Decoded]:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """The end of the value that begins at `start`; `start` if there is none."""
+    """The end of the value that begins at `start`; `start` if no value begins there."""
     try:
         return _SCANNER.raw_decode(text, start)[1]
     except (ValueError, RecursionError):
@@ -116,7 +116,7 @@ def _mismatch(value: object, form: TextFormat) -> Fault | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: bytes) -> jsonschema_rs.Validator | None:
-    """None for a schema with references to other documents: those are not fetched."""
+    """The validator; None for a schema with references to other documents, which are not fetched."""
     try:
         return jsonschema_rs.validator_for(schema.decode(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError):

@@ -13,7 +13,7 @@ from antiphon.turn.open_calls.custom import OpenCustomCall
 from antiphon.turn.open_calls.function import OpenFunctionCall
 from antiphon.turn.open_calls.patch import OpenPatchCall
 from antiphon.turn.open_calls.shell import OpenShellCall
-from antiphon.turn.open_calls.whole import OpenComputerCall, OpenLocalShellCall, OpenToolSearch
+from antiphon.turn.open_calls.unstreamed import OpenComputerCall, OpenLocalShellCall, OpenToolSearch
 from antiphon.turn.provider_state import Seal
 from antiphon.turn.tools import ToolKind, TurnTool
 
@@ -52,21 +52,19 @@ class Opener:
         """The private sides of finished items, by item id."""
 
     def message(self, output_index: int, phase: str | None = None) -> OpenMessage:
-        """A message."""
         return OpenMessage(self.emit, self.new_id("msg"), output_index, phase)
 
     def reasoning(self, output_index: int) -> OpenReasoning:
-        """Reasoning."""
         return OpenReasoning(self.emit, self.new_id("rs"), output_index, self.seal)
 
     def admit(self, chunk: CallStarted) -> None:
-        """Refuse a call that the caller has ruled out."""
+        """Raise `BackendBroken` for a call that the caller has excluded."""
         if chunk.name in self._forbidden:
             raise BackendBroken(f"The model called '{chunk.name}', which 'tool_choice' does not allow.")
 
     def call(self, chunk: CallStarted, output_index: int) -> OpenCall:
-        """A call. Clients match outputs to calls by call_id, so it must be there and be unique. A name that
-        the model made up is taken for a function."""
+        """Open a call. Its call id is unique, because clients match outputs to calls by it. An unknown name
+        is the name of a function."""
         call_id = chunk.call_id
         if not call_id or call_id in self._call_ids:
             call_id = self.new_id("call")
@@ -76,14 +74,14 @@ class Opener:
         return kind(self.emit, CallPlace(self.new_id(prefix), call_id, output_index, chunk.index), tool)
 
     def take_call_ids(self, call_ids: Iterable[str]) -> None:
-        """These are used already."""
+        """Reserve call ids that are already in use."""
         self._call_ids.update(call_ids)
 
     def hosted(self, chunk: HostedItemBegun, output_index: int) -> OpenHosted:
-        """The item of a hosted tool that begins to work."""
+        """Open the item of a hosted tool that starts."""
         item_id = self.new_id(PREFIXES[type(chunk.item)])
         return OpenHosted(self.emit, item_id, output_index, chunk.item, chunk.index)
 
     def set_tools(self, tools: Mapping[str, TurnTool], forbidden: frozenset[str]) -> None:
-        """From now on these are the tools."""
+        """Replace the tools."""
         self._tools, self._forbidden = tools, forbidden

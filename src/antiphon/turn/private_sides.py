@@ -1,7 +1,7 @@
 """The private side of tools and items: sealed for the store, opened for the model.
 
-Clients are shown the public form alone (`protocol/public_tools.py`). An item's private side is the JSON
-object of the members that the model sees in place of the public ones. It is sealed if it holds secrets.
+Clients receive the public form only (`protocol/public_tools.py`). An item's private side is a JSON object of
+the members that replace the public ones for the model. It is sealed if it contains secrets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ _object = msgspec.json.Decoder(dict[str, Any])
 
 
 def seal_tools(tools: Iterable[Tool], sealer: Sealer) -> str | None:
-    """An envelope with the complete declarations of tools that have secrets; None if none has."""
+    """An envelope with the complete declarations of the tools that have secrets; None without such tools."""
     complete = [tool.private for tool in tools if isinstance(tool, HostedTool) and tool.private is not None]
     return sealer.seal_private({"tools": complete}) if complete else None
 
 
 def open_tools(tools: tuple[Tool, ...], envelope: str | None, sealer: Sealer, param: str) -> tuple[Tool, ...]:
-    """Stored tools with their secrets. `param` brought them along."""
+    """Stored tools with their secrets. `param` is the parameter that refers to them."""
     if envelope is None:
         return tools
     opened = sealer.open_private(envelope)
@@ -38,7 +38,7 @@ def open_tools(tools: tuple[Tool, ...], envelope: str | None, sealer: Sealer, pa
     found = tuple(_completed(tool, complete) for tool in tools)
     if opened is None or complete:
         raise InvalidRequest(
-            f"The tools that '{param}' brings along hold credentials that cannot be opened: they were sealed "
+            f"The tools of '{param}' contain credentials that cannot be opened, because they were sealed "
             "with another 'seal.key'. Send 'tools' again.",
             param="tools",
             code="invalid_encrypted_content",
@@ -47,7 +47,7 @@ def open_tools(tools: tuple[Tool, ...], envelope: str | None, sealer: Sealer, pa
 
 
 def _completed(tool: Tool, complete: list[HostedTool]) -> Tool:
-    """The declaration whose public form this tool is. Two may look the same: each is taken once, in order."""
+    """The complete declaration of a public one. Equal public forms are matched in order, each once."""
     for index, candidate in enumerate(complete):
         if isinstance(tool, HostedTool) and _given(candidate.body) == _given(tool.body):
             return complete.pop(index)
@@ -55,12 +55,12 @@ def _completed(tool: Tool, complete: list[HostedTool]) -> Tool:
 
 
 def _given(body: JsonObject) -> JsonObject:
-    """A null member means the same as none, and is not read back."""
+    """The members without nulls, which mean the same as absent ones."""
     return {name: value for name, value in body.items() if value is not None}
 
 
 def public_side(item: Item, sealer: Sealer) -> tuple[Item, str | None]:
-    """An item of a client without the secrets of the tools that it declares, and those, sealed."""
+    """An item of a client without the secrets of its tools, and the envelope of these secrets."""
     public = public_item(item)
     if public is item or not isinstance(item, AdditionalTools | ToolSearchOutput):
         return item, None
@@ -68,7 +68,7 @@ def public_side(item: Item, sealer: Sealer) -> tuple[Item, str | None]:
 
 
 def stored_sides(private: Mapping[str, JsonObject]) -> Mapping[str, str]:
-    """The private sides that a turn has made, as they are stored. They hold no secrets."""
+    """The private sides of a turn's output in their stored form. They contain no secrets."""
     return {key: msgspec.json.encode(members).decode() for key, members in private.items()}
 
 
@@ -86,9 +86,9 @@ def _with_members(item: Item, private: str, sealer: Sealer) -> Item:
     members = _object.decode(private) if private.startswith("{") else sealer.open_private(private)
     if members is None:
         raise InvalidRequest(
-            f"The item '{item_id(item)}' ({item_type(item)}) holds credentials that cannot be opened. "
-            "They were sealed with another 'seal.key'. Take the item out of the conversation, or start a new "
-            "one, and send the tools again.",
+            f"The item '{item_id(item)}' ({item_type(item)}) contains credentials that cannot be opened, "
+            "because they were sealed with another 'seal.key'. Remove the item from the conversation, or "
+            "start a new one, and send the tools again.",
             param="input",
             code="invalid_encrypted_content",
         )

@@ -1,7 +1,7 @@
-"""Reasoning as a model's server may take it back: its text, and the marks of whoever made it.
+"""Reasoning that is sent back to the provider of the model: its text, and the provider's own state.
 
-A mark is what only its maker can read: a signature, an encrypted form. It travels sealed in
-`encrypted_content`, is shown to the backend that made it, and means nothing to any other.
+Only the provider can read its state: a signature, or an encrypted form. Clients receive it sealed in
+`encrypted_content`. It is sent to the backend that produced it and to no other.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from antiphon.protocol.items import Item, Reasoning
 
 
 class ProviderState(Struct, frozen=True):
-    """`origin` names who can read the `body`: a dialect, or one server of it."""
+    """`origin` names the provider that can read `body`: a dialect, or one server of it."""
 
     origin: str
     body: JsonObject
@@ -22,11 +22,11 @@ class ProviderState(Struct, frozen=True):
 class OpenedReasoning(Reasoning, tag="reasoning", frozen=True, omit_defaults=True, kw_only=True):
     """Reasoning in a model's view, with its envelope opened. Never stored, and never sent to clients."""
 
-    marks: tuple[ProviderState, ...] = ()
+    states: tuple[ProviderState, ...] = ()
 
     def states_from(self, origin: str) -> list[JsonObject]:
-        """What this maker left in it, in order."""
-        return [mark.body for mark in self.marks if mark.origin == origin]
+        """The states of this provider, in order."""
+        return [state.body for state in self.states if state.origin == origin]
 
 
 def count_unopened(items: Iterable[Item]) -> int:
@@ -41,4 +41,4 @@ def count_unopened(items: Iterable[Item]) -> int:
 
 
 Seal = Callable[[str, tuple[ProviderState, ...]], str | None]
-"""An envelope for this reasoning and these marks, or None if it shall have none."""
+"""Returns an envelope with this reasoning and these states; None if the item has no envelope."""

@@ -1,4 +1,4 @@
-"""Open items from a log: the item that an earlier attempt began and did not end."""
+"""Reconstruct the open item from a log: the item that an earlier attempt began and did not end."""
 
 from collections.abc import Sequence
 
@@ -27,13 +27,13 @@ from antiphon.turn.open_calls.base import CallPlace
 from antiphon.turn.open_calls.custom import OpenCustomCall
 from antiphon.turn.open_calls.function import OpenFunctionCall
 from antiphon.turn.open_calls.shell import OpenShellCall
-from antiphon.turn.open_calls.whole import OpenToolSearch
+from antiphon.turn.open_calls.unstreamed import OpenToolSearch
 from antiphon.turn.provider_state import Seal
 from antiphon.turn.tools import TurnTool
 
 
 def reopen(earlier: Sequence[Event], emit: Emit, seal: Seal | None) -> OpenItem | None:
-    """The item that these events leave open, as it stands. Its events are emitted anew: drop them."""
+    """The item that these events leave open, in its last state. It emits its events again: drop them."""
     begun: list[Event] = []
     for event in earlier:
         if isinstance(event, OutputItemAdded):
@@ -69,7 +69,7 @@ def _begin(item: OutputItem, output_index: int, emit: Emit, seal: Seal | None) -
         case _ if isinstance(item, HostedItem):
             return OpenHosted(emit, item_id, output_index, item)
         case _:
-            return None  # it is emitted in one piece, so no log ends within it
+            return None  # such an item is emitted in one piece, so no log ends within it
 
 
 def _named(call: FunctionCall | CustomToolCall) -> TurnTool:
@@ -102,8 +102,8 @@ def _extend(opened: OpenItem | None, event: Event) -> None:
         case OpenFunctionCall(), FunctionCallArgumentsDelta():
             opened.extend(event.delta)
         case OpenCustomCall(), CustomToolCallInputDelta():
-            opened.go_on(event.delta)
+            opened.resume(event.delta)
         case OpenHosted(), HostedEvent():
             opened.step(type(event))
         case _:
-            pass  # the ends of parts follow from the beginnings of the next ones
+            pass  # the open item emits the ends of parts itself

@@ -1,9 +1,9 @@
-"""Sealing: reasoning and summaries that leave in `encrypted_content`, and credentials in the store, to be
-opened only here, unaltered.
+"""Sealing: authenticated encryption of reasoning and summaries in `encrypted_content`, and of credentials in
+the store.
 
-The key and the random source are handed in. An envelope that is not ours, is damaged or was sealed with
-another key does not open, and one that holds reasoning holds no summary. Whether that matters is for the
-caller to say: reasoning is then just not known, a missing summary is an error.
+The caller passes the key and the random source. An envelope of another server, a damaged one, or one that was
+sealed with another key does not open; an envelope with reasoning contains no summary. The caller decides what
+follows: reasoning is then unknown, a missing summary is an error.
 """
 
 import base64
@@ -24,11 +24,12 @@ _NONCE_BYTES = 12
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
-    """What an envelope holds: reasoning with the marks of its maker, a summary, or what no client sees."""
+    """The content of an envelope: reasoning with provider states, a summary, or private members."""
 
     reasoning: str | None = None
     summary: str | None = None
     marks: tuple[ProviderState, ...] = ()
+    """The provider states. Stored envelopes contain this name."""
     private: JsonObject | None = None
 
 
@@ -39,40 +40,39 @@ class Sealer:
         self._cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
         self._entropy = entropy
 
-    def seal(self, reasoning: str, marks: tuple[ProviderState, ...] = ()) -> str | None:
-        """An envelope with this reasoning; None if there is nothing in it."""
-        return self._close(Sealed(reasoning=reasoning, marks=marks)) if reasoning or marks else None
+    def seal(self, reasoning: str, states: tuple[ProviderState, ...] = ()) -> str | None:
+        """An envelope with this reasoning; None if it would be empty."""
+        return self._close(Sealed(reasoning=reasoning, marks=states)) if reasoning or states else None
 
-    def seal_states(self, reasoning: str, marks: tuple[ProviderState, ...]) -> str | None:
-        """An envelope where one is needed though nobody asked for it: only its maker can read a mark, and
-        an item has no other place for it."""
-        return self.seal(reasoning, marks) if marks else None
+    def seal_states(self, reasoning: str, states: tuple[ProviderState, ...]) -> str | None:
+        """An envelope for a client that did not request one: an item has no other place for states."""
+        return self.seal(reasoning, states) if states else None
 
     def seal_summary(self, summary: str) -> str:
         """An envelope with this summary of a conversation."""
         return self._close(Sealed(summary=summary))
 
     def open(self, envelope: str) -> Sealed | None:
-        """The reasoning in an envelope; None if it does not open or holds none."""
+        """The reasoning in an envelope; None if it does not open or contains no reasoning."""
         content = self._open(envelope)
         return None if content is None or content.reasoning is None else content
 
     def open_summary(self, envelope: str) -> str | None:
-        """The summary in an envelope; None if it does not open or holds none."""
+        """The summary in an envelope; None if it does not open or contains no summary."""
         content = self._open(envelope)
         return None if content is None else content.summary
 
     def seal_private(self, members: JsonObject) -> str:
-        """An envelope with what is stored and not shown to clients."""
+        """An envelope with members that are stored and not sent to clients."""
         return self._close(Sealed(private=members))
 
     def open_private(self, envelope: str) -> JsonObject | None:
-        """What an envelope hides from clients; None if it does not open or holds nothing of the kind."""
+        """The private members in an envelope; None if it does not open or contains none."""
         content = self._open(envelope)
         return None if content is None else content.private
 
     def seal_request(self, body: bytes) -> bytes:
-        """A request for the store: it may hold credentials."""
+        """Seal a request for the store, because it may contain credentials."""
         return self.seal_private({"request": body.decode()}).encode()
 
     def open_request(self, envelope: bytes) -> bytes | None:

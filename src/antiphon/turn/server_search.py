@@ -1,8 +1,7 @@
-"""A search for tools that the server does itself. Sans-IO.
+"""The server's own search for deferred tools. Sans-IO.
 
-The model's calls of the search are taken out of the chunks. What was found is emitted in their place,
-and the model goes on with it in another round; unless it has called other tools too: then it is the client's
-turn.
+The model's calls of the search are removed from the chunks, and their results are emitted instead. The model
+continues with them in another round, unless it has also called tools of the client: then the response ends.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from antiphon.turn.tool_search import search_limit, search_tools
 
 
 class ServerSearch:
-    """Listens to one turn."""
+    """Removes the searches of one turn and runs them."""
 
     def __init__(self, name: str, turn: TurnRequest) -> None:
         self._name = name
@@ -33,7 +32,7 @@ class ServerSearch:
         self._queries: dict[int, list[str]] = {}
         self._others = False
         self.found: list[ToolsFound] = []
-        """What is emitted in place of the calls, if the model has only searched."""
+        """The results to emit in place of the calls, if the model has called no other tool."""
         self.usage: Usage | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -76,10 +75,10 @@ class ServerSearch:
 
 
 def server_search(turn: TurnRequest) -> ServerSearch | None:
-    """What listens for searches in this turn; None if the server does none."""
+    """The search of this turn; None if the server searches nothing."""
     return next((ServerSearch(tool.name, turn) for tool in turn.tools if searches_here(tool)), None)
 
 
 def searches_here(tool: TurnTool) -> bool:
-    """Whether it is the server's own search."""
+    """Whether the tool is the server's own search."""
     return isinstance(tool.declared, ToolSearchTool) and not tool.declared.by_client

@@ -45,7 +45,7 @@ TOKENS_PER_FILE = 1_000
 
 
 class Reading(Struct, frozen=True):
-    """What a model reads: texts, the number of items, and the tokens of images and files."""
+    """The content of a request: texts, the number of items, and the tokens of images and files."""
 
     texts: Sequence[str]
     items: int
@@ -58,7 +58,7 @@ class Reading(Struct, frozen=True):
 
 
 def read(items: Iterable[Item], instructions: str | None, tools: Iterable[Tool]) -> Reading:
-    """Collect what can be counted of a request."""
+    """Collect the content of a request."""
     texts = [_tool_text(tool) for tool in tools]
     count = attached = 0
     if instructions:

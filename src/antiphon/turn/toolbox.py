@@ -1,8 +1,8 @@
-"""Which tools there are in a turn: those of the request, and those that the conversation brings along.
+"""The tools of a turn: those of the request, and those that its history declares.
 
-Tools come beside the conversation (`tools`), in it (`additional_tools`), or because they were searched for
-(`tool_search_output`). A tool that is declared again is the same tool: the later declaration counts. What is
-deferred is not shown until a search has found it.
+Tools are declared in the request (`tools`), in an item (`additional_tools`), or in the result of a search
+(`tool_search_output`). Two declarations with one name are the same tool: the later one counts. A deferred
+tool is hidden from the model until a search has found it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,16 +29,16 @@ from antiphon.turn.function_forms.declared import client_tool_as_function, funct
 from antiphon.turn.function_forms.descriptions import deferred_names
 from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
 
-EVERYTHING = "*"
+ALL_HOSTED = "*"
 """In `tools.ignore`: all hosted tools."""
 
-_DECLARING = frozenset((AdditionalTools, ToolSearchOutput))
+_DECLARING_ITEMS = frozenset((AdditionalTools, ToolSearchOutput))
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One tool. `path` is where the caller declared it."""
+    """One tool. `path` is the parameter that declares it."""
 
     tool: FunctionTool | CustomTool | ClientTool
     path: str
@@ -54,20 +54,20 @@ class Toolbox:
     ignored: frozenset[str] = frozenset()
     functions_only: bool = False
     hosted: list[HostedTool] = field(default_factory=list[HostedTool])
-    """Those that the backend's own server runs."""
+    """The tools that the backend's own server runs."""
     downgrades: Downgrades = field(default_factory=Downgrades)
-    """What was left out, because it is not served."""
+    """The hosted tools that are omitted because no server here runs them."""
     left_out: list[Downgrade] = field(default_factory=list[Downgrade])
-    """What was left out, because it is not a function."""
+    """The tools that the profile omits because they are not functions."""
     _entries: dict[_Key, _Entry] = field(default_factory=dict[_Key, _Entry])
 
     def declare(self, tools: Iterable[Tool]) -> None:
-        """Tools that stand beside the conversation."""
+        """Add the tools of the request."""
         for index, tool in enumerate(tools):
             self._add(tool, f"tools[{index}]")
 
     def gather(self, items: Sequence[Item]) -> None:
-        """Tools that stand in the conversation."""
+        """Add the tools that items declare."""
         if not declares_tools(items):
             return
         for item in items:
@@ -77,7 +77,7 @@ class Toolbox:
 
     @property
     def deferred(self) -> tuple[Tool, ...]:
-        """What a search can find, as it was declared."""
+        """The tools that a search can find, as they were declared."""
         found: dict[str, list[FunctionTool | CustomTool]] = {}
         namespaces: dict[str, NamespaceTool] = {}
         alone: list[Tool] = []
@@ -92,9 +92,9 @@ class Toolbox:
         return (*alone, *(replace(namespaces[name], tools=members) for name, members in found.items()))
 
     def turn_tools(self) -> tuple[list[TurnTool], list[TurnTool]]:
-        """The tools as functions with names of their own: those that are shown, and those that are deferred.
+        """The tools as functions with unique names: those that are shown, and those that are deferred.
 
-        Where the backend searches itself it knows what to do with deferred tools, and all are shown.
+        A backend that searches itself receives the deferred tools, too: then all are shown.
         """
         searching = self._searching()
         taken = {
@@ -111,7 +111,7 @@ class Toolbox:
         return shown, hidden
 
     def _searching(self) -> bool:
-        """Whether the backend searches for deferred tools itself; an error if nobody does."""
+        """Whether the backend searches for deferred tools itself. Raises if there is no search at all."""
         hidden = next((entry for entry in self._entries.values() if entry.hidden), None)
         if hidden is None or "tool_search" in self.native:
             return hidden is not None
@@ -144,7 +144,7 @@ class Toolbox:
                 self._put(("", f"{tool_type(tool)}:"), _Entry(tool, path))
 
     def _put(self, key: _Key, entry: _Entry) -> None:
-        """What was found stays found, also where a later request declares it as deferred again."""
+        """Add a tool. One that was found stays visible, even if a later request defers it again."""
         known = self._entries.get(key)
         if known is not None and not known.hidden:
             entry.hidden = False
@@ -162,17 +162,17 @@ class Toolbox:
 
 
 def declares_tools(items: Sequence[Item]) -> bool:
-    """Whether tools stand in the conversation."""
-    return not _DECLARING.isdisjoint(map(type, items))
+    """Whether any of the items declares tools."""
+    return not _DECLARING_ITEMS.isdisjoint(map(type, items))
 
 
 def is_ignored(kind: str, ignored: frozenset[str]) -> bool:
-    """Whether a hosted tool of this type is left out where nothing serves it."""
-    return kind in ignored or EVERYTHING in ignored
+    """Whether a hosted tool of this type is omitted if no server here runs it."""
+    return kind in ignored or ALL_HOSTED in ignored
 
 
 def not_served(kind: str, param: str) -> Unsupported:
-    """The error for a hosted tool that nothing here runs."""
+    """The error for a hosted tool that no server here runs."""
     return Unsupported(
         f"The tool '{kind}' is not available on this server. Remove it from 'tools', or have the operator "
         f"add '{kind}' to the setting 'tools.ignore' to leave it out.",
@@ -185,16 +185,16 @@ def _turn_tool(entry: _Entry, taken: set[str], deferred: Sequence[str]) -> TurnT
     tool = entry.tool
     if isinstance(tool, FunctionTool | CustomTool):
         name = tool.name if entry.within is None else _free(flat_name(entry.within.name, tool.name), taken)
-        guised = function_tool(tool, name, entry.within)
+        shown = function_tool(tool, name, entry.within)
     else:
         name = _free(tool_type(tool), taken)
-        guised = client_tool_as_function(tool, name, deferred)
+        shown = client_tool_as_function(tool, name, deferred)
     taken.add(name)
-    return guised
+    return shown
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that no other tool has."""
+    """The name, with a number if another tool has it."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1

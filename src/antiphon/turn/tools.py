@@ -1,4 +1,4 @@
-"""`TurnTool`: a tool as a model sees it, whatever its kind."""
+"""`TurnTool`: a tool of any kind as a model sees it."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What several turns cost together."""
+"""The usage of several turns together."""
 
 from msgspec import UNSET, UnsetType
 
@@ -6,7 +6,7 @@ from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, 
 
 
 def together(first: Usage | None, second: Usage | None) -> Usage | None:
-    """The sum; a turn that reported nothing adds nothing."""
+    """The sum; a turn without usage adds nothing."""
     if first is None or second is None:
         return first or second
     cached = first.input_tokens_details.cached_tokens + second.input_tokens_details.cached_tokens
@@ -21,9 +21,9 @@ def together(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 def _written(*usages: Usage) -> int | UnsetType:
-    told = [
+    reported = [
         written
         for usage in usages
         if not isinstance(written := usage.input_tokens_details.cache_write_tokens, UnsetType)
     ]
-    return sum(told) if told else UNSET
+    return sum(reported) if reported else UNSET

@@ -38,9 +38,9 @@ from antiphon.wiring.stores import open_stores
 
 logger = logging.getLogger(__name__)
 
-DAY = 24 * 3600
-PAUSE = 5.0
-"""Seconds before upkeep that broke is begun again."""
+DAY_SECONDS = 24 * 3600
+UPKEEP_RETRY_SECONDS = 5.0
+"""Time before failed upkeep is started again."""
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ def _response_options(settings: Settings) -> ResponseOptions:
         max_repairs=settings.answers.repairs,
         summary_model=settings.compaction.model or None,
         retention=Retention(
-            lifetime_seconds=settings.store.lifetime_days * DAY or None,
+            lifetime_seconds=settings.store.lifetime_days * DAY_SECONDS or None,
             save_wait_seconds=settings.store.patience,
         ),
         similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
@@ -151,7 +151,7 @@ def _make_worker(settings: Settings, stores: Stores) -> Worker:
 async def _serve(
     settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None, keys: Keys
 ) -> AsyncGenerator[Served, None]:
-    """What a server serves: with its keys, and with somebody who looks after what is kept."""
+    """The application of a server: with its keys and the upkeep of the store."""
     async with open_agents(settings, routes, live) as served, AsyncExitStack() as stack:
         services = served.services
         await keys.refresh(services.store.keys)
@@ -166,7 +166,7 @@ async def _serve(
 
 
 def _run(stack: AsyncExitStack, work: Callable[[], Awaitable[None]]) -> None:
-    """Do this until the stack is closed, whatever goes wrong with it."""
+    """Repeat the work until the stack is closed; errors are logged."""
 
     async def insist() -> None:
         while True:
@@ -174,7 +174,7 @@ def _run(stack: AsyncExitStack, work: Callable[[], Awaitable[None]]) -> None:
                 return await work()
             except Exception:
                 logger.exception("upkeep broke and is begun again")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(UPKEEP_RETRY_SECONDS)
 
     task = asyncio.create_task(insist())
 

@@ -75,7 +75,7 @@ def opened_reasoning(text_value: str, *states: dict[str, Any], origin: str = ORI
     """Opened reasoning with provider states."""
     content = [ReasoningText(text_value)] if text_value else []
     return OpenedReasoning(
-        summary=[], content=content, marks=tuple(ProviderState(origin, mark) for mark in states)
+        summary=[], content=content, states=tuple(ProviderState(origin, state) for state in states)
     )
 
 

@@ -273,7 +273,7 @@ def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
     result = payload.body["messages"][-1]["content"][0]
     assert (result["type"], result["tool_use_id"]) == ("tool_result", "c1")
     assert "No output" in result["content"]
-    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
+    assert rendered(payload.downgrades) == ["calls without an output are sent with a placeholder"]
 
 
 def outputs(*items: Any) -> list[Any]:
@@ -353,7 +353,7 @@ def test_ids_of_calls_have_the_form_that_is_taken_and_are_unique() -> None:
 def test_non_object_arguments_are_wrapped_in_an_object(arguments: str) -> None:
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     assert payload.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
-    assert "no JSON object" in payload.downgrades[0].render()
+    assert "not a JSON object" in payload.downgrades[0].render()
 
 
 def test_blank_texts_are_omitted() -> None:

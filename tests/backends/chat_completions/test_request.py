@@ -152,7 +152,7 @@ def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "No output was given for this call."},
     ]
     assert last["role"] == "user"
-    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
+    assert rendered(payload.downgrades) == ["calls without an output are sent with a placeholder"]
 
 
 def test_an_output_without_its_call_is_rejected() -> None:

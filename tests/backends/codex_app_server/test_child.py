@@ -18,7 +18,7 @@ from tests.backends.codex_app_server.test_backend import TEST_TIMEOUT_SECONDS, i
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE", 0.5)
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.5)
 
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]

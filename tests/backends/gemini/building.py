@@ -62,7 +62,7 @@ def text(text_value: str) -> dict[str, Any]:
 
 def opened_reasoning(*states: dict[str, Any], origin: str = ORIGIN) -> OpenedReasoning:
     """Opened reasoning with provider states."""
-    return OpenedReasoning(summary=[], marks=tuple(ProviderState(origin, mark) for mark in states))
+    return OpenedReasoning(summary=[], states=tuple(ProviderState(origin, state) for state in states))
 
 
 def refused(model: str = OLD, **params: Any) -> InvalidRequest:

@@ -135,7 +135,7 @@ def test_images_in_a_tool_output_are_sent_within_it_where_supported() -> None:
     response, image = payload.body["contents"][-1]["parts"]
     assert "parts" not in response["functionResponse"]
     assert image == inline("image/png", "iVBO")
-    assert "behind it" in payload.downgrades[0].render()
+    assert "after it" in payload.downgrades[0].render()
 
 
 def test_of_two_outputs_the_last_one_counts() -> None:

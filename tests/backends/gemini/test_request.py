@@ -258,7 +258,7 @@ def test_a_call_without_an_output_gets_a_placeholder_output() -> None:
     response, question = payload.body["contents"][-1]["parts"]
     assert "No output" in response["functionResponse"]["response"]["output"]
     assert question == text("hi")
-    assert rendered(payload.downgrades) == ["calls without an output are sent with one that says so"]
+    assert rendered(payload.downgrades) == ["calls without an output are sent with a placeholder"]
 
 
 def test_an_output_without_a_call_is_rejected() -> None:
@@ -270,7 +270,7 @@ def test_non_object_arguments_are_wrapped_in_an_object(arguments: str) -> None:
     payload = build(input=[USER, {**CALL, "arguments": arguments}, OUTPUT])
     call = payload.body["contents"][1]["parts"][0]["functionCall"]
     assert call["args"] == {"arguments": arguments}
-    assert "no JSON object" in payload.downgrades[0].render()
+    assert "not a JSON object" in payload.downgrades[0].render()
 
 
 def test_blank_texts_are_omitted() -> None:

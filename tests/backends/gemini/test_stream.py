@@ -287,7 +287,7 @@ def test_text_positions_start_anew_for_every_message() -> None:
     again = {"text": "", "thoughtSignature": "s"}
     for between in (event(call()), event({"text": "hm", "thought": True})):
         found = read(text_event("one"), event(again), between, text_event("four"), event(again), STOP)
-        starts = [chunk.mark.body["start"] for chunk in found if isinstance(chunk, ProviderStateAdded)]
+        starts = [chunk.state.body["start"] for chunk in found if isinstance(chunk, ProviderStateAdded)]
         assert starts == [3, 4]
         assert isinstance(found[1], ProviderStateAdded)
 

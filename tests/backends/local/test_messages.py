@@ -136,4 +136,4 @@ def test_after_an_assistant_message_the_model_is_prompted_to_continue() -> None:
     built = prompt(input=history, tools=[WEATHER])
     assert decoded(built.choosing())["messages"][-1]["role"] == "user"
     assert decoded(built.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
-    assert "after the model's own words it is asked to go on" in rendered(built.downgrades)
+    assert "a user message is added after the model's own last message" in rendered(built.downgrades)

@@ -403,7 +403,7 @@ def opened_reasoning(*states: ProviderState, text: str = "", summary: str = "") 
         content=[ReasoningText(text)] if text else [],
         encrypted_content="antiphon1.x",
         status="completed",
-        marks=states,
+        states=states,
     )
 
 

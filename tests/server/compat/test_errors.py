@@ -168,7 +168,7 @@ async def test_members_of_other_apis_are_reported_where_they_are_not_rejected(
         strange = await client.post("/v1/responses", json={**request_body, **STRANGE})
         plain = await client.post("/v1/responses", json={**request_body, "n": 1, "stop": None})
     assert strange.json()["downgrades"] == [
-        "not used, because other APIs have it: "
+        "not used, because it belongs to another API: "
         "max_tokens, n, response_format, stop, stop_sequences, system, thinking"
     ]
     assert "downgrades" not in plain.json()

@@ -223,7 +223,7 @@ async def test_input_that_never_fits_is_passed_on_with_a_note(make_creator: Make
     (item,) = msgspec.to_builtins(response.output)
     assert (item["input"], len(backend.turns)) == ("A1", 3)
     assert isinstance(response.downgrades, list)
-    assert "is not by its grammar" in response.downgrades[-1]
+    assert "violates its grammar" in response.downgrades[-1]
     assert [("asked again" in note) for note in response.downgrades[:-1]] == [True, True]
     events = await stream(make_creator(calling(patch("A1"))), tools=[PATCH])
     assert events[-1]["response"]["downgrades"] == response.downgrades
@@ -397,7 +397,7 @@ async def test_an_invalid_repair_is_rejected(make_creator: MakeCreator) -> None:
     assert response.usage.total_tokens == 15
     assert (msgspec.to_builtins(response.output)[0]["input"], len(backend.turns)) == ("A1", 3)
     assert isinstance(response.downgrades, list)
-    assert "is not by its grammar" in response.downgrades[-1]
+    assert "violates its grammar" in response.downgrades[-1]
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])

@@ -20,7 +20,7 @@ _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 
 
 def marker(breakpoint_: JsonObject | UnsetType) -> JsonObject:
-    """The member of a block that the caller has marked; nothing for one that it has not."""
+    """The member for a block with a breakpoint of the caller; empty for other blocks."""
     if isinstance(breakpoint_, UnsetType):
         return {}
     return {_FIELD: _control(_lives_long(breakpoint_.get("ttl")))}
@@ -65,13 +65,13 @@ def place_breakpoints(
 
 
 def _ends(prefix: list[JsonObject], content: list[JsonObject]) -> Iterable[JsonObject]:
-    """Where the conversation ends, and where what comes before it does."""
+    """The last blocks of the conversation and of the prefix."""
     markable = [block for block in content[-1:] if block["type"] not in _UNMARKABLE]
     return [*markable, *prefix[-1:]]
 
 
 def _lives_long(ttl: object) -> bool:
-    """The API knows five minutes and one hour: whatever is to live longer than the first gets the second."""
+    """Whether a breakpoint needs the API's lifetime of one hour instead of five minutes."""
     return isinstance(ttl, str) and ttl not in ("", "5m")
 
 

@@ -55,7 +55,7 @@ def _seconds(moment: str | None) -> int:
         return 0
 
 
-_ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
+_ASKED = Support("emulated", "it is described in the prompt; the answer is checked and repaired")
 _DOES_NOT_THINK = Support("unsupported", "the model does not think before it answers")
 
 

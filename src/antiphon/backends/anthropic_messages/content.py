@@ -1,7 +1,7 @@
 """Content parts as blocks: text, images, documents.
 
-Blank texts are left out, because the API refuses them. We fetch nothing: a URL is handed on, or refused.
-A breakpoint for the prompt cache stays on its block; `caching.py` sees to the rules that all of them obey.
+Blank texts are omitted, because the API rejects them. Nothing is fetched: a URL is passed on, or rejected. A
+breakpoint for the prompt cache stays on its block; `caching.py` applies the rules for all of them.
 """
 
 import base64

@@ -31,14 +31,14 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Conversation(NamedTuple):
-    """What is sent of the items."""
+    """The items in the form of the dialect."""
 
     system: list[JsonObject]
     messages: list[JsonObject]
 
     @property
     def thoughtful(self) -> bool:
-        """Whether a thought is handed back."""
+        """Whether a thought is sent back."""
         return any(block["type"] in _THOUGHTS for message in self.messages for block in message["content"])
 
     @property
@@ -59,11 +59,12 @@ class _Message:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it that may stand alone."""
+        """Whether it contains nothing that the API accepts on its own."""
         return all(block["type"] in _THOUGHTS for block in self.blocks)
 
     def answer(self, call_id: str, blocks: list[JsonObject]) -> bool:
-        """The output of one of its calls; whether it had none yet. What comes later is added to the first."""
+        """Add the output of one of its calls; returns whether it is the first one. A later output is added to
+        it."""
         result = self.outputs.get(call_id)
         first = result is None
         if result is None:
@@ -117,7 +118,7 @@ class _Transcript:
         self.system: list[JsonObject] = []
 
     def conversation(self) -> Conversation:
-        """What to send."""
+        """The collected conversation."""
         messages: list[JsonObject] = []
         shown = [message for message in self._messages if not message.empty or message.outputs]
         for index, message in enumerate(shown):
@@ -214,7 +215,7 @@ class _Transcript:
         except (msgspec.DecodeError, RecursionError):
             self._downgrades.add(
                 "input_rewritten",
-                "arguments of a call that are no JSON object are sent inside of one",
+                "arguments of a call that are not a JSON object are sent inside one",
                 "input",
             )
             return {"arguments": arguments}
@@ -237,7 +238,7 @@ class _Transcript:
         return last
 
     def _results(self, message: _Message) -> list[JsonObject]:
-        """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
+        """The outputs of its calls, in their order. The API rejects a conversation without one of them."""
         results: list[JsonObject] = []
         for block in message.blocks:
             if block["type"] != "tool_use":
@@ -245,7 +246,7 @@ class _Transcript:
             result = message.outputs.get(block["id"])
             if result is None:
                 self._downgrades.add(
-                    "input_rewritten", "calls without an output are sent with one that says so", "input"
+                    "input_rewritten", "calls without an output are sent with a placeholder", "input"
                 )
                 missing = [text_block(NO_OUTPUT)]
                 result = {"type": "tool_result", "tool_use_id": block["id"], "content": missing}
@@ -284,7 +285,7 @@ class _Transcript:
             messages.insert(0, {"role": "user", "content": [text_block(_GO_ON)]})
         if messages[-1]["role"] == "assistant":
             self._downgrades.add(
-                "input_rewritten", "the model is asked to go on from its own last message", "input"
+                "input_rewritten", "a user message is added after the model's own last message", "input"
             )
             messages.append({"role": "user", "content": [text_block(_GO_ON)]})
 

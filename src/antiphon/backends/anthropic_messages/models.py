@@ -1,8 +1,8 @@
-"""What the models of this dialect take, as data: they differ more than their servers do.
+"""The properties of the models of this dialect, as data.
 
-Found by the beginning of a model's name, the longest one that fits. A Claude that is not listed is taken for
-a new one, and gets only what all new ones take. Any other name is a model of another maker, whose server
-speaks the dialect as it was before models began to differ.
+A row is selected by the longest matching prefix of the model's name. An unlisted Claude is treated as a new
+model, and receives only what all new models accept. Any other name is a model of another vendor, whose server
+supports the first version of the dialect.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from antiphon.protocol.requests import Effort
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What a model takes."""
+    """The properties of a model."""
 
     thinking: Literal["adaptive", "budget"] | None = "adaptive"
     """How thinking is requested: `adaptive`, the model decides how much; `budget`, in tokens."""
@@ -28,7 +28,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     signs: bool = True
     """Whether a thought counts only with its signature."""
     binds: bool = False
-    """Whether a thought is refused after anything before it has changed."""
+    """Whether the API rejects a thought after anything before it has changed."""
     efforts: tuple[Effort, ...] = ()
     sampling: bool = True
     """Whether it takes `temperature` and `top_p`."""
@@ -87,6 +87,6 @@ MODELS: Mapping[str, Traits] = {
 
 
 def traits_of(model: str) -> Traits:
-    """What this model takes. A cloud's prefix (``us.anthropic.claude-…``) is no part of the name."""
+    """The properties of a model. A cloud's prefix (``us.anthropic.claude-…``) is not part of the name."""
     name = model[max(0, model.find("claude-")) :]
     return MODELS[max((start for start in MODELS if name.startswith(start)), key=len)]

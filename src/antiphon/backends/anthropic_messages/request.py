@@ -1,7 +1,7 @@
-"""From a turn to the body of ``POST /v1/messages``. Pure: a turn and an endpoint in, a body out.
+"""Translate a turn into the body of ``POST /v1/messages``. Pure: a turn and an endpoint in, a body out.
 
-What the model or its server cannot serve is emulated if that is possible and left out if it changes nothing
-essential; both are reported in `downgrades`. The rest is refused as `Unsupported`.
+A parameter that the model or its server does not support is emulated if that is possible, or omitted if it is
+not essential; `downgrades` reports both. Otherwise it is rejected as `Unsupported`.
 """
 
 import msgspec
@@ -35,7 +35,7 @@ _LEAST_TOP_P = 0.95
 
 
 class _Draft:
-    """A body under way."""
+    """A body that is being built."""
 
     def __init__(self, turn: TurnRequest, endpoint: Endpoint) -> None:
         self.turn = turn
@@ -91,7 +91,7 @@ def _converse(draft: _Draft) -> tuple[Thinking, Conversation]:
     if on and traits.thinking == "budget" and conversation.continues_without_thought:
         draft.downgrades.add(
             "reasoning_disabled",
-            "thinking is off in this turn: it goes on from calls that another model made",
+            "thinking is off in this turn: it continues calls that another model made",
             "reasoning.effort",
         )
         thinking, downgrades = Thinking("off"), Downgrades(draft.downgrades)
@@ -140,7 +140,7 @@ def _put_format(draft: _Draft) -> None:
             return
         draft.downgrades.add(
             "not_enforced",
-            "parts of the JSON schema are checked afterwards: this model's server knows no such",
+            "parts of the JSON schema are checked afterwards: this model's server does not support them",
             "text.format",
         )
     else:
@@ -189,7 +189,7 @@ def _left_out_when_thinking(wanted: dict[str, float]) -> list[str]:
 
 
 def _put_hints(draft: _Draft) -> None:
-    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
+    """Send the parameters that do not change the answer; one downgrade names those that cannot be sent."""
     params = draft.params
     user = params.safety_identifier or params.user
     if user:

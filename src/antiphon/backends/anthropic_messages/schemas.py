@@ -1,8 +1,8 @@
-"""JSON schemas as far as the API enforces them.
+"""Reduce JSON schemas to the part that the API enforces.
 
-It wants every object closed and knows few constraints. An object is closed explicitly; a constraint that is
-not known is taken out, and the answer must then be checked by whoever asked. A schema that cannot be enforced
-even so, one whose objects are open or hold themselves, is `None`.
+The API requires closed objects and supports few constraints. An object is closed explicitly; an unsupported
+constraint is removed, and the answer is then checked against the original schema. A schema that cannot be
+enforced even so, because its objects are open or recursive, is `None`.
 """
 
 from typing import Any, NamedTuple, cast
@@ -14,12 +14,12 @@ _FORMATS = frozenset(
 )
 _KEPT = frozenset({"type", "enum", "const", "$ref", "required", "description", "title", "default"})
 _SILENT = frozenset({"$schema", "$id", "$comment", "examples", "deprecated", "readOnly", "writeOnly"})
-"""What constrains nothing, so that leaving it out changes nothing."""
+"""Keywords without constraints, which can be removed without effect."""
 _COMBINED = frozenset({"anyOf", "allOf", "oneOf"})
 
 
 class Enforced(NamedTuple):
-    """A schema that the API takes; `exact` if whatever follows it follows the original too."""
+    """A schema that the API accepts; `exact` if it accepts no value that the original rejects."""
 
     schema: JsonObject
     exact: bool
@@ -53,7 +53,7 @@ class _Open(Exception):
 
 
 class _Walk:
-    """Goes through one schema."""
+    """Translates one schema."""
 
     def __init__(self, root: JsonObject) -> None:
         self.exact = True

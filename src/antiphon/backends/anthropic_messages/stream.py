@@ -50,7 +50,7 @@ _REASONS: dict[str, FinishReason] = {
 
 
 class _Block:
-    """A block under way."""
+    """An open block."""
 
     __slots__ = ("call", "citations", "pieces", "signature", "start", "wire")
 
@@ -76,7 +76,7 @@ class StreamReader(PayloadReader):
         self._blocks: dict[int, _Block] = {}
         self._calls = 0
         self._bare: int | None = None
-        """A call that ended without arguments: it has none, if something follows it."""
+        """A call that ended without arguments: it has none, if another block follows it."""
         self._thoughts = 0
         self._written = 0
         self._usage: UsageWire | None = None
@@ -241,7 +241,7 @@ class StreamReader(PayloadReader):
         self.over = self.complete = True
 
     def usage(self) -> Usage | None:
-        """What was reported so far."""
+        """The usage that was reported last."""
         return read_usage(self._usage)
 
 

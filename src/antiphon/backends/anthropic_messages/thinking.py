@@ -1,7 +1,8 @@
-"""Thinking: how much of it is asked for, and how a thought is handed back.
+"""Thinking: the requested amount, and the return of thoughts.
 
 A thought has a signature that only Anthropic can read: it is provider state (`turn/provider_state.py`). The
-state does not repeat the text if the item has it, only its length: an item may hold several thoughts.
+state contains the length of the text instead of the text itself if the item has it, because an item may
+contain several thoughts.
 """
 
 from typing import Literal, NamedTuple
@@ -29,8 +30,8 @@ BUDGETS: dict[Effort, int] = {
 """Tokens to think with, for models that want a number. At most three quarters of the answer's limit."""
 _USUAL: Effort = "high"
 """The effort of thinking that is requested without one."""
-_LEAST = 1024
-"""Fewer the API does not take."""
+_MIN_BUDGET_TOKENS = 1024
+"""The minimum of the API."""
 STALE_THOUGHTS_BETA = "thinking-binding-controls-2026-08-01"
 """Lets a request drop thoughts whose conversation has changed, which are rejected otherwise."""
 
@@ -55,7 +56,7 @@ def wants_summary(params: CreateBody) -> bool:
 def plan_thinking(
     turn: TurnRequest, traits: Traits, max_tokens: int, downgrades: Downgrades, *, forced: bool
 ) -> Thinking:
-    """What to request of this model. `forced`: it must call a tool."""
+    """The thinking to request from this model. `forced`: it must call a tool."""
     params, asked = turn.params, turn.thinking
     wanted = params.reasoning.effort if params.reasoning else None
     if traits.thinking is None:
@@ -76,10 +77,10 @@ def plan_thinking(
         )
         return _SILENCE
     budget = _budget(BUDGETS[wanted or _USUAL], asked and asked.budget, max_tokens, downgrades)
-    if budget < _LEAST:
+    if budget < _MIN_BUDGET_TOKENS:
         downgrades.add(
             "reasoning_disabled",
-            f"thinking is off in this turn: '{{param}}' leaves no room for {_LEAST} tokens of it",
+            f"thinking is off in this turn: '{{param}}' leaves no room for {_MIN_BUDGET_TOKENS} tokens of it",
             "max_output_tokens",
         )
         return _SILENCE
@@ -105,10 +106,10 @@ def _freely(
 
 def _budget(meant: int, given: int | None, max_tokens: int, downgrades: Downgrades) -> int:
     """Tokens to think with: the caller's number if the API takes it, else as many as fit."""
-    if given is not None and _LEAST <= given < max_tokens:
+    if given is not None and _MIN_BUDGET_TOKENS <= given < max_tokens:
         return given
-    budget = min(meant if given is None else max(given, _LEAST), max_tokens - max_tokens // 4)
-    if given is not None and budget >= _LEAST:
+    budget = min(meant if given is None else max(given, _MIN_BUDGET_TOKENS), max_tokens - max_tokens // 4)
+    if given is not None and budget >= _MIN_BUDGET_TOKENS:
         downgrades.add(
             "value_changed", f"a thinking budget of {given} tokens is sent as {budget}", "reasoning.effort"
         )
@@ -158,13 +159,13 @@ def _level(wanted: Effort, traits: Traits, downgrades: Downgrades) -> Effort | N
 
 
 def dropping_stale(thinking: Thinking) -> Thinking:
-    """The same, with leave to drop thoughts that the server would refuse."""
+    """The same, with permission to drop thoughts that the server would reject."""
     config = thinking.config or {"type": "adaptive"}
     return thinking._replace(config={**config, "block_binding": {"prefix_mismatch_behavior": "drop_block"}})
 
 
 def origin_of(endpoint: Endpoint) -> str:
-    """The origin of provider state: only this server can read it, by whatever name it is configured."""
+    """The origin of provider state: only this server can read it, regardless of its configured name."""
     return f"anthropic_messages@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
@@ -180,8 +181,8 @@ def redacted_state(origin: str, data: str) -> ProviderState:
 
 
 def thinking_blocks(thought: OpenedReasoning, origin: str, *, signed: bool) -> list[JsonObject]:
-    """The blocks that a thought was made of, exactly; none if they cannot be restored. With `signed`, a
-    block without a signature is left out: the answer was cut off in it."""
+    """The original blocks of a thought; none if they cannot be restored. With `signed`, a block without a
+    signature is omitted: the answer was cut off in it."""
     states = thought.states_from(origin)
     content = [] if isinstance(thought.content, UnsetType) else thought.content
     text, at = "".join(part.text for part in content), 0

@@ -6,8 +6,8 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.turn.context import TurnRequest, TurnTool
 
-_MAX_STRICT = 20
-"""More strict tools the API refuses."""
+_MAX_STRICT_TOOLS = 20
+"""The maximum of the API."""
 
 
 def declared_tools(turn: TurnRequest, traits: Traits, downgrades: Downgrades) -> list[JsonObject]:
@@ -17,7 +17,7 @@ def declared_tools(turn: TurnRequest, traits: Traits, downgrades: Downgrades) ->
     for tool in turn.tools:
         declared = _declared(tool)
         if tool.strict:
-            schema = _strict_schema(tool, traits) if strict < _MAX_STRICT else None
+            schema = _strict_schema(tool, traits) if strict < _MAX_STRICT_TOOLS else None
             if schema is None:
                 downgrades.add(
                     "not_enforced",
@@ -32,7 +32,7 @@ def declared_tools(turn: TurnRequest, traits: Traits, downgrades: Downgrades) ->
 
 
 def remembered_tools(messages: list[JsonObject]) -> list[JsonObject]:
-    """Tools that may not be called any more, but were: the API refuses calls of tools not declared."""
+    """Tools that were called and can no longer be called: the API rejects calls of undeclared tools."""
     names = {
         block["name"]: None
         for message in messages
@@ -45,7 +45,8 @@ def remembered_tools(messages: list[JsonObject]) -> list[JsonObject]:
 def tool_choice(
     turn: TurnRequest, traits: Traits, downgrades: Downgrades, asks: list[str]
 ) -> JsonObject | None:
-    """The choice; None where it equals the default. What a model cannot be forced to is asked for."""
+    """The choice; None if it equals the default. A choice that the model does not support is described in the
+    prompt."""
     alone: JsonObject = (
         {"disable_parallel_tool_use": True} if turn.params.parallel_tool_calls is False else {}
     )

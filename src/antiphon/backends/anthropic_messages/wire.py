@@ -1,6 +1,6 @@
-"""What an upstream sends, as little of it as we read. Decoding is the hot path: every field costs.
+"""The answers of an upstream, with the used fields only. Decoding is the hot path, and every field costs.
 
-One flat Struct for every kind of event: kinds that we do not know must not be errors.
+There is one flat struct for every kind of event, because unknown kinds are ignored.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class DeltaWire(Struct, gc=False):
-    """What an event adds: to a block, or to the message itself."""
+    """The delta of an event: for a block, or for the message."""
 
     type: str = ""
     text: str | None = None
@@ -37,13 +37,13 @@ class BlockWire(Struct, gc=False):
 
 
 class OutputDetailsWire(Struct, gc=False):
-    """What the answer's tokens were spent on."""
+    """The output tokens that were used for thinking."""
 
     thinking_tokens: int | None = None
 
 
 class UsageWire(Struct, gc=False):
-    """What it cost; `input_tokens` are those that no cache was written with or read from."""
+    """The token counts. `input_tokens` excludes tokens that were read from a cache or written to it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

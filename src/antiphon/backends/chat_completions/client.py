@@ -35,7 +35,7 @@ _CHECKED = Support(
     "the grammar is described to the model; its input is checked, and requested again if it is wrong",
 )
 _READ = Support("emulated", "described in the prompt, and read there")
-_PROMPT = "it is asked for in the prompt, checked, and asked for again if need be"
+_PROMPT = "it is described in the prompt; the answer is checked and repaired"
 _DATA_ONLY = Support("native", "as data: URLs only")
 _AS_FUNCTION = Support("emulated", "shown to the model as functions with one text parameter")
 

@@ -1,7 +1,7 @@
-"""Content parts of a message, as a chat-completions upstream takes them.
+"""Content parts of a message in the form of chat completions.
 
-Text alone is one string: every server takes that. What an endpoint cannot take is refused with the path of
-the part; nothing that the model should see is left out. We fetch nothing: a URL is handed on, or refused.
+Text alone is one string, which every server accepts. A part that an endpoint does not support is rejected
+with its path; no content for the model is omitted. Nothing is fetched: a URL is passed on, or rejected.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Tools for models whose template shows none: described in the system message, in the convention of Hermes.
 
-What the model then writes is parsed by `turn/text_calls`. Its earlier calls and their outputs are shown in
-the same convention: a model imitates what it sees itself do.
+`turn/text_calls` parses the calls in the model's text. Earlier calls and their outputs are shown in the same
+convention, because a model imitates its own earlier turns.
 """
 
 import msgspec

@@ -19,7 +19,7 @@ NO_OUTPUT = "No output was given for this call."
 
 
 class _Block:
-    """A message; if it calls tools, their outputs and what else these hold."""
+    """A message; if it calls tools, with their outputs and the media of these outputs."""
 
     __slots__ = ("head", "media", "outputs")
 
@@ -53,7 +53,7 @@ class _Transcript:
         self._thoughts: list[str] = []
 
     def messages(self, asks: list[str]) -> list[JsonObject]:
-        """What to send."""
+        """The collected messages."""
         if asks:
             first = self._blocks[0].head if self._blocks else {"role": ""}
             if first["role"] not in ("system", "developer"):
@@ -71,7 +71,7 @@ class _Transcript:
         return messages
 
     def _unanswered(self, block: _Block) -> list[JsonObject]:
-        """Outputs for the calls that have none: servers refuse a conversation in which one is missing."""
+        """Outputs for calls without one: servers reject a conversation with such calls."""
         calls: list[JsonObject] = block.head["tool_calls"]
         if len(calls) == 1 and block.outputs:
             return []
@@ -79,7 +79,7 @@ class _Transcript:
         missing = [call["id"] for call in calls if call["id"] not in answered]
         if missing:
             self._downgrades.add(
-                "input_rewritten", "calls without an output are sent with one that says so", "input"
+                "input_rewritten", "calls without an output are sent with a placeholder", "input"
             )
         return [{"role": "tool", "tool_call_id": call_id, "content": NO_OUTPUT} for call_id in missing]
 
@@ -149,7 +149,7 @@ class _Transcript:
             self._thoughts.append(text)
 
     def _assistant(self, *, join: bool) -> JsonObject:
-        """The assistant message to extend, with the reasoning that led to what is added."""
+        """The assistant message to extend, with the reasoning before the new part."""
         last = self._blocks[-1] if join and self._blocks else None
         if last is not None and last.head["role"] == "assistant" and not last.outputs:
             head = last.head  # no output came yet: the model may still be speaking
@@ -189,7 +189,7 @@ class _Transcript:
         block.outputs.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
 
     def _split(self, item: FunctionCallOutput, block: _Block, index: int) -> str:
-        """The text of an output; other parts wait for the user message behind the outputs."""
+        """The text of an output; its other parts are sent in a user message after the outputs."""
         path = self._turn.param(index)
         texts = [part.text for part in item.output if isinstance(part, InputText)]
         media = [

@@ -1,7 +1,7 @@
-"""From a turn to the body of ``POST /chat/completions``. Pure: a turn and a row's quirks in, a body out.
+"""Translate a turn into the body of ``POST /chat/completions``. Pure: a turn and quirks in, a body out.
 
-What a row cannot serve is emulated if that is possible and left out if it changes nothing essential; both
-are reported in `downgrades`. The rest is refused as `Unsupported`.
+A parameter that a row does not support is emulated if that is possible, or omitted if it is not essential;
+`downgrades` reports both. Otherwise it is rejected as `Unsupported`.
 """
 
 from operator import attrgetter
@@ -60,7 +60,7 @@ def build_payload(turn: TurnRequest, quirks: Quirks) -> Payload:
 
 
 def _unenforced(turn: TurnRequest, quirks: Quirks) -> frozenset[Constraint]:
-    """What this endpoint does not hold the model to."""
+    """The constraints that this endpoint does not enforce."""
     if not turn.tools and turn.params.text is None:
         return frozenset()
     demands: set[Constraint] = set()
@@ -202,7 +202,7 @@ def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
 
 
 def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, downgrades: Downgrades) -> None:
-    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
+    """Send the parameters that do not change the answer; one downgrade names those that cannot be sent."""
     if _hint_values(params) == _NO_HINTS and params.text is None and params.reasoning is None:
         return
     left: list[str] = []

@@ -1,9 +1,9 @@
 """`StreamReader`: upstream payloads in, chunks out. Sans-IO.
 
 Compound deltas are split into atoms: reasoning, then text, refusal, annotations, then calls. `Finished` is
-held until the stream ends, so that it is the last chunk, after the usage, whatever order they come in.
+held until the stream ends, so that it is the last chunk, after the usage, regardless of their order upstream.
 
-A stream is complete if it has a finish reason or ends with ``[DONE]``. Everything else is a failure.
+A stream is complete if it has a finish reason or ends with ``[DONE]``. Otherwise it has failed.
 """
 
 from collections.abc import Iterable
@@ -212,7 +212,7 @@ class StreamReader(PayloadReader):
             self._logprobs.clear()
 
     def _flush(self, chunks: list[Chunk]) -> None:
-        """Append what was held back because it might have become a tag."""
+        """Append the text that was held because it might have been part of a tag."""
         if self._think is not None:
             self._append_text(self._think.finish(), chunks)
 
@@ -232,7 +232,7 @@ class StreamReader(PayloadReader):
         super().fail(error, chunks)
 
     def usage(self) -> Usage | None:
-        """What was reported so far."""
+        """The usage that was reported last."""
         return self._usage
 
 
@@ -260,16 +260,14 @@ def read_usage(wire: UsageWire) -> Usage | None:
 
 
 def read_logprob(wire: TokenWire) -> Logprob:
-    """A token's probability, in our type."""
+    """The log probability of a token."""
     best = [TopLogprob(other.token, other.bytes, other.logprob) for other in wire.top_logprobs or ()]
     return Logprob(wire.token, wire.bytes, wire.logprob, best)
 
 
 def read_citation(wire: JsonObject) -> JsonObject | None:
-    """``{"type": "url_citation", "url_citation": {…}}``, flat as the Responses API has it.
-
-    Other annotations are no citations (OpenRouter returns its parsed files in one), and are left out.
-    """
+    """``{"type": "url_citation", "url_citation": {…}}``, flat as in the Responses API. Other annotations are
+    not citations (OpenRouter returns its parsed files in one), and are omitted."""
     inner: object = wire.get("url_citation", wire)
     if wire.get("type") != "url_citation" or not isinstance(inner, dict):
         return None

@@ -15,7 +15,7 @@ from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk
 
 
 class _Call:
-    """A call under way. It is announced once its name is known."""
+    """An open call. It is announced when its name is known."""
 
     __slots__ = ("arguments", "id", "index", "name")
 

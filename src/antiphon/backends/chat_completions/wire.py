@@ -1,6 +1,6 @@
-"""What an upstream sends, as little of it as we read. Decoding is the hot path: every field costs.
+"""The answers of an upstream, with the used fields only. Decoding is the hot path, and every field costs.
 
-Liberal: null is absent, unknown fields are skipped, numbers may be strings.
+Liberal: null means absent, unknown fields are ignored, numbers may be strings.
 """
 
 from typing import Any
@@ -87,13 +87,13 @@ class PromptDetailsWire(Struct, gc=False):
 
 
 class CompletionDetailsWire(Struct, gc=False):
-    """What the answer's tokens were spent on."""
+    """The output tokens that were used for reasoning."""
 
     reasoning_tokens: int | None = None
 
 
 class UsageWire(Struct, gc=False):
-    """What it cost. DeepSeek counts cached tokens beside the details."""
+    """The token counts. DeepSeek reports cached tokens outside the details."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -18,7 +18,7 @@ from antiphon.errors import BackendError, Unavailable
 from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed
 from antiphon.turn.context import TurnRequest
 
-_ASKED = Support("emulated", "it is asked for in the prompt, checked, and asked for again if need be")
+_ASKED = Support("emulated", "it is described in the prompt; the answer is checked and repaired")
 _NO_FIELD = Support("unsupported", "codex has no field for it")
 
 FEATURES: Features = {
@@ -85,11 +85,11 @@ class CodexBackend:
         return FUNCTIONS
 
     def features(self, model: str) -> Features:
-        """What codex passes on to its own model."""
+        """The features that codex passes on to its own model."""
         return FEATURES
 
     async def context_window(self, model: str) -> int | None:
-        """Codex reports only what a turn has used."""
+        """Unknown: codex reports only the usage of a turn."""
         return None
 
     def prepare(self, turn: TurnRequest) -> "CodexTurn":
@@ -109,7 +109,7 @@ class CodexBackend:
             cursor = page.next_cursor
 
     async def account(self) -> AccountState:
-        """Who codex is logged in as, and whether it has to be."""
+        """The login of codex, and whether one is required."""
         child = await self.supervisor.child()
         return decode(await child.call("account/read", {}, patience=REQUEST_TIMEOUT_SECONDS), AccountState)
 
@@ -120,7 +120,7 @@ class CodexBackend:
 
 
 class CodexTurn:
-    """One turn: a thread of its own, or one that waited for the tool outputs that this turn brings."""
+    """Run a turn on a new thread, or on a parked one that waits for the tool outputs of this turn."""
 
     def __init__(self, request: CodexRequest, backend: CodexBackend) -> None:
         self.downgrades = request.downgrades

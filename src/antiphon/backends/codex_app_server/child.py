@@ -1,4 +1,4 @@
-"""`Child`: one running `codex app-server`, and the messages between it and us."""
+"""`Child`: a running `codex app-server`, and the messages to and from it."""
 
 import asyncio
 import logging
@@ -27,9 +27,9 @@ from antiphon.errors import BackendBroken, BackendError, BackendTimeout, Backend
 
 logger = logging.getLogger(__name__)
 
-READ = 256 * 1024
-GRACE = 2.0
-"""Seconds that the child gets for each step of its end: closed streams, SIGTERM, SIGKILL."""
+READ_BYTES = 256 * 1024
+GRACE_SECONDS = 2.0
+"""The time for each step of the child's end: closed streams, SIGTERM, SIGKILL."""
 _HELLO = {
     "clientInfo": {"name": "antiphon", "title": "Antiphon", "version": "1"},
     "capabilities": {"experimentalApi": True},
@@ -40,7 +40,7 @@ Listener = Callable[[Message | BackendError], None]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request of ours, and its answer to come."""
+    """A request to codex, and the future of its answer."""
 
     method: str
     answer: asyncio.Future[Raw]
@@ -99,9 +99,9 @@ class Child:
         return await self.answer_to(self.ask(method, params), patience=patience)
 
     def ask(self, method: str, params: object) -> Asked:
-        """Ask; the answer comes later."""
+        """Send a request; its answer arrives later."""
         asked = Asked(method, asyncio.get_running_loop().create_future())
-        # Nobody may wait for the answer any more when it comes; that is no reason to complain.
+        # The caller may have stopped waiting: then asyncio must not report the unread exception.
         asked.answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._error is not None:
             asked.answer.set_exception(self._error)
@@ -123,7 +123,7 @@ class Child:
         self.send(result_line(number, result))
 
     def send(self, line: bytes) -> None:
-        """Write a line, if there is still somebody who reads."""
+        """Write a line, unless the pipe is closed."""
         if not self.alive or self._stdin.is_closing():
             return
         try:
@@ -136,11 +136,11 @@ class Child:
         self._listeners[thread_id] = listener
 
     def forget(self, thread_id: str) -> None:
-        """Nobody listens to this thread any more."""
+        """Stop delivering messages of this thread."""
         self._listeners.pop(thread_id, None)
 
     def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Do this beside everything else, as long as the child lives."""
+        """Run a task in the background, until the child ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -152,15 +152,15 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def give_up(self, error: BackendError) -> None:
-        """It is of no use any more: nobody is to ask it, whether it has ended yet or not."""
+        """Mark the child as unusable: no further request is sent to it, even if it has not ended yet."""
         self._fail(error)
         self.kill()
 
     async def aclose(self) -> None:
-        """End it: kindly at first. Whatever it has started ends with it."""
+        """End the child and its descendants: close its input, then send SIGTERM, then SIGKILL."""
         if self._dying:
             # Waiters get the cause of the end, not the clean-up.
-            await asyncio.wait({self._reading}, timeout=2 * GRACE)
+            await asyncio.wait({self._reading}, timeout=2 * GRACE_SECONDS)
         self._fail(BackendUnreachable("codex was ended: this server shuts down."))
         self._stdin.close()
         try:
@@ -172,8 +172,8 @@ class Child:
             await self._has_ended()
         finally:
             self.kill()
-        # Now that nobody holds them any more, its streams come to their end, and are let go.
-        await asyncio.wait({self._watching, self._reading, self._listening_to_errors}, timeout=GRACE)
+        # No process holds its streams any more, so they end and are closed.
+        await asyncio.wait({self._watching, self._reading, self._listening_to_errors}, timeout=GRACE_SECONDS)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -182,7 +182,7 @@ class Child:
     async def _has_ended(self) -> bool:
         """Whether the process ends within the grace."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(GRACE_SECONDS):
                 await self._process.wait()
         return self._process.returncode is not None
 
@@ -201,13 +201,13 @@ class Child:
     async def _read_messages(self) -> None:
         assert self._process.stdout is not None
         lines = LineReader()
-        while data := await self._process.stdout.read(READ):
+        while data := await self._process.stdout.read(READ_BYTES):
             for message in lines.feed(data):
                 self._take(message)
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None
-        while data := await self._process.stderr.read(READ):
+        while data := await self._process.stderr.read(READ_BYTES):
             self._error_output.feed(data)
 
     async def _watch_input(self) -> None:
@@ -217,14 +217,15 @@ class Child:
         await self._expect_death()
 
     async def _expect_death(self) -> None:
-        """It has stopped reading: usually it is about to end, and its error output tells the cause."""
+        """The error for a child that has stopped reading: it is usually about to end, and its error output
+        contains the cause."""
         self._dying = True
-        await asyncio.wait({self._reading}, timeout=3 * GRACE)
+        await asyncio.wait({self._reading}, timeout=3 * GRACE_SECONDS)
         if self._error is None:
             self.give_up(BackendBroken("codex closed its input."))
 
     async def _cause_of_death(self) -> BackendBroken:
-        await asyncio.wait({self._listening_to_errors}, timeout=GRACE)
+        await asyncio.wait({self._listening_to_errors}, timeout=GRACE_SECONDS)
         if not await self._has_ended():
             self.kill()
         return BackendBroken(f"codex {_how(self._process.returncode, self._error_output)}")

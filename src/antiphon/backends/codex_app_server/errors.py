@@ -1,4 +1,4 @@
-"""Why a turn of codex failed, as an error of ours."""
+"""Translate a failed turn of codex into an error."""
 
 import re
 from typing import NamedTuple, cast
@@ -82,7 +82,7 @@ def turn_failure(error: TurnError) -> BackendRefused:
     """The error for a turn that failed."""
     body = _body_of(error.message)
     if body is not None:
-        # Codex hands on what its own upstream answered with status 400, and calls it "other".
+        # Codex passes on a 400 of its own upstream as "other".
         return BackendRefused(
             redact(body.message), status=400, code=body.code or "bad_request", param=body.param
         )
@@ -95,7 +95,7 @@ def turn_failure(error: TurnError) -> BackendRefused:
 
 
 def request_refusal(method: str, error: RpcError) -> BackendRefused:
-    """The error for a request that codex refuses."""
+    """The error for a request that codex rejects."""
     message = f"codex refused '{method}': {redact(error.message)}"
     if error.code in _INVALID:
         return BackendRefused(message, status=400, code="bad_request")

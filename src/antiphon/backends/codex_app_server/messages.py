@@ -1,7 +1,7 @@
-"""From items to the history of a codex thread.
+"""Translate items into the history of a codex thread.
 
-Codex takes items of the Responses API (`thread/inject_items`): roles, calls and outputs stay what they are.
-What it cannot take is refused with the path of the part; nothing that the model should see is left out.
+Codex accepts items of the Responses API (`thread/inject_items`): roles, calls and outputs are unchanged. An
+unsupported part is rejected with its path; no content for the model is omitted.
 """
 
 from typing import Any
@@ -25,11 +25,11 @@ from antiphon.turn.context import TurnRequest
 
 OUTPUT = "function_call_output"
 _DETAILS = ("auto", "high", "original")
-"""What codex takes; in place of an image with another detail the model would be shown a complaint."""
+"""The details that codex accepts; for others the model would see an error message instead of the image."""
 
 
 def thread_items(turn: TurnRequest, names: ToolNames, downgrades: Downgrades) -> list[JsonObject]:
-    """The complete conversation, as codex takes it. Adds what is left out to `downgrades`."""
+    """The complete conversation in the form of codex. Adds omissions to `downgrades`."""
     history = _History(names, downgrades)
     for index, item in enumerate(turn.items):
         history.add(item, turn.param(index))
@@ -115,7 +115,7 @@ class _History:
 
 
 def call_item(call_id: str, name: str, arguments: str) -> JsonObject:
-    """A call, by the name that codex knows the tool by."""
+    """A call, with codex's name of the tool."""
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 

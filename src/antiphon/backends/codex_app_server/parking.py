@@ -7,8 +7,8 @@ from antiphon.backends.codex_app_server.request import CodexRequest
 from antiphon.backends.codex_app_server.thread import Thread
 from antiphon.protocol.content import JsonObject
 
-CAPACITY = 64
-"""Most turns that wait at once; the oldest one is given up for a new one."""
+MAX_PARKED_TURNS = 64
+"""The most parked turns; a new one replaces the oldest."""
 
 
 @dataclass(eq=False, slots=True)
@@ -21,10 +21,10 @@ class _Parked:
 
 
 class Parking:
-    """Waiting turns. Each is given up after `patience` seconds."""
+    """Parked turns. Each is dropped after `timeout` seconds."""
 
-    def __init__(self, patience: float, capacity: int = CAPACITY) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float, capacity: int = MAX_PARKED_TURNS) -> None:
+        self._timeout = timeout
         self._capacity = capacity
         self._parked: list[_Parked] = []
 
@@ -36,17 +36,17 @@ class Parking:
         if len(self._parked) >= self._capacity:
             self._give_up(self._parked[0])
         length = len(request.items)
-        timer = asyncio.get_running_loop().call_later(self._patience, lambda: self._give_up(parked))
+        timer = asyncio.get_running_loop().call_later(self._timeout, lambda: self._give_up(parked))
         calls = [request.sent_back(call.call_id, call.name, call.arguments) for call in thread.open_calls]
         parked = _Parked(thread, length, request.fingerprint(length), (thread.text, calls), timer)
         self._parked.append(parked)
 
     def take(self, request: CodexRequest) -> Thread | None:
-        """The turn that `request` continues: the same question, then what the turn has added, text
-        and calls to the last letter, then the outputs of exactly its calls.
+        """The turn that `request` continues: it has the same question, then exactly the text and calls of the
+        turn, then the outputs of exactly its calls.
 
-        Ids alone would not do: models write them, and two clients may have the same. Two turns of which every
-        visible text is equal are interchangeable: it does not matter which of them a client continues.
+        Ids are not sufficient: models write them, and two clients may have the same. Two turns with identical
+        visible text are interchangeable.
         """
         for parked in self._parked:
             if _continues(request, parked):

@@ -57,7 +57,7 @@ def _make_folder(folder: Path) -> None:
 
 
 _LINES = 50
-_LONGEST = 2000
+_MAX_LINE_CHARACTERS = 2000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"(?i:error):|\bERROR\b|\bpanicked at\b")
 _FRAME = re.compile(r"at |note: |\d+: |stack backtrace")
@@ -73,8 +73,8 @@ class ErrorOutput:
 
     def feed(self, data: bytes) -> None:
         *lines, tail = (self._tail + data.decode("utf-8", "replace")).split("\n")
-        self._tail = tail[:_LONGEST]
-        self._lines.extend(line.strip()[:_LONGEST] for line in lines if line.strip())
+        self._tail = tail[:_MAX_LINE_CHARACTERS]
+        self._lines.extend(line.strip()[:_MAX_LINE_CHARACTERS] for line in lines if line.strip())
 
     def clear(self) -> None:
         self._lines.clear()

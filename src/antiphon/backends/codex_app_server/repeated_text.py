@@ -4,11 +4,11 @@ from antiphon.errors import BackendRefused
 
 
 class RepeatedText:
-    """Several messages of codex are one text of ours: a blank line stands between them.
+    """Joins the messages of codex to one text, with blank lines between them.
 
-    When codex loses its model in mid-answer, it repeats the request, and the model starts over. Emitted text
-    cannot be withdrawn: the next message must begin with the text of the last one, which is not repeated.
-    If the last one was complete, the model may also add no text: some models call a tool after it.
+    When codex loses the connection to its model, it repeats the request, and the model starts over.
+    Emitted text cannot be withdrawn: the next message must begin with the text of the last one, which is not
+    repeated. If the last one was complete, the model may also add no text: some models call a tool after it.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class RepeatedText:
         return bool(self._owed)
 
     def delta(self, message: str, text: str) -> str:
-        """A piece of a message; returns what to emit. Raises if it differs from what was emitted before."""
+        """Take a piece of a message; returns the text to emit. Raises if it differs from the emitted text."""
         self._streamed.add(message)
         return self._add(message, text)
 
     def completed(self, message: str, text: str) -> str:
-        """A message has ended; returns what its pieces did not contain."""
+        """End a message; returns the text that its pieces did not contain."""
         new = "" if message in self._streamed else self._add(message, text)
         if self.repeating:
             raise answers_differ()

@@ -1,4 +1,4 @@
-"""From a turn to what codex is asked: a thread, its history, and one turn in it. Pure."""
+"""Translate a turn into the requests to codex: a thread, its history, and one turn in it. Pure."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -18,7 +18,7 @@ from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.function_forms.normal_arguments import normal_arguments
 
 DEFAULT_MODEL = "codex"
-"""The name that stands for the model that codex itself is configured with."""
+"""The name of the model that codex itself is configured with."""
 
 PERSONA = "You are a helpful assistant. Use the given tools when they help."
 """In place of codex's own prompt, which describes tools that are off."""
@@ -69,7 +69,7 @@ _LOGPROBS = "message.output_text.logprobs"
 
 
 class ThreadOptions(Struct, frozen=True):
-    """What all threads have in common."""
+    """The settings of all threads."""
 
     folder: str
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
@@ -199,7 +199,9 @@ def _put_format(options: JsonObject, form: TextFormat, downgrades: Downgrades, a
         options["outputSchema"] = form.schema
         if form.strict is not True:
             downgrades.add(
-                "value_changed", "the JSON schema is taken as strict: codex knows no other", "text.format"
+                "value_changed",
+                "the JSON schema is treated as strict: codex supports no other",
+                "text.format",
             )
 
 

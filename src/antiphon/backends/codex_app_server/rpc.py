@@ -12,8 +12,8 @@ from antiphon.http.redact import excerpt
 
 Decoded = TypeVar("Decoded")
 
-MAX_LINE = 256 * 1024 * 1024
-"""Codex repeats the history that it is given, images and all."""
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""The most bytes in one line. Codex repeats the history, including images."""
 METHOD_NOT_FOUND = -32601
 
 _DECODER = msgspec.json.Decoder(Message)
@@ -22,13 +22,14 @@ _DECODER = msgspec.json.Decoder(Message)
 class LineReader:
     """Bytes in, messages out."""
 
-    def __init__(self, limit: int = MAX_LINE) -> None:
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that these bytes complete; raises `BackendBroken` at what is none, not before."""
+        """The messages that these bytes complete. Raises `BackendBroken` at an invalid one, after those
+        before it."""
         first, *others = data.split(b"\n")
         self._keep(first)
         for piece in others:
@@ -56,7 +57,7 @@ def _decode(line: bytes) -> Message:
 
 
 def decode(raw: Raw, kind: type[Decoded]) -> Decoded:
-    """What a message carries; raises `BackendBroken` if it is something else."""
+    """Decode the content of a message. Raises `BackendBroken` for another type."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:

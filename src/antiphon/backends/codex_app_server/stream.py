@@ -1,8 +1,8 @@
-"""From the messages about one turn to chunks. Sans-IO.
+"""Translate the messages of one turn into chunks. Sans-IO.
 
-A turn is one or more calls of the model; tools run between them. Codex runs its own tools itself, and asks us
-for those of the client. When a call of the model has ended and codex has asked for all tools in it that are
-the client's, nothing more can come until their outputs do: the reader is `waiting`.
+A turn is one or more calls of the model, with tools between them. Codex runs its own tools, and requests the
+output of the client's. When a call of the model has ended and codex has requested all of the client's tools
+in it, nothing more arrives until their outputs are sent: the reader is `waiting`.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ _PLAIN = (None, "functions")
 
 
 class Call(Struct, frozen=True):
-    """A call of a client's tool as the model wrote it, by the name that codex knows the tool by."""
+    """A call of a client's tool as the model wrote it, with codex's name of the tool."""
 
     call_id: str
     name: str
@@ -163,7 +163,7 @@ class StreamReader:
         return self._think(ReasoningDelta(delta.delta))
 
     def _think(self, *thoughts: Chunk) -> list[Chunk]:
-        """Reasoning before a repeated message would split it in two: it is left out."""
+        """Reasoning before a repeated message would split it in two, so it is omitted."""
         return [] if self._response_text.repeating else list(thoughts)
 
     def _part(self, item_id: str, index: int) -> int:
@@ -171,7 +171,7 @@ class StreamReader:
         return self._parts.setdefault((item_id, index), len(self._parts))
 
     def _item(self, params: Raw) -> list[Chunk]:
-        """Of a complete item, emit only what its deltas did not contain."""
+        """Emit the part of a complete item that its deltas did not contain."""
         item = decode(params, ItemCompleted).item
         if item.type == "agentMessage":
             return _text_chunks(self._response_text.completed(item.id, item.text or ""))
@@ -257,7 +257,7 @@ def added(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 
 def usage_of(cost: Tokens) -> Usage:
-    """The same in our form."""
+    """The usage as a `Usage`."""
     return Usage(
         input_tokens=cost.input_tokens,
         input_tokens_details=InputTokensDetails(cost.cached_input_tokens),

@@ -18,11 +18,10 @@ def pause_after(failures: int, first: float, longest: float) -> float:
 
 
 class Supervisor:
-    """Starts the child when it is first needed, and again after it ended.
+    """Starts the child when it is first needed, and again after it has ended.
 
-    All who need a child at a time wait for the same start, and share its outcome. One that fails again and
-    again before a single turn comes to its end is not started again at once: during the pause everybody is
-    given the last error.
+    Concurrent callers wait for the same start and share its result. After repeated failures without a
+    completed turn, the next start is delayed: until then every caller receives the last error.
     """
 
     def __init__(
@@ -48,14 +47,14 @@ class Supervisor:
         if self._start is None or self._start.done():
             self._start = asyncio.create_task(self._renew())
         start = self._start
-        # Whoever gives up waiting does not end the start: others may wait for it too.
+        # A cancelled caller does not cancel the start, because others may wait for it.
         await asyncio.wait({start})
         if start.cancelled():
             raise Unavailable
         return start.result()
 
     def worked(self) -> None:
-        """A turn came to its end: what was wrong, if anything, is not wrong any more."""
+        """Reset the failures, because a turn was completed."""
         self._has_worked = True
         self._failures = 0
 

@@ -74,7 +74,7 @@ class Thread:
 
     @property
     def alive(self) -> bool:
-        """Whether codex still knows it."""
+        """Whether the thread still exists in codex."""
         return self._child.alive
 
     @property
@@ -130,11 +130,11 @@ class Thread:
                 await self._answer_to(self._child.ask("turn/interrupt", turn))
             await self._answer_to(self._child.ask("thread/unsubscribe", about))
 
-    async def _receive(self, patience: float) -> list[Message | BackendError]:
-        """All messages since the last call; waits for one, and returns none after `patience` seconds."""
+    async def _receive(self, seconds: float) -> list[Message | BackendError]:
+        """All messages since the last call. Waits for one; returns none after `seconds`."""
         # Not `wait_for`: in Python 3.11 it forgets that it was cancelled when a message arrives just then.
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 received = [await self._received.get()]
         except TimeoutError:
             return []

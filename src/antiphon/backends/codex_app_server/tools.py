@@ -30,15 +30,15 @@ _TAKEN = frozenset(
         "write_stdin",
     }
 )
-"""Tools of codex 0.166: a client's tool of such a name is refused, not shown to the model, or run by codex
+"""Tools of codex 0.166. A client's tool with such a name is rejected, hidden from the model, or run by codex
 itself, depending on the model and the configuration."""
 _TAKEN_PREFIX = "mcp__"
 _ALIAS_PREFIX = "client_"
-_LONGEST = 64
+_MAX_NAME_CHARACTERS = 64
 
 
 class ToolNames:
-    """The tools of one turn, by the names that codex knows them by. Clients never see an alias."""
+    """The tools of one turn, by their names in codex. Clients never see an alias."""
 
     def __init__(self, tools: Iterable[TurnTool]) -> None:
         declared = {tool.name: tool for tool in tools}
@@ -50,7 +50,7 @@ class ToolNames:
             self.by_alias[alias] = tool
 
     def alias(self, name: str) -> str:
-        """What codex knows this tool by; a tool that is not declared has its own name."""
+        """The name of a tool in codex; an undeclared tool has its own name."""
         return self._aliases.get(name, name)
 
 
@@ -59,7 +59,7 @@ def _is_taken(name: str) -> bool:
 
 
 def _alias(name: str, others: set[str]) -> str:
-    longest = max(_LONGEST, len(name))
+    longest = max(_MAX_NAME_CHARACTERS, len(name))
     alias, number = f"{_ALIAS_PREFIX}{name}"[:longest], 1
     while alias in others:
         number += 1

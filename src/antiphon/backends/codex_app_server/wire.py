@@ -1,4 +1,4 @@
-"""What codex sends, as far as we read it. Unknown methods and members are ignored."""
+"""The messages of codex, with the used members only. Unknown methods and members are ignored."""
 
 from msgspec import Raw, Struct
 
@@ -9,7 +9,7 @@ DECLINED: dict[str, dict[str, object]] = {
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "decline"},
 }
-"""The answers to requests for a person: there is none."""
+"""The answers to requests that need a person: they are declined."""
 
 TOOL_CALL = "item/tool/call"
 
@@ -83,7 +83,7 @@ class ModelItemCompleted(Wire, frozen=True):
 
 
 class Tokens(Wire, frozen=True):
-    """What one call of the model cost."""
+    """The token counts of one call of the model."""
 
     input_tokens: int
     output_tokens: int
@@ -100,7 +100,7 @@ class ModelCallCompleted(Wire, frozen=True):
 
 
 class ToolCall(Wire, frozen=True):
-    """Codex asks us to run a tool."""
+    """Codex requests the output of a tool."""
 
     call_id: str
 
@@ -148,7 +148,7 @@ class ModelList(Wire, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """Who codex is logged in as: `chatgpt`, `apiKey`, …"""
+    """The login of codex: `chatgpt`, `apiKey`, …"""
 
     type: str
 
@@ -161,14 +161,14 @@ class AccountState(Wire, frozen=True):
 
 
 class RpcError(Struct, frozen=True):
-    """Codex refuses a request."""
+    """Codex rejects a request."""
 
     code: int
     message: str
 
 
 class Message(Struct, frozen=True):
-    """A line: a request or a notification of codex, or its answer to a request of ours."""
+    """A line: a request or a notification of codex, or its answer to a request."""
 
     id: int | str | None = None
     method: str | None = None

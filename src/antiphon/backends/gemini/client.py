@@ -15,7 +15,7 @@ from antiphon.errors import ModelNotFound
 from antiphon.turn.context import TurnRequest
 
 VERSION = "v1beta"
-"""The version of the API, for a base URL that does not name one."""
+"""The version of the API, for a base URL without one."""
 _FOLDER = "models/"
 _FOLDERS = (_FOLDER, "tunedModels/", "publishers/", "endpoints/", "projects/")
 """Prefixes of model names that are paths; all other names are in the first folder."""
@@ -53,7 +53,7 @@ class GeminiBackend(HttpBackend):
 
 
 def model_path(model: str) -> str:
-    """The path of a model below the base URL. A name from a request must not lead out of its folder."""
+    """The path of a model below the base URL. Raises for a name that would leave its folder."""
     steps = model.split("/") if model.startswith(_FOLDERS) else [_FOLDER.rstrip("/"), model]
     if any(step in ("", ".", "..") for step in steps):
         message = f"The model '{model}' does not exist."
@@ -70,13 +70,12 @@ def _generates(model: ModelWire) -> bool:
     return methods is None or "generateContent" in methods
 
 
-_SUMMARIES = Support("native", "as summaries, when they are asked for: the API shows nothing else")
+_SUMMARIES = Support("native", "as summaries, on request: the API sends nothing else")
 _DOES_NOT_THINK = Support("unsupported", "the model does not think before it answers")
 _CHECKED = "the grammar is described to the model; its input is checked, and requested again if it is wrong"
 
 
 def gemini_features(traits: Traits) -> Features:
-    """Every feature."""
     thinks = traits.thinking is not None
     features: dict[Feature, Support] = {
         "streaming": NATIVE,
@@ -91,7 +90,7 @@ def gemini_features(traits: Traits) -> Features:
         "tool_choice_named": NATIVE,
         "structured_output": NATIVE
         if traits.json_with_tools
-        else Support("native", "beside tools it is asked for in the prompt and checked"),
+        else Support("native", "with tools it is described in the prompt and checked"),
         "json_mode": NATIVE,
         "reasoning": _SUMMARIES if thinks else _DOES_NOT_THINK,
         "reasoning_effort": NATIVE if thinks else _DOES_NOT_THINK,

@@ -1,7 +1,7 @@
 """Content parts as parts of the dialect: text, images, files, sound.
 
-Blank texts are left out, because the API refuses them. We fetch nothing: a URL is handed on, or refused.
-The server decides which types of files a model takes.
+Blank texts are omitted, because the API rejects them. Nothing is fetched: a URL is passed on, or rejected.
+The server decides which types of files a model accepts.
 """
 
 import mimetypes
@@ -35,7 +35,7 @@ def parts_of(content: str | Sequence[MessagePart], path: str, downgrades: Downgr
 
 
 def texts_of(content: str | Sequence[MessagePart], path: str) -> list[str]:
-    """Content that can only be text: of a system message, or of the model."""
+    """The texts of content that may contain nothing else: a system message, or the model's own."""
     if isinstance(content, str):
         return [content]
     texts: list[str] = []
@@ -52,7 +52,6 @@ def texts_of(content: str | Sequence[MessagePart], path: str) -> list[str]:
 
 
 def text_part(text: str) -> JsonObject:
-    """A text."""
     return {"text": text}
 
 
@@ -117,7 +116,7 @@ def _inline(media: str, data: str) -> JsonObject:
 
 
 def _linked(url: str) -> JsonObject:
-    """By URL. If the URL does not imply a media type, the server finds it out."""
+    """A part by URL. If the URL does not imply a media type, the server determines it."""
     media = mimetypes.guess_type(urlsplit(url).path)[0]
     return {"fileData": {"fileUri": url, **({"mimeType": media} if media else {})}}
 

@@ -30,7 +30,7 @@ _PARAM_OF = {
 
 
 def _read_detail(value: object) -> ErrorDetail:
-    """From the documented form, or the object inside it, or anything else."""
+    """Read the documented form, the object inside it, or any other value."""
     if isinstance(value, list) and value:
         value = cast("list[object]", value)[0]
     if not isinstance(value, dict):

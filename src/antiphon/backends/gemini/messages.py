@@ -1,8 +1,8 @@
-"""From items to a system instruction and contents.
+"""Translate items into a system instruction and contents.
 
-Rules of the dialect that items do not have: the conversation begins and ends with the user; consecutive items
-of one role are one content; the outputs of calls follow them directly, one for each; no text is blank; the
-first call of a content has a thought signature.
+The dialect has rules that items do not follow: the conversation begins and ends with the user; consecutive
+items of one role are one content; the outputs of calls follow them directly, one for each; no text is blank;
+the first call of a content has a thought signature.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _NOT_AS_MADE = "reasoning in the input is left out: it is not as this model's se
 
 
 class Conversation(NamedTuple):
-    """What is sent of the items."""
+    """The items in the form of the dialect."""
 
     system: list[JsonObject]
     contents: list[JsonObject]
@@ -36,7 +36,7 @@ class Conversation(NamedTuple):
 
 @dataclass(slots=True)
 class _Call:
-    """A call, and what came of it: its response, and what else it brought that has no place in there."""
+    """A call with its response, and the media of its output that a response cannot contain."""
 
     call_id: str
     name: str
@@ -47,7 +47,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Message:
-    """Consecutive content of one role; with calls of tools, their outputs too."""
+    """Consecutive content of one role; calls include their outputs."""
 
     role: Literal["user", "model", "system"]
     parts: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -55,17 +55,17 @@ class _Message:
 
     @property
     def answered(self) -> bool:
-        """Whether an output has come."""
+        """Whether a call has an output."""
         return any(call.response is not None for call in self.calls)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it that may stand alone."""
+        """Whether it contains nothing that the API accepts on its own."""
         return not any(part.get("text") or "text" not in part for part in self.parts if "thought" not in part)
 
 
 class _LastText(NamedTuple):
-    """The last text of the model: where it is, and what it was."""
+    """The last text of the model, and its message."""
 
     message: _Message
     start: int
@@ -84,7 +84,7 @@ def read_conversation(
 
 
 class _Transcript:
-    """The conversation so far."""
+    """Collects the messages of a conversation."""
 
     def __init__(
         self, turn: TurnRequest, traits: Traits, names: Names, origin: str, downgrades: Downgrades
@@ -99,13 +99,13 @@ class _Transcript:
         self._calls: dict[str, _Call] = {}
         self._ids: set[str] = set()
         self._signature: str | None = None
-        """Of the next call."""
+        """The signature of the next call."""
         self._next_states: list[JsonObject] = []
         """Signatures of the next text."""
         self._last_text: _LastText | None = None
 
     def conversation(self) -> Conversation:
-        """What to send."""
+        """The collected conversation."""
         contents: list[JsonObject] = []
         for message in self._messages:
             if message.role == "system":
@@ -125,11 +125,11 @@ class _Transcript:
         return Conversation(self._system, contents)
 
     def instruct(self, texts: list[str]) -> None:
-        """More of the system instruction."""
+        """Add texts to the system instruction."""
         self._system += [text_part(text) for text in texts if text.strip()]
 
     def add(self, item: Item, path: str) -> None:
-        """One more item."""
+        """Add an item."""
         match item:
             case Message() if item.role == "assistant":
                 self._add_answer(texts_of(item.content, f"{path}.content"))
@@ -212,7 +212,7 @@ class _Transcript:
         self._forget()
 
     def _new_id(self, call_id: str) -> str:
-        """An id that no other call has."""
+        """A unique id for a call."""
         made, number = call_id, 1
         while made in self._ids:
             number += 1
@@ -221,13 +221,13 @@ class _Transcript:
         return made
 
     def _arguments(self, arguments: str) -> JsonObject:
-        """The arguments, which must be an object here."""
+        """The arguments as an object, which the API requires."""
         try:
             return msgspec.json.decode(arguments or "{}", type=JsonObject)
         except (msgspec.DecodeError, RecursionError):
             self._downgrades.add(
                 "input_rewritten",
-                "arguments of a call that are no JSON object are sent inside of one",
+                "arguments of a call that are not a JSON object are sent inside one",
                 "input",
             )
             return {"arguments": arguments}
@@ -249,7 +249,7 @@ class _Transcript:
             elif "text" not in part:
                 self._downgrades.add(
                     "input_rewritten",
-                    "images and files in an output are sent behind it, not inside of it",
+                    "images and files in an output are sent after it, not inside it",
                     "input",
                 )
                 call.media.append(part)
@@ -258,16 +258,16 @@ class _Transcript:
         call.response = {"functionResponse": response}
 
     def _response(self, call: _Call, text: str) -> JsonObject:
-        tie: JsonObject = {"id": call.call_id} if self._traits.ids else {}
-        return {**tie, "name": call.name, "response": {"output": text}}
+        identity: JsonObject = {"id": call.call_id} if self._traits.ids else {}
+        return {**identity, "name": call.name, "response": {"output": text}}
 
     def _responses(self, message: _Message) -> list[JsonObject]:
-        """The outputs of its calls, in their order. The API refuses a conversation where one is missing."""
+        """The outputs of its calls, in their order. The API rejects a conversation without one of them."""
         responses: list[JsonObject] = []
         for call in message.calls:
             if call.response is None:
                 self._downgrades.add(
-                    "input_rewritten", "calls without an output are sent with one that says so", "input"
+                    "input_rewritten", "calls without an output are sent with a placeholder", "input"
                 )
                 call.response = {"functionResponse": self._response(call, NO_OUTPUT)}
             responses.append(call.response)
@@ -284,12 +284,12 @@ class _Transcript:
             part["thoughtSignature"] = NO_SIGNATURE
 
     def _forget(self) -> None:
-        """What came before has found its place, or has none any more."""
+        """Drop the signatures and the last text that were held for the next item."""
         self._signature = self._last_text = None
         self._next_states = []
 
     def _open_message(self, role: Literal["user", "model", "system"]) -> _Message:
-        """The message to extend: the last one, unless its role differs or outputs came in between."""
+        """The message to extend: the last one, unless its role differs or it has outputs."""
         last = self._messages[-1] if self._messages else None
         if last is None or last.role != role or last.answered:
             last = _Message(role)
@@ -297,7 +297,7 @@ class _Transcript:
         return last
 
     def _frame(self, contents: list[JsonObject]) -> None:
-        """Let the user begin and end the conversation."""
+        """Make the conversation begin and end with the user."""
         if not contents:
             if not self._system:
                 message = "There is nothing to answer: 'input' holds no text, image or file."
@@ -315,7 +315,7 @@ class _Transcript:
             contents.insert(0, {"role": "user", "parts": [text_part(_GO_ON)]})
         if contents[-1]["role"] == "model":
             self._downgrades.add(
-                "input_rewritten", "the model is asked to go on from its own last message", "input"
+                "input_rewritten", "a user message is added after the model's own last message", "input"
             )
             contents.append({"role": "user", "parts": [text_part(_GO_ON)]})
 

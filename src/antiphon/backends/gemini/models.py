@@ -1,7 +1,7 @@
-"""What the models of this dialect take, as data: they differ more than their servers do.
+"""The properties of the models of this dialect, as data.
 
-Found by the beginning of a model's name, the longest one that fits. A Gemini that is not listed is taken for
-a new one, and gets only what all new ones take. Any other name is a model of another maker.
+A row is selected by the longest matching prefix of the model's name. An unlisted Gemini is treated as a new
+model, and receives only what all new models accept. Any other name is a model of another vendor.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _THREE: tuple[Effort, ...] = ("low", "medium", "high")
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What a model takes."""
+    """The properties of a model."""
 
     thinking: Literal["levels", "budget"] | None = "levels"
     """How the amount of thinking is requested: by level, in tokens; None: it does not think."""
@@ -27,19 +27,19 @@ class Traits(Struct, frozen=True, kw_only=True):
     off: bool = False
     """Whether thinking can be switched off."""
     signs: bool = True
-    """Whether a call of its own is refused without its thought signature."""
+    """Whether the API rejects the model's calls without their thought signatures."""
     ids: bool = True
-    """Whether calls and outputs have ids; if not, their order ties them."""
+    """Whether calls and outputs have ids; if not, they are matched by their order."""
     media_in_outputs: bool = True
-    """Whether the output of a call may hold images and files."""
+    """Whether the output of a call may contain images and files."""
     json_with_tools: bool = True
     """Whether JSON is enforced while there are tools."""
     validated: bool = True
-    """Whether calls are held to the schemas of their tools though none must be made."""
+    """Whether the API enforces the schemas of tools if no call is required."""
     sampling: bool = False
-    """Whether it takes `temperature` and `top_p`."""
+    """Whether it accepts `temperature` and `top_p`."""
     penalties: bool = False
-    """Whether it takes `presence_penalty` and `frequency_penalty`."""
+    """Whether it accepts `presence_penalty` and `frequency_penalty`."""
     logprobs: bool = False
 
 
@@ -80,6 +80,6 @@ MODELS: Mapping[str, Traits] = {
 
 
 def traits_of(model: str) -> Traits:
-    """What this model takes. What stands before a slash (``models/…``) is no part of the name."""
+    """The properties of a model. A prefix with a slash (``models/…``) is not part of the name."""
     name = model.rpartition("/")[2]
     return MODELS[max((start for start in MODELS if name.startswith(start)), key=len)]

@@ -1,7 +1,7 @@
-"""From a turn to the body of ``generateContent``. Pure: a turn and an endpoint in, a body out.
+"""Translate a turn into the body of ``generateContent``. Pure: a turn and an endpoint in, a body out.
 
-What the model or its server cannot serve is emulated if that is possible and left out if it changes nothing
-essential; both are reported in `downgrades`. The rest is refused as `Unsupported`. Safety settings are not
+A parameter that the model or its server does not support is emulated if that is possible, or omitted if it is
+not essential; `downgrades` reports both. Otherwise it is rejected as `Unsupported`. Safety settings are not
 sent: those of the account apply.
 """
 
@@ -28,7 +28,7 @@ _TIERS = frozenset({"flex", "priority"})
 
 
 class _Draft:
-    """A body under way."""
+    """A body that is being built."""
 
     def __init__(self, turn: TurnRequest) -> None:
         self.turn = turn
@@ -76,7 +76,7 @@ def _put_tools(draft: _Draft, names: Names) -> None:
 
 
 def _put_format(draft: _Draft) -> None:
-    """JSON by schema where it is enforced, else the schema in the prompt."""
+    """Send the schema where the API enforces it, else describe it in the prompt."""
     form = draft.params.text.format if draft.params.text else None
     if form is None or form.type == "text":
         return
@@ -103,7 +103,7 @@ def _put_format(draft: _Draft) -> None:
             return
         draft.downgrades.add(
             "not_enforced",
-            "parts of the JSON schema are checked afterwards: this model's server knows no such",
+            "parts of the JSON schema are checked afterwards: this model's server does not support them",
             "text.format",
         )
     draft.unenforced.add("format")
@@ -154,7 +154,7 @@ def _put_logprobs(draft: _Draft) -> None:
 
 
 def _put_hints(draft: _Draft) -> None:
-    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
+    """Send the parameters that do not change the answer; one downgrade names those that cannot be sent."""
     tier = draft.params.service_tier
     if tier in _TIERS:
         draft.body["serviceTier"] = tier
@@ -166,7 +166,7 @@ def _put_hints(draft: _Draft) -> None:
 
 
 def _unsent(params: CreateBody) -> dict[str, object]:
-    """Parameters that the dialect has no place for."""
+    """Parameters that the dialect does not have."""
     verbosity = params.text.verbosity if params.text else None
     return {
         "user": params.user,

@@ -1,7 +1,7 @@
-"""JSON schemas as far as the API enforces them.
+"""Reduce JSON schemas to the part that the API enforces.
 
-It knows a documented part of JSON Schema and passes over the rest. What it does not know is taken out, and
-the answer must then be checked by whoever asked.
+The API supports a documented subset of JSON Schema and ignores the rest. Unsupported keywords are removed,
+and the answer is then checked against the original schema.
 """
 
 from typing import Any, NamedTuple, cast
@@ -15,25 +15,25 @@ _KEPT = frozenset(
 _SILENT = frozenset(
     {"$schema", "$comment", "default", "example", "examples", "deprecated", "readOnly", "writeOnly"}
 )
-"""What constrains nothing, so that leaving it out changes nothing."""
+"""Keywords without constraints, which can be removed without effect."""
 _FORMATS = frozenset({"date-time", "date", "time", "float", "double", "int32", "int64"})
 _NAMED = {"properties": "properties", "$defs": "$defs", "definitions": "$defs"}
 _LISTED = {"anyOf": "anyOf", "oneOf": "anyOf", "prefixItems": "prefixItems"}
 _ONE = frozenset({"items", "additionalProperties"})
 _BESIDE_REFERENCE = frozenset({"$ref", "$defs", "$id", "$anchor"})
-_DEEPEST = 64
-"""Schemas inside of schemas that we go through; the API refuses fewer."""
+_MAX_DEPTH = 64
+"""The deepest nesting of schemas that is translated; the API itself accepts less."""
 
 
 class Enforced(NamedTuple):
-    """A schema that the API takes; `exact` if whatever follows it follows the original too."""
+    """A schema that the API accepts; `exact` if it accepts no value that the original rejects."""
 
     schema: JsonObject
     exact: bool
 
 
 def enforceable(schema: JsonObject) -> Enforced | None:
-    """The strongest schema that the API takes; None for one that is too deep to look through."""
+    """The strictest schema that the API accepts; None for a schema that is nested too deeply."""
     walk = _Walk()
     try:
         return Enforced(walk.part(schema), walk.exact)
@@ -42,19 +42,19 @@ def enforceable(schema: JsonObject) -> Enforced | None:
 
 
 class _TooDeep(Exception):
-    """There is no end to it."""
+    """The schema is nested too deeply."""
 
 
 class _Walk:
-    """Goes through one schema."""
+    """Translates one schema."""
 
     def __init__(self) -> None:
         self.exact = True
         self._depth = 0
 
     def part(self, schema: JsonObject) -> JsonObject:
-        """The same without what is not known."""
-        if self._depth == _DEEPEST:
+        """The schema without unsupported keywords."""
+        if self._depth == _MAX_DEPTH:
             raise _TooDeep
         self._depth += 1
         result: JsonObject = {}
@@ -66,13 +66,13 @@ class _Walk:
         self._depth -= 1
         if "$ref" not in result:
             return result
-        # Nothing may stand beside a reference.
+        # A reference must be the only member.
         beside = result.keys() - _BESIDE_REFERENCE - {"title", "description"}
         self.exact &= not beside
         return {key: value for key, value in result.items() if key in _BESIDE_REFERENCE}
 
     def _nested(self, key: str, value: Any, result: JsonObject) -> bool:
-        """Whether this holds schemas; if so, they are gone through too."""
+        """Translate a keyword that contains schemas; False if it does not."""
         if key in _NAMED and isinstance(value, dict):
             parts = {name: self._inner(inner) for name, inner in _object(value).items()}
             result[_NAMED[key]] = {**result.get(_NAMED[key], {}), **parts}
@@ -86,7 +86,7 @@ class _Walk:
         return True
 
     def _inner(self, value: Any) -> JsonObject:
-        """A schema inside of another; `true` and `false` are schemas too, but the second is not known."""
+        """A nested schema. `true` becomes an empty one; the API does not support `false`."""
         self.exact &= value is not False
         return self.part(_object(value))
 

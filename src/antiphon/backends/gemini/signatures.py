@@ -1,12 +1,12 @@
-"""Thought signatures: what of the model's thoughts comes with the parts of its answer.
+"""Thought signatures: encrypted thoughts of the model, attached to the parts of its answer.
 
-A signature belongs to one part and must come back with it. It is provider state
-(`turn/provider_state.py`); reasoning has items of its own, so the state records where its part is:
+A signature belongs to one part and must be sent back with it. It is provider state
+(`turn/provider_state.py`) in a reasoning item, so the state records the position of its part:
 
-- `call`: the call behind the reasoning;
-- `next`: these characters of the message behind it;
+- `call`: the call after the reasoning;
+- `next`: these characters of the message after it;
 - `said`: these characters of the message before it, because a stream signs a text after it was emitted;
-- `thought`: a thought, which it holds.
+- `thought`: a thought, which the state contains.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from antiphon.protocol.content import JsonObject
 from antiphon.turn.provider_state import ProviderState
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""Documented: what a call is sent with whose thoughts the server does not have."""
+"""The documented signature for a call whose signature is unknown."""
 
 
 def origin_of(endpoint: Endpoint) -> str:
@@ -27,7 +27,7 @@ def origin_of(endpoint: Endpoint) -> str:
 
 
 def call_state(origin: str, signature: str) -> ProviderState:
-    """The state of the call that comes next."""
+    """The state of the next call."""
     return ProviderState(origin, {"on": "call", "signature": signature})
 
 

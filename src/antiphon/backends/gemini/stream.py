@@ -1,12 +1,12 @@
 """`StreamReader`: events of a stream, or a complete answer, in; chunks out. Sans-IO.
 
-Both have the same form: parts of the answer, and at the end why it ended. Calls arrive complete. `Finished`
-is held until the stream ends, so that it is the last chunk, after the usage.
+Both have the same form: parts of the answer, and a finish reason at the end. Calls arrive complete.
+`Finished` is held until the stream ends, so that it is the last chunk, after the usage.
 
-A signature is emitted before what it signs. The signature of a text that is already being emitted follows it
-(`signatures.py`), unless the text was cut off, because then it must be last.
+A signature is emitted before its part. The signature of a text that is already being emitted follows it
+(`signatures.py`), unless the text was cut off, because then the text must be last.
 
-A stream is complete if it has a finish reason. Everything else is a failure.
+A stream without a finish reason has failed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,11 +60,11 @@ _FAULTS = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
     | {"MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER", "OTHER"}
 )
-"""Reasons that mean that there is no answer. All that are not named mean that the model was done."""
+"""Finish reasons without an answer. All unlisted reasons mean that the model has finished."""
 
 
 class StreamReader(PayloadReader):
-    """Reads one answer. `names` are the tools by what the API calls them."""
+    """Reads one answer. `names` maps the API's names of tools to the turn's."""
 
     decode = staticmethod(decode_answer)
     noun = "answer"
@@ -121,7 +121,7 @@ class StreamReader(PayloadReader):
         return chunks
 
     def read_body(self, body: bytes) -> list[Chunk]:
-        """The chunks of an answer that came in one piece; or of a stream that came as a list."""
+        """The chunks of an answer in one piece, or of a stream that was sent as a list."""
         chunks: list[Chunk] = []
         try:
             wires = decode_answers(body) if body.lstrip()[:1] == b"[" else [decode_answer(body)]
@@ -230,7 +230,7 @@ class StreamReader(PayloadReader):
         chunks.append(CallFinished(index))
 
     def _image(self, blob: BlobWire, chunks: list[Chunk]) -> None:
-        """Some models draw without being asked to."""
+        """Emit an image; some models send one without a request for it."""
         self._end_text(chunks)
         form = blob.mime_type.rpartition("/")[2]
         item = ImageGenerationCall(status="completed", result=blob.data, output_format=form)
@@ -248,7 +248,7 @@ class StreamReader(PayloadReader):
         self.over = self.complete = True
 
     def usage(self) -> Usage | None:
-        """What was reported so far."""
+        """The usage that was reported last."""
         return read_usage(self._usage)
 
 
@@ -271,7 +271,7 @@ def _read_logprobs(wire: LogprobsWire | None) -> tuple[Logprob, ...]:
 
 
 def read_usage(wire: UsageWire | None) -> Usage | None:
-    """The usage, or None where no count came. Thoughts are part of the output here."""
+    """The usage; None if there are no counts. Thoughts are part of the output here."""
     if wire is None or (wire.prompt_token_count is None and wire.candidates_token_count is None):
         return None
     thoughts = wire.thoughts_token_count or 0
@@ -287,7 +287,7 @@ def read_usage(wire: UsageWire | None) -> Usage | None:
 
 
 def read_citations(grounding: object, text: str) -> list[JsonObject]:
-    """The pages that pieces of the text rest on. The API counts their places in bytes, we in characters."""
+    """The citations of a text. The API counts positions in bytes; the result counts characters."""
     sources = [
         _object(_object(chunk).get("web")) for chunk in _list(_object(grounding).get("groundingChunks"))
     ]

@@ -1,4 +1,4 @@
-"""How much thinking is requested, and whether its summaries are."""
+"""The request for thinking: its amount, and whether summaries are sent."""
 
 from antiphon.backends.gemini.models import Traits
 from antiphon.backends.registry import ALL_EFFORTS
@@ -14,7 +14,7 @@ BUDGETS: dict[Effort, int] = {
     "xhigh": 24_576,
     "max": 32_768,
 }
-"""Tokens to think with, for models that want a number. At most three quarters of the answer's limit."""
+"""Tokens of thinking, for models that require a number. At most three quarters of the answer's limit."""
 
 
 def thinking_config(params: CreateBody, traits: Traits, downgrades: Downgrades) -> JsonObject | None:
@@ -29,7 +29,7 @@ def thinking_config(params: CreateBody, traits: Traits, downgrades: Downgrades) 
         config["thinkingLevel"] = _level(wanted, traits, downgrades).upper()
     elif wanted is not None:
         config["thinkingBudget"] = _budget(wanted, traits, params.max_output_tokens, downgrades)
-    # What the API shows of its thoughts are summaries, and it shows none unless it is asked to.
+    # The API sends thoughts as summaries only, and only on request.
     if _wants_summary(params) and config.get("thinkingBudget") != 0:
         config["includeThoughts"] = True
     return config or None
@@ -41,7 +41,7 @@ def _wants_summary(params: CreateBody) -> bool:
 
 
 def _level(wanted: Effort, traits: Traits, downgrades: Downgrades) -> Effort:
-    """The effort of those it takes with the least difference; of two, the greater."""
+    """The supported effort nearest to the requested one; of two, the greater."""
     place = ALL_EFFORTS.index
     effort = min(traits.levels, key=lambda level: (abs(place(level) - place(wanted)), -place(level)))
     if effort != wanted:

@@ -10,27 +10,27 @@ from antiphon.turn.context import TurnRequest, TurnTool
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.:-]")
 _FIRST = re.compile(r"[a-zA-Z_]")
-_LONGEST = 64
+_MAX_NAME_CHARACTERS = 64
 
 Names = Mapping[str, str]
-"""For each tool the name that the API takes."""
+"""The API's name of each tool."""
 
 
 def wire_name(name: str) -> str:
-    """A name that the API takes: it begins with a letter or an underscore."""
+    """A name that the API accepts: it begins with a letter or an underscore."""
     plain = _NOT_IN_NAMES.sub("_", name) or "_"
-    return (plain if _FIRST.match(plain) else f"_{plain}")[:_LONGEST]
+    return (plain if _FIRST.match(plain) else f"_{plain}")[:_MAX_NAME_CHARACTERS]
 
 
 def wire_names(tools: Sequence[TurnTool]) -> Names:
-    """The names of all tools; no two are the same."""
+    """Unique names for all tools."""
     names: dict[str, str] = {}
     for tool in tools:
         plain = made = wire_name(tool.name)
         number = 1
         while made in names.values():
             number += 1
-            made = f"{plain[: _LONGEST - 3]}_{number}"
+            made = f"{plain[: _MAX_NAME_CHARACTERS - 3]}_{number}"
         names[tool.name] = made
     return names
 
@@ -41,7 +41,7 @@ def declared_tools(turn: TurnRequest, names: Names) -> list[JsonObject]:
 
 
 def tool_config(turn: TurnRequest, traits: Traits, names: Names, downgrades: Downgrades) -> JsonObject | None:
-    """The choice; None where it equals the default."""
+    """The choice; None if it equals the default."""
     if turn.params.parallel_tool_calls is False:
         downgrades.add(
             "not_sent",
@@ -59,7 +59,7 @@ def tool_config(turn: TurnRequest, traits: Traits, names: Names, downgrades: Dow
             "not_enforced", "'strict' of a tool is not sent: this model's server cannot enforce it", "tools"
         )
         return None
-    # For all tools or none; it does no harm to those that did not ask for it.
+    # It applies to all tools or none, and is harmless for tools without 'strict'.
     return _calling("VALIDATED")
 
 

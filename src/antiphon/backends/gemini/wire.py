@@ -1,4 +1,4 @@
-"""What an upstream sends, as little of it as we read. Decoding is the hot path: every field costs."""
+"""The answers of an upstream, with the used fields only. Decoding is the hot path, and every field costs."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ class CallWire(Struct, gc=False):
 
 
 class BlobWire(Struct, gc=False, rename="camel"):
-    """Something that is no text, in base64."""
+    """Binary data in base64."""
 
     mime_type: str = ""
     data: str = ""
 
 
 class PartWire(Struct, gc=False, rename="camel"):
-    """A part of the answer. Kinds that we do not know must not be errors."""
+    """A part of the answer. Unknown kinds are ignored."""
 
     text: str | None = None
     thought: bool | None = None
@@ -38,27 +38,27 @@ class ContentWire(Struct, gc=False):
 
 
 class TokenWire(Struct, gc=False, rename="camel"):
-    """A token, and how likely it was."""
+    """A token and its log probability."""
 
     token: str = ""
     log_probability: float = 0.0
 
 
 class TokensWire(Struct, gc=False):
-    """The likeliest tokens in one place."""
+    """The most probable tokens at one position."""
 
     candidates: list[TokenWire] | None = None
 
 
 class LogprobsWire(Struct, gc=False, rename="camel"):
-    """The tokens that were chosen, and in every place the likeliest ones."""
+    """The chosen tokens, and the most probable ones at every position."""
 
     chosen_candidates: list[TokenWire] | None = None
     top_candidates: list[TokensWire] | None = None
 
 
 class CandidateWire(Struct, gc=False, rename="camel"):
-    """An answer, or a piece of one. We never ask for more than one."""
+    """An answer, or a piece of one. Only one is ever requested."""
 
     content: ContentWire | None = None
     finish_reason: str | None = None
@@ -76,7 +76,7 @@ class FeedbackWire(Struct, gc=False, rename="camel"):
 
 
 class UsageWire(Struct, gc=False, rename="camel"):
-    """What it cost. Thoughts and what a server's own tools brought in are counted apart."""
+    """The token counts. Thoughts, and the results of a server's own tools, are counted separately."""
 
     prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -102,7 +102,7 @@ class ModelWire(Struct, gc=False, rename="camel"):
 
 
 class ModelsWire(Struct, gc=False, rename="camel"):
-    """The list of models; Vertex AI gives it another name."""
+    """The list of models, under the names of both APIs."""
 
     models: list[ModelWire] | None = None
     publisher_models: list[ModelWire] | None = None

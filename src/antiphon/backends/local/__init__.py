@@ -1,1 +1,1 @@
-"""The embedded model: llama.cpp inside our process, called in the chat-completions dialect."""
+"""The embedded model: llama.cpp in this process, called in the chat-completions dialect."""

@@ -1,4 +1,4 @@
-"""`LocalBackend`: the embedded model behind the port that every backend has."""
+"""`LocalBackend`: the embedded model as a backend."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
 
 _CONSTRAINED = Support("emulated", "the model chooses a tool, and writes the arguments by their schema")
-_NOT_THIS_MODEL = Support("unsupported", "the embedded model knows text only")
+_NOT_THIS_MODEL = Support("unsupported", "the embedded model accepts text only")
 
 FEATURES: Features = {
     "streaming": NATIVE,
@@ -63,7 +63,7 @@ FEATURES: Features = {
 logger = logging.getLogger(__name__)
 
 _NAME = "local"
-# The reader of the dialect wants to know whom it reads; nothing is ever sent to this address.
+# The reader of the dialect requires an endpoint; nothing is ever sent to this address.
 _ENDPOINT = Endpoint(name=_NAME, base_url="http://localhost", quirks=QUIRKS)
 _NOTHING = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
 
@@ -109,7 +109,7 @@ class LocalBackend:
         return FUNCTIONS
 
     def features(self, model: str) -> Features:
-        """What the engine can hold the model to, and what the model knows."""
+        """The constraints that the engine enforces, and the properties of the model."""
         return FEATURES
 
     async def context_window(self, model: str) -> int | None:
@@ -278,7 +278,7 @@ def _as_input() -> Callable[[Chunk], list[Chunk]]:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """What two steps cost together."""
+    """The usage of two steps together."""
     cached = one.input_tokens_details.cached_tokens + other.input_tokens_details.cached_tokens
     reasoning = one.output_tokens_details.reasoning_tokens + other.output_tokens_details.reasoning_tokens
     return Usage(

@@ -32,11 +32,11 @@ from antiphon.errors import BackendBroken, BackendError, SettingsError, Unavaila
 logger = logging.getLogger(__name__)
 
 _MODULE = "xllamacpp"
-_BATCH = 64
-"""Tokens of the prompt between two chances to cancel; the usual 2048 read only a tenth faster."""
+_PROMPT_BATCH_TOKENS = 64
+"""Tokens of the prompt between two checks for a cancellation; the usual 2048 are only 10 % faster."""
 _PROMPT_CACHE_MIB = 256
 """Memory for prompts whose slot was given to another; unset, llama.cpp takes 8 GiB."""
-_LONGEST_SOCKET_PATH = 100
+_MAX_SOCKET_PATH_CHARACTERS = 100
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
 
 class LlamaServer(Protocol):
-    """What we use of xllamacpp.Server. The callback returns True to stop."""
+    """The used part of xllamacpp.Server. The callback returns True to stop."""
 
     @property
     def listening_address(self) -> str: ...
@@ -84,7 +84,7 @@ class Engine:
         await asyncio.to_thread(self._load)
 
     async def stream(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
-        """The chunks of the completion as they come; an empty list after each `patience` of silence."""
+        """Yield the chunks of the completion; an empty list after each `patience` seconds without one."""
         pipe = Pipe()
         self._pipes.add(pipe)
         try:
@@ -126,7 +126,7 @@ class Engine:
             pipe.end(from_exception(error))
 
     def _load(self) -> _Loaded:
-        """The model, loaded if it is not. Whoever comes meanwhile shares the result, or the error."""
+        """Load the model once. Concurrent callers share the result, or the error."""
         with self._lock:
             if self._closed:
                 raise Unavailable
@@ -182,13 +182,13 @@ def _params(library: Any, path: Path, options: EngineOptions, key: str, folder: 
     params.model.path = str(path)
     params.n_ctx = options.context * options.parallel
     params.n_parallel = options.parallel
-    params.n_batch = params.n_ubatch = _BATCH
+    params.n_batch = params.n_ubatch = _PROMPT_BATCH_TOKENS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     params.cache_ram_mib = _PROMPT_CACHE_MIB
     params.use_jinja = True
     params.verbosity = 0
-    # Its HTTP server cannot be switched off. A socket in a private folder is out of everybody's reach; where
-    # there are no such sockets it is a random loopback port. Both want a key that nobody else knows.
+    # Its HTTP server cannot be disabled. It listens on a socket in a private folder; on systems without such
+    # sockets, on a random loopback port. Both require a secret key.
     params.api_keys = [key]
     params.hostnames = [_private_address(folder)]
     params.port = 0
@@ -199,10 +199,10 @@ def _params(library: Any, path: Path, options: EngineOptions, key: str, folder: 
 
 def _private_address(folder: Path) -> str:
     path = str(folder / "llama.sock")
-    return "127.0.0.1" if sys.platform == "win32" or len(path) > _LONGEST_SOCKET_PATH else path
+    return "127.0.0.1" if sys.platform == "win32" or len(path) > _MAX_SOCKET_PATH_CHARACTERS else path
 
 
-_TIMEOUT = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 class _Tokens(Struct):
@@ -213,12 +213,12 @@ class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a socket in the file system."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT)
+        super().__init__("localhost", timeout=_TIMEOUT_SECONDS)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_TIMEOUT)
+        self.sock.settimeout(_TIMEOUT_SECONDS)
         self.sock.connect(self._path)
 
 
@@ -241,4 +241,4 @@ def _connect(address: str) -> http.client.HTTPConnection:
     split = urlsplit(address)
     if split.scheme == "unix":
         return _UnixConnection(split.path)
-    return http.client.HTTPConnection(split.hostname or "127.0.0.1", split.port, timeout=_TIMEOUT)
+    return http.client.HTTPConnection(split.hostname or "127.0.0.1", split.port, timeout=_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""What llama.cpp refuses, in our errors: as a payload, as a ValueError, or as an unnamed RuntimeError."""
+"""Translate errors of llama.cpp: a payload, a ValueError, or an unnamed RuntimeError."""
 
 import re
 from pathlib import Path
@@ -49,7 +49,7 @@ def from_payload(payload: bytes) -> BackendError:
 
 
 def from_exception(error: Exception) -> BackendError:
-    """The error for what xllamacpp raised: ValueError for a bad request, anything else for a fault."""
+    """Translate an exception of xllamacpp: ValueError is a bad request, all others are failures."""
     return _refused(str(error), 400 if isinstance(error, ValueError) else 502)
 
 

@@ -1,8 +1,7 @@
-"""From a turn to the bodies that the embedded model is asked with. Pure.
+"""Translate a turn into requests to the embedded model. Pure.
 
-The chat-completions dialect does the translation; here is what a small model in our own process needs
-beside it: always a system prompt, always a stream, our sampling where the caller has no wish, and tools
-taken out of the request, because the templates of these models ignore them.
+The chat-completions dialect does the translation. A small model needs more: always a system prompt, always a
+stream, default sampling, and no tools in the request, because the templates of these models ignore them.
 """
 
 from typing import Literal, NamedTuple
@@ -50,7 +49,7 @@ class Prompt(NamedTuple):
     """The grammars of the functions whose input is text by one, by name."""
 
     def answering(self, spent: int) -> bytes:
-        """Ask for the answer as text, with what `spent` tokens leave of its bound."""
+        """Request the answer as text, within its limit minus `spent` tokens."""
         limit = self.body.get("max_tokens")
         bound = {} if limit is None else {"max_tokens": max(1, limit - spent)}
         return _encode({**self.sampling, **self.body, **bound})
@@ -73,7 +72,7 @@ class Prompt(NamedTuple):
 
 
 def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
-    """Translate a turn; `Unsupported` or `InvalidRequest` for what cannot be served."""
+    """Translate a turn. Raises `Unsupported` or `InvalidRequest`."""
     downgrades = Downgrades()
     mode = _mode(turn)
     # Its downgrades of grammars do not apply: grammars are enforced here.
@@ -88,7 +87,9 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
         body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
     if body["messages"][-1]["role"] == "assistant":
         body["messages"].append({"role": "user", "content": GO_ON})
-        downgrades.add("input_rewritten", "after the model's own words it is asked to go on", "input")
+        downgrades.add(
+            "input_rewritten", "a user message is added after the model's own last message", "input"
+        )
     return Prompt(
         body=body,
         functions=tuple(functions),

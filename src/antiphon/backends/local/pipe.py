@@ -6,8 +6,8 @@ import threading
 from antiphon.errors import BackendError, Unavailable
 
 CAPACITY = 256
-"""Payloads that may wait; then the thread waits. What llama.cpp has ready waits in its own memory, which the
-size of the context bounds."""
+"""The most payloads in the queue; then the thread waits. llama.cpp buffers the rest in its own memory, which
+the size of the context bounds."""
 
 
 class Pipe:
@@ -24,7 +24,7 @@ class Pipe:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody listens any more."""
+        """Whether the reader has closed the pipe."""
         return self._closed
 
     def put(self, payload: bytes) -> bool:
@@ -44,10 +44,10 @@ class Pipe:
             self._error = self._error or error
         self._wake()
 
-    async def take(self, patience: float) -> list[bytes] | None:
-        """What has come; nothing if nothing came for so long; None at the end. Raises the thread's error."""
+    async def take(self, seconds: float) -> list[bytes] | None:
+        """The queued payloads; empty if none arrives in time; None at the end. Raises the thread's error."""
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 while not (self._payloads or self._ended):
                     self._arrived.clear()  # whatever comes from here on sets it again, on this loop
                     await self._arrived.wait()

@@ -1,8 +1,8 @@
-"""Tools for models that cannot call any: decide first, then act, each step under a JSON schema. Pure.
+"""Tools for models that cannot call any: choose a tool, then write its arguments, under JSON schemas. Pure.
 
-Which tool is a constrained choice among names; its arguments are then written under the tool's own schema,
-so that a call is always valid, whatever else it is. The examples in the choice come from the tools' own
-descriptions: without them small models choose nearly at random.
+The choice is constrained to the names of tools; the arguments are then written under the tool's own schema,
+so that a call is always valid. The examples in the choice come from the tools' descriptions: without them
+small models choose nearly at random.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,14 @@ import msgspec
 from antiphon.protocol.content import JsonObject
 
 _SMALL_TALK = ("Hello!", "Explain what a noun is.", "Write a story about a cat.")
-_MOST_EXAMPLES = 12
-_LONGEST = 300
+_MAX_EXAMPLES = 12
+_MAX_EXCERPT_CHARACTERS = 300
 _COMPOSED = frozenset({"anyOf", "oneOf", "allOf", "$ref", "required", "minProperties", "patternProperties"})
 
 
 def choice_body(functions: Sequence[JsonObject], messages: Sequence[JsonObject], answer: str) -> JsonObject:
-    """Ask which function the conversation needs now. `answer` stands for none; empty: one must be chosen."""
+    """Ask which function the conversation needs now. `answer` is the choice of no function; if it is empty,
+    one must be chosen."""
     names = [function["name"] for function in functions]
     lines = [f"- {signature(function)}" for function in functions]
     if answer:
@@ -57,7 +58,7 @@ def input_body(function: JsonObject, messages: Sequence[JsonObject], grammar: st
 
 
 def takes_nothing(function: JsonObject) -> bool:
-    """Whether the empty object is what to call it with, so that nobody has to be asked."""
+    """Whether the empty object is the only possible arguments, so that the model need not write them."""
     parameters: JsonObject = function["parameters"]
     return not parameters.get("properties") and not _COMPOSED & parameters.keys()
 
@@ -130,7 +131,7 @@ def _parameter_notes(function: JsonObject) -> list[str]:
 def _examples(functions: Sequence[JsonObject], answer: str) -> list[JsonObject]:
     """One request for each tool, in turn with one for none: the order that was measured to be the fairest."""
     messages_shown: list[JsonObject] = []
-    for index, function in enumerate(functions[:_MOST_EXAMPLES]):
+    for index, function in enumerate(functions[:_MAX_EXAMPLES]):
         if answer:
             talk = _SMALL_TALK[index % len(_SMALL_TALK)]
             messages_shown += [_message("user", talk), _message("assistant", _json(answer))]
@@ -148,7 +149,10 @@ def _request(messages: Sequence[JsonObject]) -> str:
         messages_shown.pop()
     if len(messages_shown) < 2:
         return messages_shown[0]["content"] if messages_shown else ""
-    earlier = [f"{message['role']}: {message['content'][:_LONGEST]}" for message in messages_shown[-3:-1]]
+    earlier = [
+        f"{message['role']}: {message['content'][:_MAX_EXCERPT_CHARACTERS]}"
+        for message in messages_shown[-3:-1]
+    ]
     return "\n".join([*earlier, f"user: {messages_shown[-1]['content']}"])
 
 
@@ -162,4 +166,4 @@ def _json(value: object) -> str:
 
 def _short(text: str) -> str:
     """On one line, and not a page of it: the prompt is read at a few hundred tokens a second."""
-    return " ".join(text.split())[:_LONGEST]
+    return " ".join(text.split())[:_MAX_EXCERPT_CHARACTERS]

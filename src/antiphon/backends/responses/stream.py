@@ -199,7 +199,7 @@ class StreamReader:
             self._broken(payload)
 
     def _error(self, wire: EventWire) -> None:
-        """Nested, as servers send it, or flat, as some types have it. The cost may come behind it."""
+        """The error: nested, as servers send it, or flat, as in some types. The usage may follow it."""
         flat = {"message": wire.message, "code": wire.code, "param": wire.param}
         self._fault = ERRORS.failure(self._endpoint, wire.error or flat)
 
@@ -309,7 +309,7 @@ class StreamReader:
         self._conclude(response, bytes(wire.response))
 
     def _conclude(self, response: ResponseWire, body: bytes) -> None:
-        """The response at its end: emit whatever was not emitted yet."""
+        """The response at its end: emit everything that was not emitted yet."""
         self._usage = read_usage(response.usage) or self._usage
         try:
             self._emit_missing(response.output or [])

@@ -1,4 +1,4 @@
-"""Calls in an answer, as the machine takes them: JSON, whatever the tool's kind (`turn/function_forms/`)."""
+"""Calls in an answer as chunks for the machine: JSON, for every kind of tool (`turn/function_forms/`)."""
 
 from typing import cast
 
@@ -58,13 +58,13 @@ class CallWriter:
             self._emit(item, piece)
 
     def extend(self, item: UpstreamItem, piece: str) -> None:
-        """More of what the model writes."""
+        """Add a delta."""
         self.start(item, item.wire)
         item.text("arguments").pieces.append(piece)
         self._emit(item, piece)
 
     def settle(self, item: UpstreamItem, complete: object) -> None:
-        """Emit what is missing of the complete arguments."""
+        """Emit the missing part of the complete arguments."""
         self.start(item, item.wire)
         text = complete if complete is None or isinstance(complete, str) else _json(complete)
         rest = item.text("arguments").rest(text)
@@ -102,7 +102,7 @@ class CallWriter:
 
 
 def search_arguments(given: object) -> JsonObject:
-    """What was searched for; some servers write it as text."""
+    """The arguments of a tool search; some servers send them as text."""
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)
@@ -112,7 +112,7 @@ def search_arguments(given: object) -> JsonObject:
 
 
 def _with_checks(call: CallItem) -> str:
-    """The arguments; of a computer also what its server wants somebody to look at first."""
+    """The arguments; for a computer call, with the safety checks of its server."""
     arguments = call_arguments(call)
     if isinstance(call, ComputerCall) and call.pending_safety_checks:
         checks = {"pending_safety_checks": call.pending_safety_checks}

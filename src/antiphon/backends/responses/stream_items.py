@@ -1,10 +1,10 @@
-"""The items of an answer as far as they were received, and which of them an event is about.
+"""The received part of an answer's items, and the assignment of events to items.
 
 The same text may arrive up to four times: in deltas, at the end of a part, at the end of the item, and in the
-last event. It is emitted once, as soon as it arrives; `ReceivedText` knows what is left.
+last event. It is emitted once, as soon as it arrives; `ReceivedText` computes the remaining part.
 
-An event names its item by id and by place. Servers get either wrong: they make a new id for every event, or
-give every item the same place. So one of the two is enough, and an event that fits no item begins one.
+An event names its item by id and by index. Some servers send a new id with every event, others the same index
+for every item. So one match is sufficient, and an event without a match begins an item.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class UpstreamItem:
         self.call = -1
         """The number of the call, for the machine."""
         self.name = ""
-        """What the machine knows the called tool by; empty while that is not known."""
+        """The machine's name of the called tool; empty while it is unknown."""
         self.done = False
         self.cited: dict[int, int] = {}
         """The number of emitted citations, by part."""

@@ -33,7 +33,7 @@ class TextWriter:
         text: str,
         logprobs: list[TokenWire] | None = None,
     ) -> None:
-        """These words, now."""
+        """Emit a delta."""
         self._switch_to(item)
         match kind:
             case "text":
@@ -55,7 +55,7 @@ class TextWriter:
         complete: str | None,
         logprobs: list[TokenWire] | None = None,
     ) -> None:
-        """Emit what is missing of the complete text of a part."""
+        """Emit the missing part of the complete text of a part."""
         received = item.text(kind, part)
         first = not received.pieces
         rest = received.rest(complete)
@@ -103,7 +103,7 @@ class TextWriter:
             self._end(item, complete)
 
     def _end(self, item: UpstreamItem, complete: ItemWire) -> None:
-        """Separate the item from whatever follows, even from a failure."""
+        """Separate the item from the next chunk, even from a failure."""
         if self._last is item and complete.status != "incomplete":
             self._chunks.append(ItemBegun())
             self._last = None

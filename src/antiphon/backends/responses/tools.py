@@ -1,7 +1,7 @@
-"""Tools and the choice among them, for the upstream; and what it calls them in its answer.
+"""Tools and the choice among them, for the upstream, and the upstream's names of tools in its answer.
 
-A tool of a type that the upstream knows is declared as the caller declared it, in its namespace. All others
-are functions (`turn/function_forms/`).
+A tool of a type that the upstream supports is declared as the caller declared it, in its namespace. All
+others are functions (`turn/function_forms/`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
 class Names(NamedTuple):
-    """What the upstream calls the tools, and what the machine knows them by."""
+    """The upstream's names of the tools, and those of the machine."""
 
     callable: Mapping[tuple[str, str], str]
     """Functions and custom tools, by namespace and name."""

@@ -1,7 +1,7 @@
-"""What an upstream sends, as little of it as we read. Decoding is the hot path: every field costs.
+"""The answers of an upstream, with the used fields only. Decoding is the hot path, and every field costs.
 
-Liberal: null is absent, unknown fields are skipped. Items and responses are read when they are needed; most
-events that hold a response only repeat the request.
+Liberal: null means absent, unknown fields are ignored. Items and responses are decoded when they are needed;
+most events with a response only repeat the request.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from antiphon.protocol.content import JsonObject
 
 NOTHING = Raw(b"{}")
-"""What was not sent."""
+"""The value of absent members."""
 
 
 class AlternativeWire(Struct, gc=False):
@@ -43,7 +43,8 @@ class PartWire(Struct, gc=False):
 
 
 class ItemWire(Struct, gc=False):
-    """An item: what all have, and what messages, reasoning and calls have. The rest has types of its own."""
+    """An item: the common members, and those of messages, reasoning and calls. Other items have separate
+    types."""
 
     type: str = ""
     id: str | None = None
@@ -92,13 +93,13 @@ class InputDetailsWire(Struct, gc=False):
 
 
 class OutputDetailsWire(Struct, gc=False):
-    """What the output tokens were spent on."""
+    """The output tokens that were used for reasoning."""
 
     reasoning_tokens: int | None = None
 
 
 class UsageWire(Struct, gc=False):
-    """What it cost."""
+    """The token counts."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

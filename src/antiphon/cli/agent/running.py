@@ -1,4 +1,4 @@
-"""What the commands about agent runs share: their options, and following a run to its end."""
+"""Shared by the commands about agent runs: their options, and following a run to its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

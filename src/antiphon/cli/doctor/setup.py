@@ -24,7 +24,7 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True, omit_defaults=True):
-    """The result of one check. `advice` says in one sentence what to do; it is empty if the status is ok."""
+    """The result of one check. `advice` is one sentence; it is empty if the status is ok."""
 
     name: str
     status: Status

@@ -19,7 +19,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     document: DesignDocument | None = None
     """None: it is damaged."""
     note: str = ""
-    """What is wrong with it."""
+    """The reason why it is damaged."""
 
     def parsed(self) -> DesignDocument:
         """The document. Raises `InvalidRequest` if it is damaged."""

@@ -14,7 +14,7 @@ from antiphon.protocol.items import (
     Reasoning,
 )
 
-GAP = "\n\n"
+BLANK_LINE = "\n\n"
 """Separates two messages, or two parts of reasoning, where an API has one text for all."""
 
 RENDERED = (Message, Reasoning, FunctionCall, CustomToolCall)
@@ -38,7 +38,7 @@ def refusal_text(item: Message) -> str:
 def reasoning_text(item: Reasoning) -> str:
     """The summary of reasoning, and its raw text."""
     raw = [] if isinstance(item.content, UnsetType) else item.content
-    return GAP.join([part.text for part in item.summary] + [part.text for part in raw])
+    return BLANK_LINE.join([part.text for part in item.summary] + [part.text for part in raw])
 
 
 def omitted_items(output: Sequence[OutputItem]) -> list[Downgrade]:

@@ -1,4 +1,4 @@
-"""Parameters of other APIs: requests for another endpoint are refused, with the endpoint that takes them."""
+"""Parameters of other APIs: a request for another endpoint is rejected, with the name of that endpoint."""
 
 from collections.abc import Iterable, Mapping
 

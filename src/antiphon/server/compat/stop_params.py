@@ -11,7 +11,7 @@ MAX_STOP_CHARACTERS = 512
 def read_stops(given: Sequence[str], param: str, most: int) -> tuple[str, ...]:
     """The sequences of a request; at most `most` of them are accepted."""
     if len(given) > most:
-        message = f"'{param}' holds {len(given)} sequences; at most {most} are taken."
+        message = f"'{param}' holds {len(given)} sequences; at most {most} are accepted."
         raise InvalidRequest(message, param=param, code="array_above_max_length")
     if "" in given:
         raise InvalidRequest("A stop sequence must not be empty.", param=param, code="invalid_value")

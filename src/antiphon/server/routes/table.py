@@ -38,7 +38,7 @@ ROUTES = tuple(route for group in GROUPS for route in group.ROUTES)
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """What routes need besides the services."""
+    """The dependencies of routes besides the services."""
 
     lifetimes: Lifetimes
     bodies: BodyReader

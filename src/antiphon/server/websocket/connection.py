@@ -73,7 +73,7 @@ class Connection:
             await self._take(await self._shared.channel.receive())
 
     async def _take(self, message: str | bytes) -> None:
-        """Pass a frame to its stream; refuse an invalid one at once."""
+        """Pass a frame to its stream; reject an invalid one at once."""
         stream_id: str | None = None
         try:
             frame = read_frame(message)
@@ -113,7 +113,7 @@ class Connection:
 
 def _too_old(seconds: float) -> InvalidRequest:
     return InvalidRequest(
-        f"A connection lasts {seconds / 60:g} minutes at most. Open another one to go on.",
+        f"A connection lasts {seconds / 60:g} minutes at most. Open another one to continue.",
         code="websocket_connection_limit_reached",
     )
 

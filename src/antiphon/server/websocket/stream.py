@@ -31,8 +31,8 @@ Admit = Callable[[], Caller]
 
 @dataclass(slots=True)
 class Shared:
-    """What the streams of one connection share. `turns` limits how many responses are made at a time; `admit`
-    checks the key for every turn, so that a revoked one begins no further ones."""
+    """Shared by the streams of one connection. `turns` limits the number of concurrent responses; `admit`
+    checks the key for every turn, so that a revoked key cannot start one."""
 
     creator: Creator
     lifetimes: Lifetimes
@@ -87,7 +87,7 @@ class SocketStream:
             await self._refuse(frame, internal_error(self._shared.request_id))
 
     async def _turn(self, frame: Frame) -> None:
-        """Raises what fails before the first event."""
+        """Raises errors that occur before the first event."""
         shared = self._shared
         if shared.ending is not None:
             raise shared.ending

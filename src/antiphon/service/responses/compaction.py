@@ -31,7 +31,7 @@ from antiphon.turn.transcript import transcript
 
 
 class CompactionPlan(Struct, frozen=True):
-    """What a turn begins with: the items that the model sees, and a compaction to emit before its answer."""
+    """The beginning of a turn: the items that the model sees, and a compaction to emit before its answer."""
 
     items: Sequence[Item]
     compacted: Compacted | None = None
@@ -80,10 +80,10 @@ class Compactor:
         )
 
     async def plan(self, items: Sequence[Item], context: Context, *, beat: Beat = no_beat) -> CompactionPlan:
-        """What the turn after these items begins with; they are compacted now if that is asked for or due.
+        """The beginning of the turn after these items; they are compacted now if that is requested or due.
 
         Feed `compacted` to the machine before the model's first chunk. If the plan `is_all`, complete the
-        machine instead of asking the model.
+        machine instead of calling the model.
         """
         request = context.request
         params = request.params
@@ -103,7 +103,7 @@ class Compactor:
         return CompactionPlan(self._compacted(shorter, len(items), context), compacted)
 
     def view(self, items: Sequence[Item], context: Context) -> Sequence[Item]:
-        """The items with the last compaction in place of what it summarises."""
+        """The items with the last compaction in place of those that it summarises."""
         return self._compacted(items, len(items), context)
 
     def _compacted(self, items: Sequence[Item], length: int, context: Context) -> Sequence[Item]:

@@ -103,7 +103,7 @@ def _opened(item: Item, sealer: Sealer) -> Item:
         content=content,
         encrypted_content=item.encrypted_content,
         status=item.status,
-        marks=sealed.marks,
+        states=sealed.marks,
     )
 
 

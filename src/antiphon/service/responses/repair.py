@@ -1,7 +1,7 @@
-"""How a model is asked again after an answer that violates a constraint (turn/constraint_check.py).
+"""Repair of an answer that violates a constraint (turn/constraint_check.py).
 
-With a message that says what was wrong; or, if its server can enforce a form, with a repair turn: the same
-turn asked in another way, whose answer is read as the call that was wanted.
+The model is asked again with a message that describes the violation. If its server can enforce a schema or a
+grammar, a repair turn is used instead: it asks for the call as text, and that text is parsed as the call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +23,7 @@ from antiphon.protocol.items import (
     Message,
 )
 from antiphon.protocol.requests import TextFormat, TextOptions
+from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
 from antiphon.turn.constraints import Constraint, HeldCall, Violation
@@ -40,26 +41,25 @@ _PENDING_OUTPUT = "This call is under way. Do not repeat it."
 
 
 class RepairTurn(Protocol):
-    """Another way to ask for the same."""
+    """A turn that asks for a call as text."""
 
     def turn(self, turn: TurnRequest) -> TurnRequest:
         """The turn to run instead."""
         ...
 
     def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """The call that the answer stands for; None if there is none, or `late` became true before it was
-        found."""
+        """Parse the answer as a call; None if it is not one, or if `late` became true during the check."""
         ...
 
 
 class CallAsJson:
-    """A call written as JSON of a schema, for servers that enforce schemas but no tool choice."""
+    """Asks for a call as JSON of a schema, for servers that enforce schemas but no tool choice."""
 
     def __init__(self, tools: Sequence[TurnTool]) -> None:
         self._tools = tools
 
     def turn(self, turn: TurnRequest) -> TurnRequest:
-        """Ask for JSON that names one of the tools."""
+        """The turn that asks for JSON with the name and arguments of one of the tools."""
         form = TextFormat(type="json_schema", name="call", schema=call_schema(self._tools), strict=True)
         ask = Message(role="user", content=call_prompt(self._tools))
         return replace(
@@ -77,13 +77,14 @@ class CallAsJson:
 
 
 class InputByGrammar:
-    """The input of one custom tool, written under its grammar."""
+    """Asks for the input of one custom tool as text, for servers that enforce its grammar."""
 
-    def __init__(self, tool: TurnTool) -> None:
+    def __init__(self, tool: TurnTool, grammar: TextFormatGrammar) -> None:
         self._tool = tool
+        self._grammar = grammar
 
     def turn(self, turn: TurnRequest) -> TurnRequest:
-        """Ask for the input alone."""
+        """The turn that asks for the input and nothing else."""
         content = f"Write the input of the tool '{self._tool.name}' now: the input itself, and nothing else."
         ask = Message(role="user", content=content)
         return replace(
@@ -92,13 +93,12 @@ class InputByGrammar:
             tools=(),
             choice="none",
             params=replace(turn.params, text=None),
-            grammar=self._tool.grammar,
+            grammar=self._grammar,
         )
 
     def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """The call with this input, checked: some servers ignore a grammar."""
-        assert self._tool.grammar is not None
-        if compile_grammar(self._tool.grammar).check(text, late) is not None:
+        """The call with this input. It is checked here, too, because some servers ignore a grammar."""
+        if compile_grammar(self._grammar).check(text, late) is not None:
             return None
         return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
 
@@ -108,7 +108,7 @@ def _call(tool: TurnTool, arguments: str) -> Sequence[Chunk]:
 
 
 def repair_turn(violation: Violation, turn: TurnRequest, features: Features) -> RepairTurn | None:
-    """A turn that cannot fail in the same way; None if the backend enforces nothing that helps."""
+    """The repair turn for a violation; None if the backend enforces neither a schema nor a grammar for it."""
     must_call = turn.tools and turn.choice not in ("auto", "none")
     if (
         violation.constraint == "tool_choice"
@@ -121,12 +121,13 @@ def repair_turn(violation: Violation, turn: TurnRequest, features: Features) -> 
         and features["constrained_text"].level == "native"
         and violation.alone
     ):
-        return InputByGrammar(violation.calls[0].tool)
+        call = violation.calls[0]
+        return InputByGrammar(call.tool, call.grammar)
     return None
 
 
 def correction(violation: Violation, turn: TurnRequest, tries: int) -> list[Item]:
-    """Items that show the model its own answer and what is wrong with it."""
+    """Items that show the model its own answer and the violation."""
     if violation.constraint == "grammar":
         return [
             item
@@ -154,7 +155,7 @@ def _wanted_call(turn: TurnRequest) -> str:
 
 
 def pending_outputs(output: Sequence[Item]) -> list[Item]:
-    """For calls that were sent to the client: what the model is shown in place of their outputs."""
+    """Outputs for calls that were sent to the client, for the model only: their results are still unknown."""
     outputs: list[Item] = []
     for item in output:
         match item:
@@ -195,15 +196,15 @@ def gave_up(violation: Violation, model: str, tries: int) -> BackendBroken:
 
 def repaired(violation: Violation) -> Downgrade:
     """The downgrade of a response whose model was asked again."""
-    text = f"the model was asked again, because of its answer before: {violation.reason}"
+    text = f"the model was asked again, because its answer was wrong: {violation.reason}"
     return Downgrade("repaired", text, (_CONSTRAINED[violation.constraint],))
 
 
 def passed_anyway(violation: Violation) -> Downgrade:
-    """The downgrade of a call that is sent although its input does not follow the grammar: the tool checks
-    its input itself, and can answer the model."""
+    """The downgrade of a call that is sent although its input violates the grammar. The tool can report the
+    error to the model."""
     tool = violation.calls[0].tool.origin
-    text = f"the input of the custom tool '{tool}' is not by its grammar: {violation.reason}"
+    text = f"the input of the custom tool '{tool}' violates its grammar: {violation.reason}"
     return Downgrade("constraint_violated", text, ("tools",))
 
 

@@ -1,9 +1,9 @@
-"""What a connection remembers of responses that are not stored, so that its later turns can continue them.
+"""The memory of a WebSocket connection: responses that are not stored, for its later turns to continue.
 
-Nobody else can: the memory belongs to one connection and ends with it.
+The memory belongs to one connection and ends with it.
 
-    ConnectionMemory   all of a connection; every lane may continue what is in it
-    └── Session        one lane's hold on it; it evicts only what that lane made
+    ConnectionMemory   the responses of a connection; every stream may continue them
+    └── Session        the access of one stream; it drops only responses of that stream
 
 Histories share their items, so a chain of turns costs one reference per item and turn, not a copy.
 """
@@ -18,7 +18,7 @@ MAX_ITEMS = 100_000
 
 
 class _Remembered(Struct, frozen=True):
-    """One response, and the lane that made it."""
+    """One response, and the stream that created it."""
 
     continuation: Continuation
     maker: "Session"
@@ -27,8 +27,8 @@ class _Remembered(Struct, frozen=True):
 class ConnectionMemory:
     """Bounded by responses and by the sum of the items in their histories.
 
-    Forgotten first is what was continued already, the longest unused before the others; then what was not,
-    oldest first. The newest response is always kept.
+    Responses that were continued are dropped first, the least recently used before others; then the others,
+    oldest first. The newest response is never dropped.
     """
 
     def __init__(self, *, max_responses: int = MAX_RESPONSES, max_items: int = MAX_ITEMS) -> None:
@@ -39,11 +39,11 @@ class ConnectionMemory:
         self._continued: dict[str, _Remembered] = {}
 
     def session(self) -> "Session":
-        """The hold of one more lane."""
+        """The session of another stream."""
         return Session(self)
 
     def find(self, response_id: str) -> _Remembered | None:
-        """What is remembered under this id."""
+        """The remembered response with this id."""
         if response_id in self._continued:
             self._continued[response_id] = self._continued.pop(response_id)  # now the last to be forgotten
             return self._continued[response_id]
@@ -71,7 +71,7 @@ class ConnectionMemory:
 
 
 class Session:
-    """One lane's hold on the memory of its connection."""
+    """The access of one stream to the memory of its connection."""
 
     __slots__ = ("_memory",)
 
@@ -79,16 +79,17 @@ class Session:
         self._memory = memory
 
     def recall(self, response_id: str) -> Continuation | None:
-        """How to continue a response that any lane of this connection made; None if it is not known here."""
+        """The continuation of a response of any stream of this connection; None if it is not remembered."""
         found = self._memory.find(response_id)
         return None if found is None else found.continuation
 
     def remember(self, response: Response, history: Continuation) -> None:
-        """Keep a response that is not stored; `history` ends with its own output."""
+        """Remember a response that is not stored; `history` ends with its own output."""
         self._memory.add(response, _Remembered(history, self))
 
     def evict(self, response_id: str) -> None:
-        """A continuation has failed: forget its parent, if this lane made it. Other lanes' stay theirs."""
+        """Drop the parent of a failed continuation if this stream created it. Responses of other streams
+        stay."""
         found = self._memory.find(response_id)
         if found is not None and found.maker is self:
             self._memory.drop(response_id)

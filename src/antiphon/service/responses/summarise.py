@@ -31,11 +31,11 @@ Beat = Callable[[], Awaitable[None]]
 
 
 async def no_beat() -> None:
-    """Nobody needs to know."""
+    """Do nothing."""
 
 
 class Summary(Struct, frozen=True):
-    """The summary of a conversation, and what it cost."""
+    """The summary of a conversation, and its usage."""
 
     text: str
     usage: Usage | None
@@ -53,7 +53,7 @@ class Summariser:
     beat: Beat = no_beat
 
     async def summarise(self, passages: Sequence[str], earlier: str = "") -> Summary:
-        """The summary of these passages, and of `earlier`, the summary of what came before them."""
+        """The summary of these passages and of `earlier`, the summary of the passages before them."""
         try:
             return await self._at_once(passages, earlier)
         except BackendError as error:
@@ -103,8 +103,8 @@ class Summariser:
 
 
 def _summary(response: Response) -> Summary:
-    """The text of the model. If it was cut off, the summary says so: what is missing is not forgotten in
-    silence, and a long conversation can go on even with a model that does not know when to stop."""
+    """The text of the model. A truncated summary contains a note about it, because a long conversation must
+    also continue with a model that does not stop by itself."""
     parts = [
         part.text
         for item in response.output

@@ -1,1 +1,1 @@
-"""Which backend serves a turn: names, routes, circuits, limits, attempts, and what each model can do."""
+"""The backend of a turn: names, routes, circuits, limits, attempts, and capabilities of models."""

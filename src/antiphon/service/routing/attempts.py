@@ -17,7 +17,7 @@ from antiphon.turn.truncation import truncate
 logger = logging.getLogger(__name__)
 
 TRUNCATION_FACTOR = 0.6
-"""The share of the items that is kept after each refusal of their length."""
+"""The share of the items that remains after each rejection of their length."""
 
 
 class Attempt(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Attempt(Struct, frozen=True):
 
     @property
     def downgrades(self) -> tuple[Downgrade, ...]:
-        """Items that were left out, and the fallback that answers."""
+        """The downgrades for omitted items and for a fallback."""
         found = Downgrades()
         if self.dropped:
             found.add(
@@ -51,7 +51,7 @@ class Attempt(Struct, frozen=True):
         return tuple(found)
 
     def after(self, error: BackendError, request: CreateResponse) -> "Attempt | None":
-        """The next attempt after an error before the first output; None if there is none."""
+        """The next attempt after an error before the first output; None if no route is left."""
         if error.code == "context_length_exceeded" and request.params.truncation == "auto":
             cut = truncate(self.items, TRUNCATION_FACTOR)
             return replace(self, items=cut.items, dropped=self.dropped + cut.dropped) if cut.dropped else None

@@ -223,7 +223,7 @@ class Router:
         return configured + [_health(circuit.key.model, circuit, now) for circuit in others]
 
     async def models(self) -> list[ModelInfo]:
-        """All models: the configured ones, their aliases, and what the backends of patterns list."""
+        """All models: the configured ones, their aliases, and the models that backends of patterns list."""
         table = self._table
         models = {name: ModelInfo(name) for name in table.exact_names()}
         rows = [row for pattern in table.patterns for row in table.rows[pattern]]

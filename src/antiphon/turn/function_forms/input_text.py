@@ -18,9 +18,9 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class InputText:
-    """Decodes the text. Its state: in the head, in the text, behind it, or in another form.
+    """Decodes the text. Its state: in the head, in the text, after it, or in another form.
 
-    Another form is decoded at the end, or passed as it is. What follows the text is ignored.
+    Another form is decoded at the end, or passed unchanged. Characters after the text are ignored.
     """
 
     __slots__ = ("_emitted", "_head", "_rest", "_state")

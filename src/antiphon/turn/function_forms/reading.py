@@ -15,7 +15,7 @@ from antiphon.turn.function_forms.input_text import InputText
 from antiphon.turn.tools import TurnTool
 
 _ENDINGS = ("}", '"}', "]}", '"]}', "}]}", '"}]}')
-"""What may be missing at the end of JSON that was cut off."""
+"""Endings that may complete JSON that was cut off."""
 _SHELL_NUMBERS = ("timeout_ms", "max_output_length")
 _LOCAL_SHELL_TEXTS = ("working_directory", "user")
 

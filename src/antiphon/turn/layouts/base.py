@@ -1,6 +1,6 @@
 """A layout decides in which order the items of a response are emitted; the machine numbers the events.
 
-`OneAfterAnother` and `MessageFirst` are the two there are; a profile names the one to use.
+`SequentialLayout` and `MessageFirstLayout` implement it; a profile names the one to use.
 """
 
 from collections.abc import Sequence
@@ -62,23 +62,23 @@ class Layout(Protocol):
         ...
 
     def begin(self) -> None:
-        """Before the first chunk."""
+        """Called once, before the first chunk."""
         ...
 
     def take(self, chunk: ItemChunk) -> None:
-        """Emit it, now or when its turn comes. Raises `BackendBroken` for a chunk that fits nowhere."""
+        """Emit a chunk now, or when its item is next. Raises `BackendBroken` for a chunk without an item."""
         ...
 
     def finish(self, reason: FinishReason) -> None:
-        """The model is done: emit and close everything open or waiting. Raises `BackendBroken`."""
+        """The model has finished: emit and close all open and pending items. Raises `BackendBroken`."""
         ...
 
     def close_round(self) -> None:
-        """The model continues in another round: close its items so far, as far as the layout can."""
+        """The model continues in another round: close the items that the layout can close."""
         ...
 
     def break_off(self) -> None:
-        """The turn broke: close what the client has seen begin, drop what waits."""
+        """The turn failed: close the items that the client has seen, drop the pending ones."""
         ...
 
 
@@ -88,10 +88,10 @@ def ran_to_its_end(reason: FinishReason) -> bool:
 
 
 def arguments_without_call() -> BackendBroken:
-    """The fault of arguments for a call that was not begun."""
+    """The error for arguments of a call that has not begun."""
     return BackendBroken("The model's server sent arguments for a call that it did not begin.")
 
 
 def arguments_after_call() -> BackendBroken:
-    """The fault of arguments for a call that has ended."""
-    return BackendBroken("The model's server sent more arguments for a call that was whole.")
+    """The error for arguments of a call that has ended."""
+    return BackendBroken("The model's server sent more arguments for a call that was complete.")

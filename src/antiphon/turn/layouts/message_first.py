@@ -1,8 +1,7 @@
 """The layout of the `proxy` profile: one message, always the first item, and open until the end.
 
-Text goes to the message whenever it comes; each call is emitted as it comes, at 1 + its ordinal. At the end
-the message is closed first, then the calls in their order. So the index of an item is known from its
-beginning, and no two items share one.
+All text belongs to the message. Each call is emitted as it arrives, at 1 + its ordinal. At the end the
+message is closed first, then the calls in their order. So the index of an item is known when it begins.
 """
 
 from typing import assert_never
@@ -40,21 +39,19 @@ class MessageFirstLayout:
         self._opener = opener
         self._calls: list[OpenCall] = []
         self._growing: dict[int, OpenCall] = {}
-        """The calls whose arguments may go on, by the backend's index."""
+        """The calls whose arguments may continue, by the backend's index."""
         self._length_before_call: tuple[int, int] | None = None
-        """How long the message was when a call last grew."""
+        """The length of the message at the last delta of a call."""
         self.live: OpenMessage | None = None
         self.output: list[OutputItem] = []
 
     def begin(self) -> None:
-        """Open the message with a text part, which may stay empty."""
-        self.live = self._opener.message(MESSAGE_INDEX)
-        self.live.begin_text()
+        """Open the message."""
+        self._message()
 
     def take(self, chunk: ItemChunk) -> None:
-        """Emit it at once."""
-        message = self.live
-        assert message is not None
+        """Emit a chunk at once."""
+        message = self._message()
         match chunk:
             case TextDelta():
                 message.text(chunk.text, chunk.logprobs)
@@ -63,67 +60,76 @@ class MessageFirstLayout:
             case AnnotationAdded():
                 message.annotate(chunk.annotation)
             case CallStarted():
-                self._start(chunk)
+                self._start(chunk, message)
             case CallDelta():
-                self._extend(chunk)
+                self._extend(chunk, message)
             case CallFinished():
                 self._growing.pop(chunk.index, None)
             case ItemBegun():
-                pass  # there is one message, whatever its parts are
+                pass  # all text belongs to the one message
             case ReasoningDelta() | ReasoningSummaryDelta() | ProviderStateAdded():
-                raise AssertionError("there is no place for it: the profile hides it")
+                raise AssertionError("the profile hides reasoning, so this layout has no item for it")
             case Compacted() | HostedItemBegun() | HostedItemStep() | HostedItemDone() | ToolsFound():
-                raise AssertionError("there is no place for these: the profile hides or refuses them")
+                raise AssertionError(
+                    "the profile hides or rejects these, so this layout has no item for them"
+                )
             case _:
                 assert_never(chunk)
 
     def finish(self, reason: FinishReason) -> None:
         """Close the message, then the calls."""
-        ended = ran_to_its_end(reason)
-        cut = not ended and self._message_length() != self._length_before_call
-        self._close_message("incomplete" if cut else "completed")
+        message, ended = self._message(), ran_to_its_end(reason)
+        cut = not ended and _length(message) != self._length_before_call
+        self._close_message(message, "incomplete" if cut else "completed")
         self._close_calls(all_complete=ended)
 
     def close_round(self) -> None:
-        """Nothing is closed before the end: there is one message, and the calls are closed after it."""
+        """Close nothing: the message stays open until the end, and the calls are closed after it."""
 
     def break_off(self) -> None:
-        """Close everything as it stands; a call with complete arguments is complete."""
+        """Close all items as incomplete, except calls with complete arguments."""
         if self.live is None:
             return
-        self._close_message("incomplete")
+        self._close_message(self.live, "incomplete")
         self._close_calls(all_complete=False)
 
-    def _message_length(self) -> tuple[int, int]:
-        """How long the message is. Most of its text is added by the machine, not here."""
-        assert self.live is not None
-        return self.live.content_index, len(self.live.pieces)
+    def _message(self) -> OpenMessage:
+        """The message. It is opened with a text part, which may stay empty."""
+        if self.live is not None:
+            return self.live
+        self.live = message = self._opener.message(MESSAGE_INDEX)
+        message.begin_text()
+        return message
 
-    def _close_message(self, status: Status) -> None:
-        assert self.live is not None
-        self.output.append(self.live.close(status))
+    def _close_message(self, message: OpenMessage, status: Status) -> None:
+        self.output.append(message.close(status))
         self.live = None
 
     def _close_calls(self, *, all_complete: bool) -> None:
         growing = self._growing.values()
         for call in self._calls:
-            whole = all_complete or call not in growing or call.whole()
-            self.output.append(call.close("completed" if whole else "incomplete"))
+            complete = all_complete or call not in growing or call.has_complete_arguments()
+            self.output.append(call.close("completed" if complete else "incomplete"))
 
-    def _start(self, chunk: CallStarted) -> None:
+    def _start(self, chunk: CallStarted, message: OpenMessage) -> None:
         self._opener.admit(chunk)
         call = self._opener.call(chunk, 1 + len(self._calls))
         self._calls.append(call)
         self._growing[chunk.index] = call
-        self._length_before_call = self._message_length()
+        self._length_before_call = _length(message)
 
-    def _extend(self, chunk: CallDelta) -> None:
+    def _extend(self, chunk: CallDelta, message: OpenMessage) -> None:
         call = self._growing.get(chunk.index)
         if call is not None:
             if chunk.arguments:
                 call.extend(chunk.arguments)
-                self._length_before_call = self._message_length()
+                self._length_before_call = _length(message)
         elif not any(call.index == chunk.index for call in self._calls):
             raise arguments_without_call()
         elif chunk.arguments.strip():
             raise arguments_after_call()
+
+
+def _length(message: OpenMessage) -> tuple[int, int]:
+    """The length of a message. The machine adds most of its text directly."""
+    return message.content_index, len(message.pieces)

@@ -1,9 +1,9 @@
-"""The natural layout: items one after another, as the real API emits them.
+"""The natural layout: items one after another, as the OpenAI API emits them.
 
 Rule 1: one item is *live* at a time. Only the live item emits; its events are not interleaved with another's.
 Rule 2: a chunk of another item closes the live one and begins its own. Exceptions: a call whose arguments are
         incomplete, and a hosted tool at work, stay live, because upstreams interleave parallel calls. Chunks
-        of other items are then *pending*, in order of arrival, and are replayed when their turn comes.
+        of other items are then *pending*, in order of arrival, and are replayed after the live item.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ from antiphon.turn.opening import Opener
 from antiphon.turn.reopen import reopen
 
 Key = tuple[Literal["call", "hosted"], int]
-"""Tells apart the items that can be open side by side upstream."""
+"""Identifies an item among those that can be open at the same time upstream."""
 
 
 _EXCLUSIVE = (OpenCall, OpenHosted)
@@ -60,7 +60,7 @@ ServerChunk = HostedItemBegun | HostedItemStep | HostedItemDone | Compacted | To
 
 @dataclass(slots=True)
 class PendingItem:
-    """Chunks of one item that waits for the live one to end. The key of text and reasoning is None."""
+    """The chunks of one pending item. The key of text and reasoning is None."""
 
     key: Key | None
     chunks: list[ItemChunk] = field(default_factory=list[ItemChunk])
@@ -79,11 +79,11 @@ class SequentialLayout:
         self.output: list[OutputItem] = []
 
     def begin(self) -> None:
-        """Items begin with their first chunk."""
+        """Open nothing: items begin with their first chunk."""
 
     def resume(self, earlier: Sequence[Event]) -> None:
-        """Take over the events of an earlier attempt; an item that they leave open is live again. What is
-        emitted meanwhile was emitted before: drop it."""
+        """Continue after the events of an earlier attempt; the item that they leave open is live again. Drop
+        the events that this emits: the earlier attempt has emitted them."""
         self.output = [event.item for event in earlier if isinstance(event, OutputItemDone)]
         self.live = reopen(earlier, self._opener.emit, self._opener.seal)
         calls = [self.live] if isinstance(self.live, OpenCall) else []
@@ -91,7 +91,7 @@ class SequentialLayout:
         self._opener.take_call_ids([*filter(None, call_ids), *(call.call_id for call in calls)])
 
     def take(self, chunk: ItemChunk) -> None:
-        """Emit it now, or let it wait for the live call or tool to end (rule 2)."""
+        """Emit a chunk now, or make it pending (rule 2)."""
         if isinstance(chunk, CallFinished):
             self._call_finished(chunk.index)
             return
@@ -100,22 +100,22 @@ class SequentialLayout:
             self._emit(chunk)
             if self._pending:
                 self._advance()
-        elif not self._pending and isinstance(live, OpenCall) and live.whole():
+        elif not self._pending and isinstance(live, OpenCall) and live.has_complete_arguments():
             self._close("completed")
             self._emit(chunk)
         else:
             self._pending_item(_key(chunk)).chunks.append(chunk)
 
     def finish(self, reason: FinishReason) -> None:
-        """Emit what is pending, and close."""
+        """Emit the pending items, and close them."""
         self._close_all(ended=ran_to_its_end(reason))
         if ran_to_its_end(reason) and all(map(_shows_nothing, self.output)):
-            # An answer without a word is still an answer: clients wait for a message.
+            # An empty answer gets an empty message, because clients wait for one.
             self._message()
             self._close("completed")
 
     def close_round(self) -> None:
-        """Emit what is pending, and close: the model continues with other items."""
+        """Emit the pending items, and close them: the model continues with other items."""
         self._close_all(ended=True)
 
     def _close_all(self, *, ended: bool) -> None:
@@ -126,16 +126,16 @@ class SequentialLayout:
         self._close(self._status(ended=ended))
 
     def _status(self, *, ended: bool) -> Status:
-        complete = ended or (isinstance(self.live, OpenCall) and self.live.whole())
+        complete = ended or (isinstance(self.live, OpenCall) and self.live.has_complete_arguments())
         return "completed" if complete else "incomplete"
 
     def break_off(self) -> None:
-        """Close the live item; pending ones were never begun."""
+        """Close the live item. Pending items have not begun, so they are dropped."""
         self._pending.clear()
         self._close("incomplete")
 
     def _pending_item(self, key: Key | None) -> PendingItem:
-        """Where a chunk waits: with its item, or with the last text."""
+        """The pending item that a chunk is added to: its own, or the last text."""
         if key is None:
             if self._pending and self._pending[-1].key is None:
                 return self._pending[-1]
@@ -147,7 +147,7 @@ class SequentialLayout:
         return self._pending[-1]
 
     def _advance(self) -> None:
-        """Close a live call that is complete, and replay what waited for it."""
+        """Close a live call that is complete, and replay the pending items."""
         while self._pending and not self._blocked():
             if isinstance(self.live, OpenCall):
                 self._close("completed")
@@ -155,7 +155,9 @@ class SequentialLayout:
 
     def _blocked(self) -> bool:
         live = self.live
-        return isinstance(live, OpenHosted) or (isinstance(live, OpenCall) and not live.whole())
+        return isinstance(live, OpenHosted) or (
+            isinstance(live, OpenCall) and not live.has_complete_arguments()
+        )
 
     def _replay(self) -> None:
         for chunk in self._pending.pop(0).chunks:
@@ -184,7 +186,7 @@ class SequentialLayout:
                 self._emit_server_item(chunk)
 
     def _emit_server_item(self, chunk: ServerChunk) -> None:
-        """A chunk that is not of the model's own making."""
+        """Emit an item that the server makes, not the model."""
         match chunk:
             case HostedItemBegun() | HostedItemStep():
                 self._emit_hosted(chunk)
@@ -201,7 +203,7 @@ class SequentialLayout:
             case ReasoningSummaryDelta():
                 reasoning.summarise(chunk.text, chunk.part)
             case ProviderStateAdded():
-                reasoning.mark(chunk.mark)
+                reasoning.add_state(chunk.state)
 
     def _emit_hosted(self, chunk: HostedItemBegun | HostedItemStep) -> None:
         """A hosted tool begins, or reaches a step."""
@@ -211,10 +213,10 @@ class SequentialLayout:
         elif isinstance(self.live, OpenHosted):
             self.live.step(chunk.event, chunk.fields)
         else:
-            raise BackendBroken("A step of a hosted tool came before its beginning.")
+            raise BackendBroken("The model's server sent a step of a hosted tool before its start.")
 
     def _emit_finished(self, chunk: Compacted | HostedItemDone | ToolsFound) -> None:
-        """An item that comes finished, or the end of a hosted tool that is live."""
+        """Emit a finished item, or end the live hosted tool."""
         if isinstance(chunk, HostedItemDone):
             item = self._end_hosted(chunk)
             self.output.append(item)
@@ -303,7 +305,7 @@ def _live_key(live: OpenCall | OpenHosted) -> Key | None:
 
 
 def _shows_nothing(item: OutputItem) -> bool:
-    """Whether it neither holds an answer nor asks the client for one."""
+    """Whether the item contains neither an answer nor a call for the client."""
     if isinstance(item, ToolSearchCall):
         return item.call_id is None
     return isinstance(item, _INTERMEDIATE)

@@ -34,7 +34,7 @@ class OpenCall(ABC):
     def extend(self, delta: str) -> None:
         self._pieces.append(delta)
 
-    def whole(self) -> bool:
+    def has_complete_arguments(self) -> bool:
         """Whether the arguments are a closed JSON object, to which nothing but white space can be added."""
         last = self._pieces[-1].rstrip() if self._pieces else ""
         if last and not last.endswith("}"):

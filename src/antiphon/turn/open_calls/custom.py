@@ -23,7 +23,7 @@ class OpenCustomCall(OpenCall):
         super().extend(delta)
         self._emit_delta(self._text.feed(delta))
 
-    def go_on(self, text: str) -> None:
+    def resume(self, text: str) -> None:
         """Continue after `text`, which an earlier attempt emitted."""
         self._text.resume(text)
         self._emit_delta(text)

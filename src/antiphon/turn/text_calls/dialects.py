@@ -313,7 +313,7 @@ _NOTHING = "(?!)"
 
 
 class Openings(NamedTuple):
-    """What to search for in plain text; the same for every turn of a route."""
+    """The patterns to search in plain text; the same for every turn of a route."""
 
     sole: tuple[Form, ...]
     """Forms that count only as the complete answer."""

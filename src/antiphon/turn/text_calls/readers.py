@@ -54,7 +54,7 @@ def read_functions(body: str, tools: Tools) -> Sequence[Call] | None:
 
 
 def read_bare_function(body: str, tools: Tools) -> Sequence[Call] | None:
-    """What follows ``<function=``, up to the closing tag."""
+    """The text after ``<function=``, up to the closing tag."""
     head = _BARE_FUNCTION.match(body)
     return _all([_function(head[1], body[head.end() :], tools)]) if head else None
 

@@ -46,7 +46,7 @@ Token = str | Found
 
 
 class State(Protocol):
-    """What the scanner does with text."""
+    """A state of the scanner."""
 
     @property
     def holding(self) -> bool:
@@ -251,7 +251,7 @@ class Head:
 
 
 class Enclosed:
-    """Text flows up to a closing tag, whatever it contains."""
+    """Passes all text up to a closing tag."""
 
     holding = False
 
@@ -317,7 +317,7 @@ class Body:
         return self._give_up(self._size)
 
     def _close(self, end: End) -> str:
-        """Read the calls. What the finder read beyond the end is read again by the next state."""
+        """Read the calls. The next state reads the text after their end again."""
         scanner, form = self._scanner, self._form
         text, span = "".join(self._pieces), self._head_size + end.span
         calls = self._calls(text[: self._head_size + end.body])
@@ -346,12 +346,12 @@ class Body:
 
 
 class _Tail(NamedTuple):
-    """What follows a body."""
+    """The text after a body."""
 
     stray: int
-    """The end of one stray bracket or comma; 0: there is none."""
+    """The end of one stray bracket or comma; 0 without one."""
     tags: int
-    """The end of the last tag without a meaning; 0: there is none."""
+    """The end of the last tag without a meaning; 0 without one."""
     rest: str
     """The text after those, without leading white space."""
 

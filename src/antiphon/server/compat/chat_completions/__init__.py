@@ -1,1 +1,1 @@
-"""``POST /v1/chat/completions``: the chat API of OpenAI and of everybody who copied it."""
+"""``POST /v1/chat/completions``: OpenAI's chat API."""

@@ -12,7 +12,7 @@ from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reaso
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
 from antiphon.protocol.shape import finish_reason
-from antiphon.server.compat.content import GAP, message_text, reasoning_text, refusal_text
+from antiphon.server.compat.content import BLANK_LINE, message_text, reasoning_text, refusal_text
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
@@ -127,9 +127,9 @@ def _message(response: Response, *, legacy: bool) -> AnswerMessage:
     messages = [item for item in response.output if isinstance(item, Message)]
     thoughts = [reasoning_text(item) for item in response.output if isinstance(item, Reasoning)]
     calls = [item for item in response.output if isinstance(item, FunctionCall | CustomToolCall)]
-    text = GAP.join(filter(None, map(message_text, messages)))
-    refusal = GAP.join(filter(None, map(refusal_text, messages)))
-    thought = GAP.join(filter(None, thoughts))
+    text = BLANK_LINE.join(filter(None, map(message_text, messages)))
+    refusal = BLANK_LINE.join(filter(None, map(refusal_text, messages)))
+    thought = BLANK_LINE.join(filter(None, thoughts))
     return AnswerMessage(
         content=text or (None if calls or refusal else ""),
         refusal=refusal or None,

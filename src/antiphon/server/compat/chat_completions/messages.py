@@ -41,7 +41,7 @@ from antiphon.server.compat.chat_completions.wire import (
 
 
 class Conversation(Struct, frozen=True):
-    """The items, where each of them stood, and what was left out."""
+    """The items, their positions in the body, and the omissions."""
 
     items: tuple[Item, ...]
     places: tuple[Place, ...]

@@ -82,7 +82,7 @@ def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
 
 
 def _check(body: ChatBody) -> list[Downgrade]:
-    """Refuse what would change the answer and cannot be served; the rest of it is noted."""
+    """Reject unsupported parameters that would change the answer; report the others."""
     check_metadata(body.metadata)
     if body.n is not None and body.n != 1:
         message = "'n' must be 1: one request has one answer. Send several requests."

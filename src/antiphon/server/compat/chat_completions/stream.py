@@ -41,7 +41,7 @@ from antiphon.server.compat.chat_completions.answer import (
     completion_id,
 )
 from antiphon.server.compat.chat_completions.request import NAMES, read_chat
-from antiphon.server.compat.content import GAP, omitted_items
+from antiphon.server.compat.content import BLANK_LINE, omitted_items
 
 _encode = msgspec.json.encode
 
@@ -216,10 +216,10 @@ class ChatRenderer:
             return b""
         first = not any(spoken.startswith(member) for spoken in self._spoken)
         self._spoken.add(place)
-        return b"" if first else self._delta({member: GAP})
+        return b"" if first else self._delta({member: BLANK_LINE})
 
     def _thinking(self, text: str, place: tuple[str, str, int]) -> bytes:
-        gap = GAP if self._thought is not None and self._thought != place else ""
+        gap = BLANK_LINE if self._thought is not None and self._thought != place else ""
         self._thought = place
         return self._delta({"reasoning_content": gap + text})
 

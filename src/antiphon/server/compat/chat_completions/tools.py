@@ -14,7 +14,7 @@ _NESTED = "In this API a function is nested: {'type': 'function', 'function': {'
 
 
 def read_tools(body: ChatBody) -> tuple[Tool, ...]:
-    """What the model may call."""
+    """The tools of a request."""
     if body.tools and body.functions:
         message = "'functions' is the old name of 'tools'. Send one of them."
         raise InvalidRequest(message, param="functions", code="mutually_exclusive_parameters")
@@ -46,7 +46,7 @@ def read_choice(body: ChatBody) -> ToolChoice:
 
 def _bounded(values: list[Any] | None, path: str) -> Sequence[Any]:
     if values is not None and len(values) > MAX_TOOLS:
-        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
         raise InvalidRequest(message, param=path, code="array_above_max_length")
     return values or ()
 

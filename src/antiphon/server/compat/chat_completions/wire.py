@@ -121,7 +121,7 @@ class ResponseFormat(Struct, frozen=True):
 
 
 class ChatStreamOptions(Struct, frozen=True):
-    """What a stream carries besides the answer. Nothing is obfuscated here."""
+    """Options of a stream. Obfuscation has no effect."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None

@@ -66,7 +66,7 @@ class Parts:
         self.blocks: list[int] = []
 
     def add(self, index: int, parts: Sequence[Part]) -> None:
-        """What a block was made into."""
+        """The result of translating a block."""
         self.parts += parts
         self.blocks += [index] * len(parts)
 
@@ -111,7 +111,7 @@ def read_part(block: JsonObject, path: str, downgrades: Downgrades) -> list[Part
 
 
 def block_type(block: JsonObject, path: str) -> str:
-    """What a block is."""
+    """The type of a block."""
     return convert(required(block, "type", path), str, f"{path}.type")
 
 

@@ -1,6 +1,6 @@
-"""Tools whose inputs Anthropic has defined, and which the client runs: shown to any model as functions.
+"""Tools with inputs defined by Anthropic, which the client runs: shown to any model as functions.
 
-Their names and inputs are facts of that API; the descriptions are ours.
+Their names and inputs are those of that API; the descriptions are Antiphon's.
 """
 
 from msgspec import Struct
@@ -65,13 +65,13 @@ _COMPUTER = _object(
 
 
 class _Editor(Struct, frozen=True):
-    """The one tool whose name says how it works."""
+    """The only tool whose name is part of its type."""
 
     name: ToolName = "str_replace_based_edit_tool"
 
 
 def client_tool(kind: str, body: JsonObject, path: str) -> FunctionTool | None:
-    """The function that stands for a tool of this type; None if the client does not run it."""
+    """The function form of a tool of this type; None if the client does not run it."""
     family = kind.rpartition("_")[0]
     match family:
         case "bash":

@@ -33,7 +33,7 @@ from antiphon.server.compat.messages.wire import WireMessage
 from antiphon.turn.sealing import Sealed
 
 OpenEnvelope = Callable[[str], Sealed | None]
-"""What an envelope of ours holds; None if it is not ours."""
+"""The content of an envelope; None if it was not sealed here."""
 
 FAILED = "The tool reported an error:"
 _SERVERS_OWN = ("server_tool_use", "mcp_tool_use", "mcp_tool_result", "container_upload", "compaction")
@@ -49,7 +49,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What the tool answered."""
+    """The output of a tool."""
 
     tool_use_id: str
     content: str | list[Any] | None = None
@@ -58,14 +58,14 @@ class ToolResult(Struct, frozen=True):
 
 
 class ThinkingBlock(Struct, frozen=True):
-    """What the model thought, signed."""
+    """Signed thinking of the model."""
 
     thinking: str = ""
     signature: str = ""
 
 
 class RedactedThinking(Struct, frozen=True):
-    """What the model thought, for its own eyes."""
+    """Redacted thinking of the model."""
 
     data: str
 
@@ -183,7 +183,7 @@ class Conversation:
                 raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
 
     def _thought(self, block: ThinkingBlock, path: str) -> None:
-        """A signature of ours is the envelope; it contains the complete reasoning, also if less was shown."""
+        """Antiphon's signature is the envelope; it contains the complete reasoning, even if less is shown."""
         sealed = self._open(block.signature) if block.signature else None
         if sealed is not None:
             shown = [SummaryText(block.thinking)] if block.thinking and not sealed.reasoning else []

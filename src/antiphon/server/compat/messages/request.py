@@ -137,7 +137,7 @@ def _question(
 
 
 def _downgrades(body: CountBody, given: dict[str, msgspec.Raw]) -> Downgrades:
-    """Refuse what cannot be served; list what has no effect."""
+    """Reject unsupported parameters; list those without effect."""
     for name, value in (("container", body.container), ("mcp_servers", body.mcp_servers)):
         if value:
             message = f"'{name}' is not supported by this server. Leave it out."
@@ -171,7 +171,7 @@ def _parallel(body: MessagesBody) -> bool | None:
 
 
 def _reasoning(body: MessagesBody) -> ReasoningOptions | None:
-    """How hard to think: the effort if it is named, else what the budget for thinking means."""
+    """The effort of reasoning: the given one, else that of the thinking budget."""
     thinking, config = body.thinking, body.output_config
     effort: Effort | None = config.effort if config else None
     if thinking is None:
@@ -186,7 +186,7 @@ def _reasoning(body: MessagesBody) -> ReasoningOptions | None:
 
 
 def _thinking(body: MessagesBody) -> Thinking | None:
-    """What an effort does not express: that the model shall reason at all, and with how many tokens."""
+    """Options that an effort does not express: whether the model reasons at all, and with how many tokens."""
     thinking = body.thinking
     if thinking is None or thinking.type not in ("enabled", "adaptive"):
         return None

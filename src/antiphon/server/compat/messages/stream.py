@@ -30,7 +30,7 @@ from antiphon.protocol.events import (
 from antiphon.protocol.items import FunctionCall, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.server.compat.api import CompatRequest, Renderer
-from antiphon.server.compat.content import GAP, omitted_items
+from antiphon.server.compat.content import BLANK_LINE, omitted_items
 from antiphon.server.compat.messages.answer import (
     AnswerMessage,
     message_downgrades,
@@ -181,7 +181,7 @@ class MessagesRenderer:
 
     def _thinking(self, item_id: str, text: str, part: tuple[Literal["raw", "summary"], int]) -> bytes:
         begun = b"" if self._open == (item_id, 0) else self._begin(item_id, 0, _THOUGHT)
-        gap = GAP if not begun and self._thought != part else ""
+        gap = BLANK_LINE if not begun and self._thought != part else ""
         self._thought = part
         if not self._thoughts:
             return begun

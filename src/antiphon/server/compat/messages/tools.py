@@ -27,9 +27,9 @@ class CustomTool(Struct, frozen=True):
 
 
 def read_tools(values: list[Any], downgrades: Downgrades) -> tuple[Tool, ...]:
-    """What the model may call."""
+    """The tools of a request."""
     if len(values) > MAX_TOOLS:
-        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are taken."
+        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
         raise InvalidRequest(message, param="tools", code="array_above_max_length")
     tools: list[Tool] = []
     seen: set[str] = set()

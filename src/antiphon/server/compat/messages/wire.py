@@ -30,7 +30,7 @@ class OutputFormat(Struct, frozen=True):
 
 
 class OutputConfig(Struct, frozen=True):
-    """How much effort goes into the answer, and its shape."""
+    """The effort and the format of the answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
@@ -51,7 +51,7 @@ class WireChoice(Struct, frozen=True):
 
 
 class CountBody(Struct, frozen=True, kw_only=True):
-    """What counts: the body of ``POST /v1/messages/count_tokens``."""
+    """The body of ``POST /v1/messages/count_tokens``."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     messages: Annotated[list[WireMessage], Meta(min_length=1, max_length=10_000)]

@@ -32,7 +32,7 @@ class Repair(Struct, frozen=True):
 
 
 class RoundPlan(Struct, frozen=True):
-    """What a round asks, and of which backend. A stage plans the next one by replacing fields."""
+    """The request and the backend of a round. A stage plans the next one by replacing fields."""
 
     attempt: Attempt
     added: tuple[Item, ...] = ()
@@ -67,16 +67,17 @@ class Stage(Protocol):
     """Transforms the chunks of one turn."""
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What passes on of a batch; it may be empty."""
+        """Transform a batch; the result may be empty."""
         ...
 
     def end(self) -> AsyncIterator[Sequence[Chunk]]:
-        """After the last chunk of the backend: emit what is left, run what must run, emit while it runs."""
+        """After the last chunk of the backend: emit the remaining chunks; it may run other work and emit
+        meanwhile."""
         ...
 
     @property
     def next(self) -> RoundPlan | None:
-        """What to ask after this turn; None: nothing. Valid after `end`."""
+        """The plan of the next round; None: there is none. Valid after `end`."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Answers that must be right: what violates a constraint is not sent, and a repair round is planned.
+"""Constraints of answers: output that violates one is not sent, and a repair round is planned.
 
-`ConstraintStage` checks a turn (turn/constraint_check.py). `RepairStage` reads a turn that asks in another
-way (repair.py): its text is not the answer, but stands for the call that was wanted.
+`ConstraintStage` checks a turn (turn/constraint_check.py). `RepairStage` reads a repair turn (repair.py): its
+text is not the answer, but is parsed as the requested call.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ from antiphon.turn.context import TurnRequest
 
 @dataclass(frozen=True, slots=True)
 class RepairPolicy:
-    """Decides what follows a violation. `limit`: how often a model is asked again."""
+    """Plans the round after a violation. `limit`: the most repairs."""
 
     turn: TurnRequest
     plan: RoundPlan
@@ -71,11 +71,11 @@ class ConstraintStage:
         self.next: RoundPlan | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What may still violate a constraint is withheld."""
+        """Withhold output that may violate a constraint."""
         return self._check.feed(chunks)
 
     async def end(self) -> AsyncIterator[Sequence[Chunk]]:
-        """Pass on what is right; plan a repair of what is not."""
+        """Pass on valid output; plan a repair of a violation."""
         verdict = self._check.end()
         downgrades = [DowngradesAdded(verdict.downgrades)] if verdict.downgrades else []
         chunks: Sequence[Chunk] = ()
@@ -127,7 +127,7 @@ class RepairStage:
         return passed
 
     async def end(self) -> AsyncIterator[Sequence[Chunk]]:
-        """The call that the text stands for; if it stands for none, the next repair."""
+        """The call in the text; if there is none, plan the next repair."""
         if self._ended:
             return
         deadline = self._clock() + GRAMMAR_CHECK_SECONDS

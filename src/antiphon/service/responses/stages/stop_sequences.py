@@ -1,8 +1,8 @@
 """Stop sequences: the answer ends before the first one in its text.
 
-Not every upstream has the parameter, so the text is cut here, for every model alike. Text that may be the
-beginning of a sequence waits for what follows. The sequence that ended the answer is reported; the rest of
-the turn is not read, so that nothing is generated for nobody.
+Not every upstream has the parameter, so the text is cut here, for every model. Text that may be the beginning
+of a sequence is held until it is decided. The sequence that ended the answer is reported; the rest of the
+turn is not read, so that the upstream stops generating.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""A search for deferred tools that the server makes itself: the model continues with what was found."""
+"""The server's own search for deferred tools: the model continues with the found tools."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -46,6 +46,6 @@ def without_spent_search(turn: TurnRequest, searches: int) -> TurnRequest:
     if searches < MAX_SEARCHES:
         return turn
     tools = tuple(tool for tool in turn.tools if not searches_here(tool))
-    text = f"tool_search: after {searches} searches the model goes on with what was found"
+    text = f"tool_search: after {searches} searches the model continues with the found tools"
     limit = Downgrade("search_limit", text, ("tools",))
     return replace(turn, tools=tools, downgrades=(*turn.downgrades, limit))

@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 
 from antiphon import Route, ScriptedBackend, load_settings
+from antiphon.caller import Caller
 from antiphon.orchestrator import AgentExecuteRequest, ServerTool
 from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.orchestrator.events import ToolStarted
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
 from antiphon.wiring.application import open_agents
 
-ME = "default"
+ME = Caller.of("default")
 attempts = itertools.count(1)
 
 

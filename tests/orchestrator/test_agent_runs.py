@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.jobs import worker
 from antiphon.jobs.worker import Worker
@@ -38,6 +39,8 @@ REQUEST = AgentExecuteRequest(instruction="Do it.", mode="general", streaming=Tr
 DONE = AgentExecuteResponse(kind="ok", text="done")
 Act = Callable[[AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[None]]
 SEALER = Sealer(b"secret", bytes)
+
+CALLER = Caller.of("t")
 
 
 @pytest.fixture
@@ -79,15 +82,15 @@ class Replica:
 
     async def ended(self, run_id: str) -> list[AgentEvent]:
         """All events of a run, once it has ended."""
-        async with asyncio.timeout(20), aclosing(self.runs.follow("t", run_id)) as events:
+        async with asyncio.timeout(20), aclosing(self.runs.follow(CALLER, run_id)) as events:
             return [event async for event in events if event is not None]
 
 
 def performing(act: Act) -> Perform:
     async def perform(
-        tenant: str, request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit
+        caller: Caller, request: AgentExecuteRequest, past: Sequence[AgentEvent], emit: Emit
     ) -> AgentExecuteResponse:
-        assert tenant == "t"
+        assert caller == CALLER
         await act(request, past, emit)
         return DONE
 
@@ -133,18 +136,18 @@ async def test_a_run_is_queued_with_its_request_and_a_title(store: AgentRunStore
         await at_once(request, past, emit)
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     assert (run.status, run.title, run.created_at, run.expires_at) == ("queued", "Do it.", 1000, 1060)
     assert run.id.startswith("run_")
-    named = await here.runs.submit("t", AgentExecuteRequest(instruction="x " * 200), "A title")
+    named = await here.runs.submit(CALLER, AgentExecuteRequest(instruction="x " * 200), "A title")
     assert named.title == "A title"
     assert await here.ended(run.id) == [started(0), completed(1)]
     await here.ended(named.id)
     assert requests[0] == AgentExecuteRequest(instruction="Do it.", mode="general"), (
         "deltas are not requested"
     )
-    assert {each.id for each in await here.runs.list_runs("t", limit=10)} == {run.id, named.id}
-    untitled = await here.runs.submit("t", AgentExecuteRequest(instruction="x " * 200))
+    assert {each.id for each in await here.runs.list_runs(CALLER, limit=10)} == {run.id, named.id}
+    untitled = await here.runs.submit(CALLER, AgentExecuteRequest(instruction="x " * 200))
     assert untitled.title == f"{('x ' * 40)[:79]}…"
 
 
@@ -157,19 +160,19 @@ async def test_following_a_run_yields_the_stored_events_from_any_position(make: 
         await emit(completed(1))
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
-    async with aclosing(here.runs.follow("t", run.id)) as events:
+    run = await here.runs.submit(CALLER, REQUEST)
+    async with aclosing(here.runs.follow(CALLER, run.id)) as events:
         assert await anext(events) == started(0)
-        record = await here.runs.show("t", run.id)
+        record = await here.runs.show(CALLER, run.id)
         assert (record.run.status, record.events) == ("in_progress", [started(0)])
         gate.set()
         assert await anext(events) == completed(1)
         with pytest.raises(StopAsyncIteration):
             await anext(events)
-    record = await here.runs.show("t", run.id)
+    record = await here.runs.show(CALLER, run.id)
     assert (record.run.status, record.run.ended_at) == ("completed", 1000)
-    assert [event async for event in here.runs.follow("t", run.id, 0)] == [completed(1)]
-    assert [event async for event in here.runs.follow("t", run.id, 1)] == []
+    assert [event async for event in here.runs.follow(CALLER, run.id, 0)] == [completed(1)]
+    assert [event async for event in here.runs.follow(CALLER, run.id, 1)] == []
 
 
 class EndsMeanwhile(SqlAgentRuns):
@@ -185,22 +188,22 @@ class EndsMeanwhile(SqlAgentRuns):
 
 async def test_status_and_events_are_consistent(database: SqliteDatabase, make: MakeReplica) -> None:
     here = make(hangs, on=EndsMeanwhile(database, lambda: 1000.0))
-    run = await here.runs.submit("t", REQUEST)
-    record = await here.runs.show("t", run.id)
+    run = await here.runs.submit(CALLER, REQUEST)
+    record = await here.runs.show(CALLER, run.id)
     assert (record.run.status, record.events) == ("completed", [completed(0)])
 
 
 async def test_following_from_an_event_that_is_not_there_is_rejected(make: MakeReplica) -> None:
     here = make(at_once)
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     await here.ended(run.id)
     with pytest.raises(InvalidRequest, match="no event with that number") as refused:
-        await anext(here.runs.follow("t", run.id, 7))
+        await anext(here.runs.follow(CALLER, run.id, 7))
     assert refused.value.param == "starting_after"
     with pytest.raises(NotFound):
-        await anext(here.runs.follow("t", "run_x"))
+        await anext(here.runs.follow(CALLER, "run_x"))
     with pytest.raises(NotFound):
-        await anext(here.runs.follow("u", run.id))
+        await anext(here.runs.follow(Caller.of("u"), run.id))
 
 
 async def test_a_silent_run_yields_heartbeats(make: MakeReplica, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +214,8 @@ async def test_a_silent_run_yields_heartbeats(make: MakeReplica, monkeypatch: py
         await asyncio.Event().wait()
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
-    async with aclosing(here.runs.follow("t", run.id)) as events:
+    run = await here.runs.submit(CALLER, REQUEST)
+    async with aclosing(here.runs.follow(CALLER, run.id)) as events:
         assert await anext(events) is None
 
 
@@ -222,7 +225,7 @@ async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
         raise InvalidRequest("Results for a call that nobody made.", code="unknown_tool_call")
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     _, end = await here.ended(run.id)
     assert isinstance(end, AgentFailed)
     assert (end.sequence_number, end.response.kind) == (1, "error")
@@ -230,7 +233,7 @@ async def test_an_error_ends_the_run_as_failed(make: MakeReplica) -> None:
         "unknown_tool_call",
         "Results for a call that nobody made.",
     )
-    ended = (await here.runs.show("t", run.id)).run
+    ended = (await here.runs.show(CALLER, run.id)).run
     assert (ended.status, ended.attempts) == ("failed", 1)
 
 
@@ -241,7 +244,7 @@ async def test_a_bug_ends_the_run_as_failed(make: MakeReplica, bug: str) -> None
             raise ZeroDivisionError
 
     here = make(act)
-    [end] = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    [end] = await here.ended((await here.runs.submit(CALLER, REQUEST)).id)
     assert isinstance(end, AgentFailed)
     assert end.code == "internal_error"
 
@@ -258,14 +261,14 @@ async def test_cancelling_stops_the_current_step_at_once(make: MakeReplica) -> N
             stopped.set()
 
     here, there = make(act), make(at_once, "there")
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     await begun.wait()
-    assert (await there.runs.cancel("t", run.id)).status == "cancelled", "from any replica"
+    assert (await there.runs.cancel(CALLER, run.id)).status == "cancelled", "from any replica"
     async with asyncio.timeout(4):  # less than POLL: the signal causes it
         await stopped.wait()
     _, end = await there.ended(run.id)
     assert type(end).__name__ == "AgentCancelled"
-    assert (await here.runs.cancel("t", run.id)) == (await there.runs.show("t", run.id)).run
+    assert (await here.runs.cancel(CALLER, run.id)) == (await there.runs.show(CALLER, run.id)).run
     assert len(await here.ended(run.id)) == 2, "an ended run is not changed"
 
 
@@ -280,14 +283,14 @@ async def test_deleting_a_run_stops_it_first(make: MakeReplica) -> None:
             stopped.set()
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     await begun.wait()
-    await here.runs.delete("t", run.id)
+    await here.runs.delete(CALLER, run.id)
     assert stopped.is_set()
     with pytest.raises(NotFound):
-        await here.runs.show("t", run.id)
+        await here.runs.show(CALLER, run.id)
     with pytest.raises(NotFound):
-        await here.runs.delete("t", run.id)
+        await here.runs.delete(CALLER, run.id)
 
 
 async def test_the_next_owner_resumes_from_the_log_and_the_first_is_stopped(
@@ -310,9 +313,9 @@ async def test_the_next_owner_resumes_from_the_log_and_the_first_is_stopped(
         await emit(completed(2))
 
     here, there = make(loses, "here"), make(wins, "there")
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     await begun.wait()
-    await there.runs.resume("t", run.id)
+    await there.runs.resume(CALLER, run.id)
     events = await there.ended(run.id)
     gate.set()
     async with asyncio.timeout(20):
@@ -334,7 +337,7 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
         finally:
             stopped.set()
 
-    run = await make(act).runs.submit("t", REQUEST)
+    run = await make(act).runs.submit(CALLER, REQUEST)
     await at_work.wait()
     assert await jobs.claim_one("elsewhere", AGENT_RUN_JOB, "t", run.id, 0.0) is not None
     async with asyncio.timeout(20):
@@ -343,10 +346,10 @@ async def test_a_worker_in_the_middle_of_a_tool_stops_when_its_run_was_taken_ove
 
 async def test_a_repeatedly_crashing_run_fails(jobs: JobStore, make: MakeReplica) -> None:
     here = make(at_once)
-    run = await make(hangs, "first").runs.submit("t", REQUEST)
+    run = await make(hangs, "first").runs.submit(CALLER, REQUEST)
     for attempt in range(MAX_ATTEMPTS):
         await jobs.claim_one(f"dying {attempt}", AGENT_RUN_JOB, "t", run.id, 0.0)
-    await here.runs.resume("t", run.id)
+    await here.runs.resume(CALLER, run.id)
     [end] = await here.ended(run.id)
     assert isinstance(end, AgentFailed)
     assert end.code == "given_up"
@@ -385,7 +388,7 @@ async def test_a_database_that_is_away_is_waited_for_and_no_tool_is_forgotten(
         await emit(completed(2))
 
     here = make(act, on=flaky)
-    events = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    events = await here.ended((await here.runs.submit(CALLER, REQUEST)).id)
     assert ([event.sequence_number for event in events], ran) == ([0, 1, 2], ["paid"])
 
 
@@ -403,7 +406,7 @@ async def test_a_model_request_that_failed_for_the_database_is_retried(
         await emit(completed(1))
 
     here = make(act)
-    events = await here.ended((await here.runs.submit("t", REQUEST)).id)
+    events = await here.ended((await here.runs.submit(CALLER, REQUEST)).id)
     assert (events, attempts) == ([started(0), completed(1)], [0, 1])
 
 
@@ -419,9 +422,9 @@ async def test_a_long_database_outage_does_not_count_as_an_attempt(
         await emit(completed(0))
 
     here = make(act)
-    run = await here.runs.submit("t", REQUEST)
+    run = await here.runs.submit(CALLER, REQUEST)
     assert await here.ended(run.id) == [completed(0)]
-    assert (await here.runs.show("t", run.id)).run.attempts == 1
+    assert (await here.runs.show(CALLER, run.id)).run.attempts == 1
 
 
 async def test_a_truncated_log_is_resumed_from_its_remaining_events(
@@ -434,7 +437,7 @@ async def test_a_truncated_log_is_resumed_from_its_remaining_events(
         await emit(started(5) if len(attempts) == 1 else completed(0))
 
     here = make(act)
-    assert await here.ended((await here.runs.submit("t", REQUEST)).id) == [completed(0)]
+    assert await here.ended((await here.runs.submit(CALLER, REQUEST)).id) == [completed(0)]
     assert attempts == [0, 0]
 
 
@@ -442,5 +445,5 @@ async def test_a_run_that_cannot_be_started_is_not_stored(make: MakeReplica) -> 
     here = make(at_once)
     await here.jobs.aclose()
     with pytest.raises(AntiphonError):
-        await here.runs.submit("t", REQUEST)
-    assert await here.runs.list_runs("t", limit=1) == []
+        await here.runs.submit(CALLER, REQUEST)
+    assert await here.runs.list_runs(CALLER, limit=1) == []

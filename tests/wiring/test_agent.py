@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.caller import DEFAULT_TENANT
+from antiphon.caller import DEFAULT_TENANT, Caller
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.retrieval.scope import Scope
@@ -152,7 +152,7 @@ async def test_a_served_agent_acts_as_the_requesting_tenant() -> None:
     routes = [Route("m", ScriptedBackend.saying("Hello"))]
     async with open_services(settings, routes) as services:
         served = serve_agent(make_agent(AgentSettings(model="m")), services)
-        answer = await served.perform("acme", AgentExecuteRequest(instruction="Hi"))
+        answer = await served.perform(Caller.of("acme"), AgentExecuteRequest(instruction="Hi"))
         assert answer.text == "Hello"
         [stored] = await services.store.responses.list_responses("acme", limit=10)
         assert stored.response.id == answer.response_continuation_id
@@ -172,5 +172,5 @@ async def test_an_agent_of_a_stateless_server_uses_its_tools_within_a_request() 
     agent = make_agent(AgentSettings(model="m", tools=(f"{__name__}:greet",)))
     async with open_services(settings, [Route("m", backend)]) as services:
         served = serve_agent(agent, services)
-        answer = await served.perform("t", AgentExecuteRequest(instruction="Greet Ada."))
+        answer = await served.perform(Caller.of("t"), AgentExecuteRequest(instruction="Greet Ada."))
     assert (answer.kind, answer.text, answer.tool_calls[0].result_json) == ("ok", "Done.", "Hello Ada.")

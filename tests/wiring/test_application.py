@@ -18,6 +18,8 @@ from antiphon.wiring import open_agents
 
 REQUEST = AgentExecuteRequest(instruction="Say it.")
 
+CALLER = Caller.of("t")
+
 
 def settings_for(url: str) -> Settings:
     return Settings(store=StoreSettings(url=url), seal=SealSettings(key="k"))
@@ -34,15 +36,15 @@ async def test_one_engine_makes_responses_and_does_runs_of_agents() -> None:
         assert served.agents is not None
         runs, tenant = served.agents.runs, TenantService(served.services, Caller.of("t"))
         queued = await tenant.create(model="m", input="x", background=True)
-        run = await runs.submit("t", REQUEST)
+        run = await runs.submit(CALLER, REQUEST)
         assert [event async for event in tenant.follow(queued.id)]
-        async with aclosing(runs.follow("t", run.id)) as events:
+        async with aclosing(runs.follow(CALLER, run.id)) as events:
             run_events = [event async for event in events if event is not None]
         answer = response_of(run_events)
         assert answer is not None
         assert (answer.kind, answer.text) == ("ok", "Said.")
         assert tree_of(run_events).turns[0].response_id == answer.response_continuation_id
-        assert (await runs.show("t", run.id)).run.status == "completed"
+        assert (await runs.show(CALLER, run.id)).run.status == "completed"
 
 
 async def test_without_a_store_no_run_is_begun() -> None:
@@ -50,4 +52,4 @@ async def test_without_a_store_no_run_is_begun() -> None:
     async with open_agents(settings_for("none"), routes) as served:
         assert served.agents is not None
         with pytest.raises(Unsupported, match="store"):
-            await served.agents.runs.submit("t", REQUEST)
+            await served.agents.runs.submit(CALLER, REQUEST)

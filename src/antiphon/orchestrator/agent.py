@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.orchestrator.client import ResponsesClient
@@ -23,7 +24,7 @@ from antiphon.orchestrator.run_state import Emit
 from antiphon.retrieval.base import Retriever
 from antiphon.tools.registry import ToolRegistry
 
-Connect = Callable[[str], ResponsesClient]
+Connect = Callable[[Caller], ResponsesClient]
 """The client of a tenant."""
 
 
@@ -96,19 +97,21 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class ServedAgent:
-    """An agent for many tenants: it calls the models on behalf of the tenant of the request."""
+    """An agent for many tenants: it calls the models on behalf of the caller."""
 
     agent: Agent
     connect: Connect
 
     async def perform(
         self,
-        tenant: str,
+        caller: Caller,
         request: AgentExecuteRequest,
         past: Sequence[AgentEvent] = (),
         tell: Emit | None = None,
     ) -> AgentExecuteResponse:
-        return await self.agent.execute(request, self.connect(tenant), tell=tell, past=past, tenant=tenant)
+        return await self.agent.execute(
+            request, self.connect(caller), tell=tell, past=past, tenant=caller.tenant
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import (
     AntiphonError,
     BackendBroken,
@@ -40,8 +41,8 @@ ID_PREFIX = "run"
 MAX_DERIVED_TITLE_CHARS = 80
 """The length of a title that is derived from the instruction."""
 
-Perform = Callable[[str, AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[AgentExecuteResponse]]
-"""Processes a request of a tenant: `await perform(tenant, request, past, tell)`. It resumes from the events
+Perform = Callable[[Caller, AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[AgentExecuteResponse]]
+"""Processes a request of a caller: `await perform(caller, request, past, tell)`. It resumes from the events
 in `past`, continues their numbers, and passes each event to `tell` before the next step. The last event is
 terminal."""
 
@@ -74,7 +75,7 @@ class AgentRuns:
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=AGENT_RUN_JOB, work=self.work))
 
-    async def submit(self, tenant: str, request: AgentExecuteRequest, title: str = "") -> AgentRun:
+    async def submit(self, caller: Caller, request: AgentExecuteRequest, title: str = "") -> AgentRun:
         """Save and return a queued run. Its turns are not streamed, because text deltas are not stored."""
         now = self.clock()
         run = AgentRun(
@@ -85,7 +86,7 @@ class AgentRuns:
             expires_at=None if self.lifetime is None else int(now + self.lifetime),
         )
         body = self.seal(msgspec.json.encode(replace(request, streaming=False)))
-        await self._shielded.run(self._save(tenant, run, body))
+        await self._shielded.run(self._save(caller.tenant, run, body))
         return run
 
     async def _save(self, tenant: str, run: AgentRun, body: bytes) -> None:
@@ -99,11 +100,11 @@ class AgentRuns:
                 await self.store.delete(tenant, run.id)
             raise
 
-    async def resume(self, tenant: str, run_id: str) -> AgentRun:
+    async def resume(self, caller: Caller, run_id: str) -> AgentRun:
         """Continue an unfinished run in this process. An ended run is unchanged."""
-        run = await self.store.run(tenant, run_id)
+        run = await self.store.run(caller.tenant, run_id)
         if run.status in UNFINISHED_RUN:
-            await self.jobs.resume(AGENT_RUN_JOB, tenant, run_id)
+            await self.jobs.resume(AGENT_RUN_JOB, caller.tenant, run_id)
         return run
 
     async def work(self, job: Job) -> None:
@@ -147,7 +148,7 @@ class AgentRuns:
                 f"Given up: {claim.attempt - 1} attempts broke off without an end.", code="given_up"
             )
         request = msgspec.json.decode(self._opened(claim.request), type=AgentExecuteRequest)
-        await self.perform(tenant, request, read_journal(claim.events), journal.tell)
+        await self.perform(Caller.of(tenant), request, read_journal(claim.events), journal.tell)
         if not journal.ended:
             raise RuntimeError("the agent ended without a terminal event")
 
@@ -166,30 +167,30 @@ class AgentRuns:
         except StoreUnavailable:
             return claim.events
 
-    async def cancel(self, tenant: str, run_id: str) -> AgentRun:
+    async def cancel(self, caller: Caller, run_id: str) -> AgentRun:
         """Cancel a run, whichever process works on it. An ended run is unchanged."""
-        run = await self.store.run(tenant, run_id)
+        run = await self.store.run(caller.tenant, run_id)
         while run.status in UNFINISHED_RUN:
-            claim = await self.store.claim(tenant, run_id)
+            claim = await self.store.claim(caller.tenant, run_id)
             if claim is not None:
                 end = journal_row(AgentCancelled(sequence_number=len(claim.events)))
                 with suppress(Fenced):
-                    await self.store.finish(tenant, run_id, claim.token, "cancelled", [end])
-            run = await self.store.run(tenant, run_id)
+                    await self.store.finish(caller.tenant, run_id, claim.token, "cancelled", [end])
+            run = await self.store.run(caller.tenant, run_id)
         self.signals.publish(f"events:{run_id}")
-        await self.jobs.stop(AGENT_RUN_JOB, tenant, run_id)
+        await self.jobs.stop(AGENT_RUN_JOB, caller.tenant, run_id)
         return run
 
     async def follow(
-        self, tenant: str, run_id: str, after: int = -1
+        self, caller: Caller, run_id: str, after: int = -1
     ) -> AsyncGenerator[AgentEvent | None, None]:
         """Yield the events with numbers above `after` as they are stored, until the last one.
 
         None is a heartbeat of a run without new events. Errors are raised at the first step.
         """
-        await self._check_place(tenant, run_id, after)
+        await self._check_place(caller.tenant, run_id, after)
         with self.signals.subscribe(f"events:{run_id}") as more:
-            batches = follow_rows(lambda: self.store.events(tenant, run_id, after), more)
+            batches = follow_rows(lambda: self.store.events(caller.tenant, run_id, after), more)
             async with aclosing(batches):
                 async for rows in batches:
                     if not rows:
@@ -207,24 +208,24 @@ class AgentRuns:
             message = f"'starting_after' is {after}, but there is no event with that number."
             raise InvalidRequest(message, param="starting_after", code="invalid_value")
 
-    async def list_runs(self, tenant: str, *, limit: int, after: str | None = None) -> Sequence[AgentRun]:
+    async def list_runs(self, caller: Caller, *, limit: int, after: str | None = None) -> Sequence[AgentRun]:
         """Runs, newest first; `after` is an id."""
-        return await self.store.list_runs(tenant, limit=limit, after=after)
+        return await self.store.list_runs(caller.tenant, limit=limit, after=after)
 
-    async def show(self, tenant: str, run_id: str) -> RunRecord:
+    async def show(self, caller: Caller, run_id: str) -> RunRecord:
         """A run and its stored events."""
-        run = await self.store.run(tenant, run_id)
-        rows, ended = await self.store.events(tenant, run_id)
+        run = await self.store.run(caller.tenant, run_id)
+        rows, ended = await self.store.events(caller.tenant, run_id)
         if ended and run.status in UNFINISHED_RUN:  # it has ended between the two reads
-            run = await self.store.run(tenant, run_id)
+            run = await self.store.run(caller.tenant, run_id)
         return RunRecord(run, read_journal(rows))
 
-    async def delete(self, tenant: str, run_id: str) -> None:
+    async def delete(self, caller: Caller, run_id: str) -> None:
         """Delete a run; an unfinished one is cancelled first."""
-        run = await self.store.run(tenant, run_id)
+        run = await self.store.run(caller.tenant, run_id)
         if run.status in UNFINISHED_RUN:
-            await self.cancel(tenant, run_id)
-        await self.store.delete(tenant, run_id)
+            await self.cancel(caller, run_id)
+        await self.store.delete(caller.tenant, run_id)
 
 
 def _title(request: AgentExecuteRequest) -> str:

@@ -59,8 +59,8 @@ def make_agent(settings: AgentSettings) -> Agent:
 def serve_agent(agent: Agent, services: Services) -> ServedAgent:
     """The agent on the models of these services, in the same process."""
 
-    def connect(tenant: str) -> ResponsesClient:
-        client = InProcessResponsesClient(TenantService(services, Caller.of(tenant)))
+    def connect(caller: Caller) -> ResponsesClient:
+        client = InProcessResponsesClient(TenantService(services, caller))
         # Without a store, the turns of a request are held in memory until it ends.
         return RememberingClient(client) if services.store.stateless else client
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from antiphon.caller import Caller
 from antiphon.cli.agent.inputs import Task
 from antiphon.cli.clients import server_key, translated_errors
 from antiphon.errors import BackendBroken
@@ -58,33 +59,33 @@ class StoredRuns:
 
     def __init__(self, runs: AgentRuns, tenant: str) -> None:
         self._runs = runs
-        self._tenant = tenant
+        self._caller = Caller.of(tenant)
 
     async def submit(self, task: Task) -> AgentRun:
-        return await self._runs.submit(self._tenant, task.request, task.title)
+        return await self._runs.submit(self._caller, task.request, task.title)
 
     async def resume(self, run_id: str) -> AgentRun:
         """Continue an unfinished run in this process; an ended one stays as it is."""
-        return await self._runs.resume(self._tenant, run_id)
+        return await self._runs.resume(self._caller, run_id)
 
     async def list_runs(self, limit: int) -> Sequence[AgentRun]:
-        return await self._runs.list_runs(self._tenant, limit=limit)
+        return await self._runs.list_runs(self._caller, limit=limit)
 
     async def show(self, run_id: str) -> RunDetails:
-        record = await self._runs.show(self._tenant, run_id)
+        record = await self._runs.show(self._caller, run_id)
         return RunDetails(run=record.run, response=response_of(record.events), tree=tree_of(record.events))
 
     async def follow(self, run_id: str) -> AsyncGenerator[AgentEvent, None]:
-        async with aclosing(self._runs.follow(self._tenant, run_id)) as events:
+        async with aclosing(self._runs.follow(self._caller, run_id)) as events:
             async for event in events:
                 if event is not None:
                     yield event
 
     async def cancel(self, run_id: str) -> AgentRun:
-        return await self._runs.cancel(self._tenant, run_id)
+        return await self._runs.cancel(self._caller, run_id)
 
     async def delete(self, run_id: str) -> None:
-        await self._runs.delete(self._tenant, run_id)
+        await self._runs.delete(self._caller, run_id)
 
 
 @asynccontextmanager

@@ -143,11 +143,11 @@ class AgentRoutes:
     ) -> None:
         """Until the first event, an error is still an HTTP status."""
         if not request.streaming:
-            response = await self._served.perform(exchange.caller.tenant, request)
+            response = await self._served.perform(exchange.caller, request)
             await exchange.send_json(to_json(response, case))
             return
         async with stream.alive():
-            await self._served.perform(exchange.caller.tenant, request, tell=stream.send)
+            await self._served.perform(exchange.caller, request, tell=stream.send)
 
     async def _abort(
         self, exchange: Exchange, request: AgentExecuteRequest, stream: AgentStream, error: Exception
@@ -183,7 +183,7 @@ class AgentRunRoutes:
         case = asked_case(exchange.query())
         body = await self._bodies.read(exchange)
         submitted = parse_run_request(body, lambda asked: self._agent.check(asked, exchange.caller.tenant))
-        run = await self._runs.submit(exchange.caller.tenant, submitted.request, submitted.title)
+        run = await self._runs.submit(exchange.caller, submitted.request, submitted.title)
         if submitted.request.streaming:
             # A client that loses the stream needs the id to follow the run again.
             await exchange.start_stream(((RUN_ID, run.id.encode()),))
@@ -196,7 +196,7 @@ class AgentRunRoutes:
         """A page of runs, newest first."""
         query = exchange.query()
         limit = query.number("limit", least=1, most=MAX_LIMIT) or PAGE_LIMIT
-        runs = await self._runs.list_runs(exchange.caller.tenant, limit=limit + 1, after=query.text("after"))
+        runs = await self._runs.list_runs(exchange.caller, limit=limit + 1, after=query.text("after"))
         page = [run_object(run) for run in runs[:limit]]
         listed = {
             "object": "list",
@@ -218,15 +218,15 @@ class AgentRunRoutes:
         if after is not None:
             message = "'starting_after' applies to a stream. Send 'stream=true' with it, or leave it out."
             raise InvalidRequest(message, param="starting_after")
-        await exchange.send_json(_record_json(await self._runs.show(exchange.caller.tenant, run_id), case))
+        await exchange.send_json(_record_json(await self._runs.show(exchange.caller, run_id), case))
 
     async def cancel(self, exchange: Exchange, run_id: str) -> None:
         """Cancel a run. One that has ended stays as it is."""
-        await exchange.send_json(_run_json(await self._runs.cancel(exchange.caller.tenant, run_id)))
+        await exchange.send_json(_run_json(await self._runs.cancel(exchange.caller, run_id)))
 
     async def delete(self, exchange: Exchange, run_id: str) -> None:
         """Delete a run; if it has not ended, it is cancelled first."""
-        await self._runs.delete(exchange.caller.tenant, run_id)
+        await self._runs.delete(exchange.caller, run_id)
         deleted = {"id": run_id, "object": "agent.run", "deleted": True}
         await exchange.send_json(msgspec.json.encode(deleted))
 
@@ -237,7 +237,7 @@ class AgentRunRoutes:
         """
         with self._lifetimes.lease(exchange.receive) as lease:
             lease.expect_disconnect()
-            async with aclosing(self._runs.follow(exchange.caller.tenant, run_id, after)) as events:
+            async with aclosing(self._runs.follow(exchange.caller, run_id, after)) as events:
                 async for event in events:
                     if not exchange.started:
                         await exchange.start_stream()

@@ -7,14 +7,15 @@ import pytest
 from antiphon.errors import SettingsError
 from antiphon.protocol.stored_items import item_to_text
 from antiphon.store import sqlite_file
-from antiphon.store.base import Continuation
+from antiphon.store.agent_runs import AgentRun
+from antiphon.store.base import AGENT_RUN_JOB, RESPONSE_JOB, Continuation, JobLimit
 from antiphon.store.bodies import response_to_text
 from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
-from tests.store.values import answers, response
+from tests.store.values import answers, events, queued, response
 
 KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
 FILES = load_migrations("sqlite")
@@ -95,6 +96,31 @@ async def test_migrating_from_the_first_version_preserves_the_data(
     assert await store.responses.response("t", "resp_1") == response("resp_1", "1!")
     assert await store.responses.continuation("t", "resp_1") == Continuation([answers("1!")])
     assert await store.jobs.look(["response", "agent_run"]) == (False, None)
+    await database.aclose()
+
+
+async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> None:
+    database = await SqliteDatabase.open(path)
+    store = sql_stores(database, LocalSignals(), lambda: 1000.0)
+    await store.background.submit("t", queued("1"), b"{}", events(0), "a process that is gone")
+    await store.agent_runs.submit(
+        "t", AgentRun(id="run_1", status="queued", title="", created_at=1), b"{}", "a process that is gone"
+    )
+    await database.aclose()
+    connection = sqlite_file.connect(path)
+    connection.execute("DROP TABLE jobs")  # as before version 4
+    connection.execute("DELETE FROM schema_migrations WHERE version >= 4")
+    connection.close()
+    database = await SqliteDatabase.open(path)
+    store = sql_stores(database, LocalSignals(), lambda: 1000.0)
+    limits = [JobLimit(kind, 10, 10) for kind in (RESPONSE_JOB, AGENT_RUN_JOB)]
+    claimed = {job.id: job for job in await store.jobs.claim("a new process", limits)}
+    assert claimed.keys() == {"resp_1", "run_1"}
+    response_claim = await store.background.claim("t", "resp_1", claimed["resp_1"])
+    run_claim = await store.agent_runs.claim("t", "run_1", claimed["run_1"])
+    assert response_claim is not None
+    assert run_claim is not None
+    assert response_claim.response.status == "queued"
     await database.aclose()
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from antiphon.backends.anthropic_messages.messages import NO_OUTPUT
 from antiphon.backends.anthropic_messages.models import MODELS, traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
+from antiphon.backends.placeholders import NO_OUTPUT
 from antiphon.errors import Unsupported
 from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import OpaqueItem

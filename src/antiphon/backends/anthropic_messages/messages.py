@@ -16,6 +16,7 @@ from antiphon.backends.anthropic_messages.caching import hoisted
 from antiphon.backends.anthropic_messages.content import blocks_of, text_block, texts_of
 from antiphon.backends.anthropic_messages.models import Traits
 from antiphon.backends.anthropic_messages.thinking import thinking_blocks
+from antiphon.backends.placeholders import NO_OUTPUT, MessageForm, begin_and_end_with_user
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
@@ -24,8 +25,7 @@ from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.provider_state import OpenedReasoning
 
-NO_OUTPUT = "No output was given for this call."
-_GO_ON = "Go on."
+_FORM = MessageForm("assistant", "content", text_block)
 _NOT_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
@@ -132,7 +132,7 @@ class _Transcript:
             results = self._results(message)
             if results:
                 _join(messages, "user", results)
-        self._frame(messages)
+        begin_and_end_with_user(messages, self.system, _FORM, self._downgrades)
         return Conversation(self.system, messages)
 
     def add(self, item: Item, path: str) -> None:
@@ -265,29 +265,6 @@ class _Transcript:
         )
         text = "\n\n".join(block["text"] for block in blocks)
         _join(messages, "user", [text_block(f"<system>\n{text}\n</system>")])
-
-    def _frame(self, messages: list[JsonObject]) -> None:
-        """Let the user begin and end the conversation."""
-        if not messages:
-            if not self.system:
-                message = "There is nothing to answer: 'input' holds no text, image or file."
-                raise InvalidRequest(message, param="input", code="invalid_value")
-            self._downgrades.add(
-                "input_rewritten",
-                "the last instruction is sent as a user message: this API wants one",
-                "input",
-            )
-            messages.append({"role": "user", "content": [self.system.pop()]})
-        if messages[0]["role"] == "assistant":
-            self._downgrades.add(
-                "input_rewritten", "a user message is put before the model's own: this API wants one", "input"
-            )
-            messages.insert(0, {"role": "user", "content": [text_block(_GO_ON)]})
-        if messages[-1]["role"] == "assistant":
-            self._downgrades.add(
-                "input_rewritten", "a user message is added after the model's own last message", "input"
-            )
-            messages.append({"role": "user", "content": [text_block(_GO_ON)]})
 
 
 def _plain(result: JsonObject) -> JsonObject:

@@ -7,6 +7,7 @@ message; the outputs of its calls follow it directly; images in an output go int
 from msgspec import UnsetType
 
 from antiphon.backends.chat_completions.content import chat_content, chat_part, plain_text
+from antiphon.backends.placeholders import NO_OUTPUT
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputText, JsonObject, OutputText
@@ -14,8 +15,6 @@ from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
-
-NO_OUTPUT = "No output was given for this call."
 
 
 class _Block:

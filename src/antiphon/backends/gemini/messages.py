@@ -14,6 +14,7 @@ from antiphon.backends.gemini.content import parts_of, text_part, texts_of
 from antiphon.backends.gemini.models import Traits
 from antiphon.backends.gemini.signatures import NO_SIGNATURE, signed, signed_text
 from antiphon.backends.gemini.tools import Names, wire_name
+from antiphon.backends.placeholders import NO_OUTPUT, MessageForm, begin_and_end_with_user
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
@@ -22,8 +23,7 @@ from antiphon.protocol.stored_items import item_type
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.provider_state import OpenedReasoning
 
-NO_OUTPUT = "No output was given for this call."
-_GO_ON = "Go on."
+_FORM = MessageForm("model", "parts", text_part)
 _NOT_AS_MADE = "reasoning in the input is left out: it is not as this model's server made it"
 
 
@@ -121,7 +121,7 @@ class _Transcript:
                     self._sign_first(message.calls[0].part)
                 _join(contents, message.role, message.parts)
                 _join(contents, "user", self._responses(message))
-        self._frame(contents)
+        begin_and_end_with_user(contents, self._system, _FORM, self._downgrades)
         return Conversation(self._system, contents)
 
     def instruct(self, texts: list[str]) -> None:
@@ -295,29 +295,6 @@ class _Transcript:
             last = _Message(role)
             self._messages.append(last)
         return last
-
-    def _frame(self, contents: list[JsonObject]) -> None:
-        """Make the conversation begin and end with the user."""
-        if not contents:
-            if not self._system:
-                message = "There is nothing to answer: 'input' holds no text, image or file."
-                raise InvalidRequest(message, param="input", code="invalid_value")
-            self._downgrades.add(
-                "input_rewritten",
-                "the last instruction is sent as a user message: this API wants one",
-                "input",
-            )
-            contents.append({"role": "user", "parts": [self._system.pop()]})
-        if contents[0]["role"] == "model":
-            self._downgrades.add(
-                "input_rewritten", "a user message is put before the model's own: this API wants one", "input"
-            )
-            contents.insert(0, {"role": "user", "parts": [text_part(_GO_ON)]})
-        if contents[-1]["role"] == "model":
-            self._downgrades.add(
-                "input_rewritten", "a user message is added after the model's own last message", "input"
-            )
-            contents.append({"role": "user", "parts": [text_part(_GO_ON)]})
 
 
 def _texts(parts: list[JsonObject]) -> list[str]:

@@ -12,6 +12,7 @@ from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.tools import chat_tools
 from antiphon.backends.local.tools import answer_label, arguments_body, choice_body, input_body
 from antiphon.backends.local.weights import Sampling
+from antiphon.backends.placeholders import GO_ON
 from antiphon.backends.registry import Quirks
 from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.content import JsonObject
@@ -21,7 +22,6 @@ from antiphon.turn.context import TurnRequest, TurnTool
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
-GO_ON = "Go on."
 """Sent when the user sent nothing: the engine would take the model's last text for the beginning of its
 answer, and can hold no such answer to a schema."""
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))

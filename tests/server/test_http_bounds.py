@@ -1,7 +1,9 @@
 """What a client may send to and hold of a connection: malformed requests, bounds and deadlines."""
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ from antiphon.server.http_protocol import (
     MAX_HEADERS,
     MAX_PIPELINED_REQUESTS,
     MAX_UNREAD_BODY_BYTES,
+    MAX_URL_BYTES,
     HttpProtocol,
 )
 from antiphon.server.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,6 +35,7 @@ class Transport:
         self.closed = False
         self.aborted = False
         self.reading = True
+        self.unsent = 0
 
     def write(self, data: bytes) -> None:
         assert not self.closed
@@ -45,6 +49,9 @@ class Transport:
     def abort(self) -> None:
         self.aborted = True
         self.close()
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def is_closing(self) -> bool:
         return self.closed
@@ -235,17 +242,82 @@ async def test_requests_sent_ahead_are_answered_in_order(connect: Connect) -> No
     assert connection.transport.reading
 
 
-async def test_too_many_requests_sent_ahead_close_the_connection_after_the_first(connect: Connect) -> None:
+async def test_of_too_many_requests_sent_ahead_the_first_ones_are_answered(connect: Connect) -> None:
     connection = connect(Echo())
     answer = await connection.send(GET * (MAX_PIPELINED_REQUESTS + 5))
-    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert answer.count(b"HTTP/1.1 200 OK") == MAX_PIPELINED_REQUESTS + 1
+    assert answer.count(b"HTTP/1.1 400 Bad Request") == 1
     assert connection.transport.closed
 
 
-async def test_nonsense_behind_a_request_does_not_break_its_answer(connect: Connect) -> None:
+async def test_nonsense_is_refused_after_the_answers_to_the_requests_before_it(connect: Connect) -> None:
     connection = connect(Echo())
-    answer = await connection.send(GET + b"NONSENSE\r\n\r\n")
-    assert answer.endswith(b"\r\n\r\n/ ")
+    answer = await connection.send(GET * 2 + b"NONSENSE\r\n\r\n")
+    first, second, refusal = answer.split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"200 OK")
+    assert second.startswith(b"200 OK")
+    assert error_of(b"HTTP/1.1 " + refusal)[0] == 400
+    assert connection.transport.closed
+    assert await connection.send(GET) == answer
+
+
+POST = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "pieces", [(POST + b"ZZ\r\n",), (POST, b"ZZ\r\n"), (POST + b"1\r\na\r\n", b"ZZ\r\n")]
+)
+async def test_a_malformed_body_is_refused_at_once(connect: Connect, pieces: tuple[bytes, ...]) -> None:
+    connection = connect(Echo())
+    for piece in pieces:
+        connection.protocol.data_received(piece)
+        await asyncio.sleep(0)
+    status, error = error_of(connection.transport.written)
+    assert (status, error["code"]) == (400, "invalid_http")
+    assert connection.transport.closed
+    assert connection.transport.reading
+    assert (await connection.send()).count(b"HTTP/1.1") == 1
+
+
+async def test_a_malformed_rest_of_an_answered_request_closes_without_a_second_answer(
+    connect: Connect,
+) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head(2))
+        await send({"type": "http.response.body", "body": b"no"})
+
+    connection = connect(app)
+    answer = await connection.send(POST)
+    assert await connection.send(b"ZZ\r\n") == answer
+    assert connection.transport.closed
+
+
+async def test_a_malformed_request_sent_ahead_does_not_disturb_a_stream(connect: Connect) -> None:
+    go = asyncio.Event()
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head())
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await go.wait()
+        await send({"type": "http.response.body", "body": b"two"})
+
+    connection = connect(app)
+    connection.protocol.data_received(GET)
+    await connection.until(lambda: bool(connection.transport.written))
+    connection.protocol.data_received(POST + b"ZZ\r\n")
+    go.set()
+    stream, _, refusal = (await connection.send()).partition(b"3\r\ntwo\r\n0\r\n\r\n")
+    assert stream.endswith(b"3\r\none\r\n")
+    assert error_of(refusal)[0] == 400
+
+
+async def test_a_websocket_behind_an_unanswered_request_is_refused(connect: Connect) -> None:
+    connection = connect(Echo())
+    handshake = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    answer = await connection.send(GET + handshake)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert error_of(answer[answer.rindex(b"HTTP/1.1") :])[0] == 400
+    assert b"101" not in answer
     assert connection.transport.closed
 
 
@@ -292,6 +364,83 @@ async def test_an_answer_before_an_expected_body_closes(connect: Connect) -> Non
     )
     assert b"connection: close" in answer
     assert connection.transport.closed
+
+
+async def test_no_continue_is_sent_for_a_complete_body_or_into_an_answer(connect: Connect) -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send(head())
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await receive()
+        await send({"type": "http.response.body"})
+
+    answer = await connect(app).send(b"GET / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n\r\n")
+    assert b"100 Continue" not in answer
+
+
+@pytest.mark.parametrize(("version", "sent"), [(b"1.1", True), (b"1.0", False)])
+async def test_only_http_1_1_clients_are_sent_a_continue(
+    connect: Connect, version: bytes, sent: bool
+) -> None:
+    connection = connect(Echo())
+    connection.protocol.data_received(
+        b"POST / HTTP/%b\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-CONTINUE\r\n\r\n" % version
+    )
+    await asyncio.sleep(0.01)
+    assert (b"100 Continue" in connection.transport.written) == sent
+    assert (await connection.send(b"x")).endswith(b"/ x")
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"2.0"])
+async def test_an_ignored_upgrade_does_not_change_the_version(connect: Connect, version: bytes) -> None:
+    connection = connect(Echo())
+    answer = await connection.send(
+        b"GET / HTTP/%b\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n" % version
+    )
+    assert answer.startswith(b"HTTP/1.1 200 OK" if version == b"1.0" else b"HTTP/1.1 505 ")
+    assert connection.transport.closed
+
+
+async def test_a_trailer_can_close_the_connection(connect: Connect) -> None:
+    connection = connect(Echo())
+    await connection.send(POST + b"1\r\na\r\n0\r\nconnection: close\r\n\r\n")
+    assert connection.transport.closed
+
+
+async def test_a_long_url_is_refused(connect: Connect) -> None:
+    sent = b"GET /%b HTTP/1.1\r\nhost: a\r\n\r\n" % (b"x" * MAX_URL_BYTES)
+    assert error_of(await connect(Echo()).send(sent))[0] == 431
+
+
+async def test_an_application_that_fails_before_its_answer_gives_an_error_object(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise RuntimeError("broken")
+
+    status, error = error_of(await connect(app).send(GET))
+    assert (status, error["code"]) == (500, "internal_error")
+
+
+async def test_a_lost_connection_is_freed_without_the_garbage_collector() -> None:
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    connection = Connection(app)
+    connection.protocol.data_received(POST)
+    connection.protocol.data_received(b"1\r\na\r\n")
+    await asyncio.sleep(0)
+    connection.protocol.connection_lost(None)
+    await connection.send()
+    alive = weakref.ref(connection.protocol)
+    gc.disable()
+    try:
+        del connection
+        await asyncio.sleep(0)
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 async def test_http_1_0_gets_a_body_that_ends_with_the_connection(connect: Connect) -> None:
@@ -364,7 +513,12 @@ async def test_a_shutdown_closes_an_idle_connection(connect: Connect) -> None:
 
 @pytest.fixture
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HEAD_TIMEOUT_SECONDS", "IDLE_TIMEOUT_SECONDS", "SEND_TIMEOUT_SECONDS"):
+    for name in (
+        "HEAD_TIMEOUT_SECONDS",
+        "IDLE_TIMEOUT_SECONDS",
+        "SEND_TIMEOUT_SECONDS",
+        "CLOSE_TIMEOUT_SECONDS",
+    ):
         monkeypatch.setattr(http_protocol, name, 0.05)
     monkeypatch.setattr(http_protocol, "CHECK_SECONDS", 0.02)
 
@@ -389,6 +543,63 @@ async def test_a_request_that_takes_long_to_answer_is_not_idle(connect: Connect)
 
 
 @pytest.mark.usefixtures("short_times")
+@pytest.mark.parametrize("ahead", [b"", b"GET / HT", GET + b"GET / HT"])
+async def test_a_long_answer_is_not_cut_off_by_what_was_sent_ahead(connect: Connect, ahead: bytes) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.2)
+        await Echo()(scope, receive, send)
+
+    connection = connect(app)
+    connection.protocol.data_received(GET + ahead)
+    await asyncio.sleep(0.1)
+    assert not connection.transport.closed
+    await connection.send()
+    assert connection.transport.written.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.usefixtures("short_times")
+async def test_an_answer_to_a_request_that_came_in_parts_is_not_cut_off(connect: Connect) -> None:
+    slow = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            await slow.wait()
+        await Echo()(scope, receive, send)
+
+    connection = connect(app)
+    await connection.send(GET + b"GET /slow HT")
+    connection.protocol.data_received(b"TP/1.1\r\nhost: a\r\n\r\n")
+    await asyncio.sleep(0.15)
+    slow.set()
+    assert (await connection.send()).endswith(b"/slow ")
+
+
+@pytest.mark.usefixtures("short_times")
+async def test_a_client_that_reads_slowly_is_not_disconnected(connect: Connect) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        for unsent in range(20, 0, -1):
+            connection.transport.unsent = unsent
+            await asyncio.sleep(0.015)
+        connection.transport.unsent = 0
+        await Echo()(scope, receive, send)
+
+    connection = connect(app)
+    assert (await connection.send(GET)).startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.usefixtures("short_times")
+@pytest.mark.parametrize(
+    "last", [b"", b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", b"NONSENSE\r\n"]
+)
+async def test_a_connection_whose_last_bytes_are_not_read_is_aborted(connect: Connect, last: bytes) -> None:
+    connection = connect(Echo())
+    await connection.send(GET)
+    connection.transport.unsent = 7
+    await connection.send(last)
+    await connection.until(lambda: connection.transport.aborted)
+
+
+@pytest.mark.usefixtures("short_times")
 async def test_a_client_that_does_not_read_is_disconnected(connect: Connect) -> None:
     received: list[str] = []
 
@@ -396,6 +607,7 @@ async def test_a_client_that_does_not_read_is_disconnected(connect: Connect) -> 
         await receive()
         await send(head())
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        connection.transport.unsent = 1
         connection.protocol.pause_writing()
         await send({"type": "http.response.body", "body": b"never sent", "more_body": True})
         received.append((await receive())["type"])

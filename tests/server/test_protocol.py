@@ -38,6 +38,9 @@ class Transport:
     def get_extra_info(self, _name: str) -> None:
         return None
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         pass
 

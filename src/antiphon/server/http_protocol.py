@@ -13,13 +13,12 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
-import msgspec
 import uvicorn
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from antiphon.errors import AntiphonError, HeadersTooLarge, InvalidRequest, UnsupportedHttpVersion
-from antiphon.server.request_cycle import STATUS_LINES, RequestCycle, header_lines
+from antiphon.server.request_cycle import RequestCycle, error_answer, header_lines
 from antiphon.server.types import ASGIApp, Scope
 
 logger = logging.getLogger(__name__)
@@ -29,11 +28,14 @@ HEAD_TIMEOUT_SECONDS = 10.0
 IDLE_TIMEOUT_SECONDS = 75.0
 """A connection without a request is closed after this time."""
 SEND_TIMEOUT_SECONDS = 60.0
-"""A client that reads too slowly to empty the write buffer within this time is disconnected."""
+"""A client that reads nothing of what is buffered for it within this time is disconnected."""
+CLOSE_TIMEOUT_SECONDS = 5.0
+"""The same on a connection that is being closed."""
 CHECK_SECONDS = 5.0
 """Between two checks of these times, by one timer per connection."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 200
+MAX_URL_BYTES = 16 * 1024
 MAX_UNREAD_BODY_BYTES = 64 * 1024
 """Beyond this, nothing more is received until the application has read the body."""
 MAX_PIPELINED_REQUESTS = 32
@@ -65,11 +67,14 @@ class HttpProtocol(asyncio.Protocol):
         self._head_since: float | None = None
         """Since when the head of a request is due."""
         self._idle_since: float | None = None
-        self._blocked_since: float | None = None
-        """Since when the client does not read."""
+        self._unsent_bytes = 0
+        self._unsent_since = 0.0
+        """How much was buffered for the client at the last check, and since when it is exactly that much."""
+        self._closing = False
         self._writable: asyncio.Future[None] | None = None
         self._reading = True
         self._url = b""
+        self._expects_continue = False
         self._headers: list[tuple[bytes, bytes]] = []
         self._unparsed_bytes = 0
         """Received since the last head began, or since the last byte of a body."""
@@ -77,6 +82,8 @@ class HttpProtocol(asyncio.Protocol):
         """The request whose body is received."""
         self._answered: RequestCycle | None = None
         """The request that the application answers."""
+        self._refusal: AntiphonError | None = None
+        """Why what follows the requests so far cannot be parsed; sent after their answers."""
         self._pipelined: deque[RequestCycle] = deque()
 
     # The transport's side
@@ -87,7 +94,7 @@ class HttpProtocol(asyncio.Protocol):
         self._client, self._server = get_remote_addr(transport), get_local_addr(transport)
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         self._new_parser()
-        self._head_since = self.loop.time()
+        self._head_since = self._unsent_since = self.loop.time()
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check_times)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -97,53 +104,62 @@ class HttpProtocol(asyncio.Protocol):
             if cycle is not None:
                 cycle.disconnect()
         self._pipelined.clear()
+        self._received = self._answered = None
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self.parser is None:
             return
         self._unparsed_bytes += len(data)
+        parser, behind_upgrade = self.parser, None
         try:
-            self.parser.feed_data(data)
+            parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(self.parser, data[upgrade.args[0] :])
+            behind_upgrade = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._refuse(cause if isinstance(cause, AntiphonError) else _malformed())
-        else:
-            if self._unparsed_bytes > MAX_HEAD_BYTES:
-                self._refuse(_head_too_large())
+            return
+        if behind_upgrade is not None:
+            self._upgrade(parser, behind_upgrade)
+        elif self._unparsed_bytes > MAX_HEAD_BYTES:
+            self._refuse(_head_too_large())
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the application answers."""
         if self._writable is None:
             self._writable = self.loop.create_future()
-            self._blocked_since = self.loop.time()
 
     def resume_writing(self) -> None:
         if self._writable is not None:
-            self._blocked_since = None
             waiter, self._writable = self._writable, None
             waiter.set_result(None)
 
     def shutdown(self) -> None:
         """The server stops: close now, or after the current answer."""
         if self._answered is None:
-            self.transport.close()
+            self._close()
         else:
             self._answered.keep_alive = False
 
     def _check_times(self) -> None:
-        now = self.loop.time()
-        if _over(self._blocked_since, now, SEND_TIMEOUT_SECONDS):
-            logger.info("a client did not read its answer for %g s: disconnected", SEND_TIMEOUT_SECONDS)
+        self._timer = self.loop.call_later(CHECK_SECONDS, self._check_times)
+        now, unsent = self.loop.time(), self.transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent_bytes:
+            self._unsent_bytes, self._unsent_since = unsent, now
+        elif now - self._unsent_since >= (CLOSE_TIMEOUT_SECONDS if self._closing else SEND_TIMEOUT_SECONDS):
+            logger.info("a client does not read its answer: disconnected")
             self.transport.abort()
-        elif _over(self._head_since, now, HEAD_TIMEOUT_SECONDS) or _over(
-            self._idle_since, now, IDLE_TIMEOUT_SECONDS
+        if self._answered is None and (
+            _over(self._head_since, now, HEAD_TIMEOUT_SECONDS)
+            or _over(self._idle_since, now, IDLE_TIMEOUT_SECONDS)
         ):
-            self.transport.close()
-        else:
-            self._timer = self.loop.call_later(CHECK_SECONDS, self._check_times)
+            self._close()
+
+    def _close(self) -> None:
+        """Close when everything is sent; the timer waits for that."""
+        self._closing = True
+        self.transport.close()
 
     def _new_parser(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
@@ -160,6 +176,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._unparsed_bytes = b"", [], 0
+        self._expects_continue = False
         self._idle_since = None
         if self._head_since is None:
             self._head_since = self.loop.time()
@@ -172,7 +189,10 @@ class HttpProtocol(asyncio.Protocol):
             return
         if len(self._headers) >= MAX_HEADERS:
             raise _head_too_large()
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        if name == b"expect":
+            self._expects_continue = value.lower() == b"100-continue"
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._head_since = None
@@ -183,6 +203,8 @@ class HttpProtocol(asyncio.Protocol):
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise UnsupportedHttpVersion
+        if len(self._url) > MAX_URL_BYTES:
+            raise _head_too_large()
         if len(self._pipelined) >= MAX_PIPELINED_REQUESTS:
             raise InvalidRequest(
                 f"More than {MAX_PIPELINED_REQUESTS} requests were sent ahead on one connection."
@@ -202,12 +224,16 @@ class HttpProtocol(asyncio.Protocol):
             "client": self._client,
             "server": self._server,
         }
-        cycle = RequestCycle(self, scope, keep_alive=version == "1.1" and parser.should_keep_alive())
+        cycle = RequestCycle(
+            self,
+            scope,
+            keep_alive=version == "1.1" and parser.should_keep_alive(),
+            expects_continue=self._expects_continue and version == "1.1",
+        )
         self._received = cycle
         if self._answered is None:
             self._start(cycle)
         else:
-            self.pause_reading()
             self._pipelined.append(cycle)
 
     def on_body(self, body: bytes) -> None:
@@ -217,14 +243,18 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._unparsed_bytes = 0
-        if self._received is not None:
-            self._received.receive_end()
-            self._received = None
+        cycle, self._received = self._received, None
+        if cycle is not None:
+            cycle.receive_end()
+            if self.parser is not None and not self.parser.should_keep_alive():  # a trailer may say so
+                cycle.keep_alive = False
+                if cycle.answered:
+                    self._close()
 
     # The application's side
 
     def _start(self, cycle: "RequestCycle") -> None:
-        self._answered = cycle
+        self._answered, self._idle_since = cycle, None
         cycle.task = self.loop.create_task(cycle.run(self._app))
         self.tasks.add(cycle.task)
 
@@ -233,12 +263,16 @@ class HttpProtocol(asyncio.Protocol):
         self.server_state.total_requests += 1
         self._answered = None
         if not cycle.keep_alive:
-            self.transport.close()
+            self._close()
         if self.transport.is_closing():
             return
         self.resume_reading()
         if self._pipelined:
             self._start(self._pipelined.popleft())
+        elif self._refusal is not None:
+            self._send_refusal(self._refusal)
+        elif self._head_since is not None:  # of a request that was sent ahead in part
+            self._head_since = self.loop.time()
         else:
             self._idle_since = self.loop.time()
 
@@ -261,48 +295,59 @@ class HttpProtocol(asyncio.Protocol):
     def _upgrade(self, parser: httptools.HttpRequestParser, rest: bytes) -> None:
         """Hand the connection over to the WebSocket protocol. Any other upgrade is ignored, as HTTP allows:
         Java's client offers HTTP/2 in this way with every request."""
-        url, headers = self._url, self._headers
-        method = parser.get_method()
+        method, version = parser.get_method(), parser.get_http_version()
+        headers = self._headers
         if method == b"CONNECT":
             self._refuse(_malformed())
-            return
-        offered = [value.strip().lower() for name, value in headers if name == b"upgrade"]
-        if offered != [b"websocket"]:
+        elif [value.strip().lower() for name, value in headers if name == b"upgrade"] != [b"websocket"]:
             self._new_parser()
             plain = [header for header in headers if header[0] != b"upgrade"]
-            self.data_received(_head(method, url, plain) + rest)
-            return
-        self._release()
-        open_websocket = cast("Any", self._config.ws_protocol_class)
-        protocol = open_websocket(
-            config=self._config, server_state=self.server_state, app_state=self._app_state
-        )
-        protocol.connection_made(self.transport)
-        protocol.data_received(_head(method, url, headers))
-        self.transport.set_protocol(protocol)
+            self.data_received(_head(method, self._url, version, plain) + rest)
+        elif self._answered is not None:
+            self._refuse(
+                InvalidRequest("A WebSocket needs a connection without other requests.", code="invalid_http")
+            )
+        else:
+            self._release()
+            open_websocket = cast("Any", self._config.ws_protocol_class)
+            protocol = open_websocket(
+                config=self._config, server_state=self.server_state, app_state=self._app_state
+            )
+            protocol.connection_made(self.transport)
+            protocol.data_received(_head(method, self._url, version, headers))
+            self.transport.set_protocol(protocol)
 
     def _refuse(self, error: AntiphonError) -> None:
-        """Answer what cannot be parsed and close; a current answer is completed first."""
+        """Answer what cannot be parsed, and close. Requests before it are answered first; nothing more is
+        parsed."""
         self.parser = None
         logger.info("a request was refused: %d %s", error.status, error.message)
-        if self._answered is not None:
-            self._answered.keep_alive = False
-            self.pause_reading()
-            return
-        body = msgspec.json.encode({"error": error.to_wire()})
-        headers = (
-            *self.server_state.default_headers,
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
-            (b"connection", b"close"),
-        )
-        self.transport.write(STATUS_LINES[error.status] + header_lines(headers) + body)
-        self.transport.close()
+        broken, self._received = self._received, None
+        if broken is not None and broken.answered:
+            self._close()
+        elif self._answered is None:
+            self._send_refusal(error)
+        elif broken is not None and broken is self._answered:
+            # Its body is malformed: the application learns that no more comes, and answers nothing.
+            broken.disconnect()
+            if broken.unanswered:
+                self._answered = None
+                self._send_refusal(error)
+            else:
+                self._close()
+        else:
+            if broken is not None:
+                self._pipelined.remove(broken)
+            self._refusal = error
+
+    def _send_refusal(self, error: AntiphonError) -> None:
+        self.transport.write(error_answer(error, self.server_state.default_headers))
+        self._close()
 
 
-def _head(method: bytes, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _head(method: bytes, url: bytes, version: str, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The head of a request, as it was received."""
-    return b"%b %b HTTP/1.1\r\n" % (method, url) + header_lines(headers)
+    return b"%b %b HTTP/%b\r\n" % (method, url, version.encode()) + header_lines(headers)
 
 
 def _split_url(url: bytes) -> tuple[str, bytes, bytes]:
@@ -324,7 +369,7 @@ def _over(since: float | None, now: float, seconds: float) -> bool:
 
 
 def _malformed() -> AntiphonError:
-    return InvalidRequest("This is not a valid HTTP/1.1 request.", code="invalid_http")
+    return InvalidRequest("This is not a valid HTTP request.", code="invalid_http")
 
 
 def _head_too_large() -> AntiphonError:

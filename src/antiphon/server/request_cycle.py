@@ -6,8 +6,10 @@ import logging
 from collections.abc import Iterable
 from typing import Literal, Protocol
 
+import msgspec
 from uvicorn.server import ServerState
 
+from antiphon.errors import AntiphonError
 from antiphon.server.types import ASGIApp, Message, Scope
 
 logger = logging.getLogger(__name__)
@@ -64,15 +66,14 @@ class RequestCycle:
         "task",
     )
 
-    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
+    def __init__(
+        self, connection: Connection, scope: Scope, *, keep_alive: bool, expects_continue: bool
+    ) -> None:
         self._connection = connection
         self._scope = scope
         self.keep_alive = keep_alive
         self.task: asyncio.Task[None] | None = None
-        self._expects_continue = any(
-            header in scope["headers"]
-            for header in ((b"expect", b"100-continue"), (b"expect", b"100-Continue"))
-        )
+        self._expects_continue = expects_continue
         self._body = b""
         self._more_body = True
         self._unread = False
@@ -85,6 +86,16 @@ class RequestCycle:
         """How the client finds the end of the body: by its length or that of the connection, or by chunks."""
         self._remaining: int | None = None
         """The bytes of the body that are still due, where the head gives their number."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether nothing of the answer was sent."""
+        return self._phase in ("unanswered", "begun")
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer is complete."""
+        return self._phase == "answered"
 
     async def run(self, app: ASGIApp) -> None:
         """Let the application answer."""
@@ -104,9 +115,13 @@ class RequestCycle:
 
     def _break_off(self) -> None:
         """Close the connection, so that the client does not take the part for the whole."""
+        connection = self._connection
         if self._phase == "begun":
-            self._connection.transport.write(self._head)
-        self._connection.transport.close()
+            connection.transport.write(self._head)
+        elif self._phase == "unanswered":
+            error = AntiphonError(code="internal_error")
+            connection.transport.write(error_answer(error, connection.server_state.default_headers))
+        connection.transport.close()
 
     # The request
 
@@ -135,7 +150,7 @@ class RequestCycle:
 
     async def receive(self) -> Message:
         """ASGI: the next piece of the body, or the end of the connection."""
-        if self._expects_continue and not self._disconnected:
+        if self._expects_continue and self._more_body and not self._disconnected:
             self._expects_continue = False
             self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while not (self._unread or self._disconnected or self._phase == "answered"):
@@ -167,8 +182,9 @@ class RequestCycle:
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._phase != "unanswered":
             raise RuntimeError("An answer has one head only.")
-        if self._expects_continue:  # whether the client still sends the body is not known
+        if self._expects_continue and self._more_body:  # whether the client still sends it is not known
             self.keep_alive = False
+        self._expects_continue = False
         kept = list(self._connection.server_state.default_headers)
         for header in headers:
             name, value = header
@@ -229,3 +245,14 @@ def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines):
         raise RuntimeError("A header has a line break.")
     return text + b"\r\n"
+
+
+def error_answer(error: AntiphonError, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The complete answer to a request that does not reach the application."""
+    body = msgspec.json.encode({"error": error.to_wire()})
+    own = (
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    )
+    return STATUS_LINES[error.status] + header_lines((*headers, *own)) + body

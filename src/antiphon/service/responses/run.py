@@ -185,8 +185,9 @@ class ResponseRun:
                 except (BackendError, RequestError) as error:
                     failure = error
                 if made is None or made.stages or failure is not None:
-                    async for events in self._end_round(answer, plan, made, failure):
-                        yield events
+                    async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
+                        async for events in last_batches:
+                            yield events
         except BaseException:
             await self._release_unless_begun()
             raise

@@ -112,19 +112,25 @@ _ECHOED = tuple(
     param.name
     for param in fields(CreateBody)
     if param.name
-    in {own.name for own in fields(Response)} - {"conversation", "service_tier", "store", "text"}
+    in {own.name for own in fields(Response)} - {"conversation", "model", "service_tier", "store", "text"}
 )
 """The parameters that a response repeats unchanged. Absent ones have the default of `Response`."""
 _echoed = attrgetter(*_ECHOED)
+_NONE_ECHOED = (None,) * len(_ECHOED)
 
 
 def new_response(request: CreateResponse, *, id: str, created_at: int) -> Response:
     """The initial response: the parameters of the request, and no output."""
     given = request.params
-    echo: dict[str, Any] = {"id": id, "created_at": created_at, "store": request.stored}
-    for name, value in zip(_ECHOED, _echoed(given), strict=True):
-        if value is not None:
-            echo[name] = value
+    echo: dict[str, Any] = {
+        "id": id,
+        "created_at": created_at,
+        "model": given.model,
+        "store": request.stored,
+    }
+    values = _echoed(given)
+    if values != _NONE_ECHOED:
+        echo |= {name: value for name, value in zip(_ECHOED, values, strict=True) if value is not None}
     if given.service_tier is not None and given.service_tier != "auto":
         echo["service_tier"] = given.service_tier
     if given.text is not None:

@@ -3,7 +3,7 @@
 The protocol has bounded the head already; it accepts requests with no Host or two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
@@ -43,24 +43,35 @@ _READ = {
 }
 
 
-def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    """Read the known headers; reject heads that are too large, or without exactly one Host."""
-    head, size, hosts = Head(), 0, 0
-    for name, value in headers:
-        size += len(name) + len(value)
-        field = _READ.get(name)
-        if field is not None:
-            if field == "profile" and head.profile:
-                raise InvalidRequest(f"A request has one '{HEADER}' at most.", param=HEADER)
-            setattr(head, field, value)
-            hosts += name == b"host"
+def read_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
+    """Read the known headers; refuse heads that are too large, or without exactly one Host."""
+    fields = dict(headers)
+    size = sum(map(len, fields)) + sum(map(len, fields.values()))
+    if len(fields) != len(headers):
+        size = sum(len(name) + len(value) for name, value in headers)
+        _check_repeated([name for name, _ in headers])
     if size > MAX_HEADER_BYTES:
         raise HeadersTooLarge(f"The request headers have {size} bytes; the limit is {MAX_HEADER_BYTES}.")
-    if hosts != 1 or not head.host:
-        raise InvalidRequest("A request needs exactly one Host header.", code="invalid_host")
+    head = Head()
+    for name in fields.keys() & _READ.keys():
+        setattr(head, _READ[name], fields[name])
+    if not head.host:
+        raise _no_host()
     if head.api_key and not head.authorization:  # where clients of Anthropic's API send their key
         head.authorization = b"Bearer " + head.api_key
     return head
+
+
+def _check_repeated(names: Sequence[bytes]) -> None:
+    """Headers that must not be there twice."""
+    if names.count(b"host") > 1:
+        raise _no_host()
+    if names.count(HEADER.encode()) > 1:
+        raise InvalidRequest(f"A request has one '{HEADER}' at most.", param=HEADER)
+
+
+def _no_host() -> InvalidRequest:
+    return InvalidRequest("A request needs exactly one Host header.", code="invalid_host")
 
 
 class HostGuard:

@@ -74,7 +74,6 @@ class HttpProtocol(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._reading = True
         self._url = b""
-        self._expects_continue = False
         self._headers: list[tuple[bytes, bytes]] = []
         self._unparsed_bytes = 0
         """Received since the last head began, or since the last byte of a body."""
@@ -176,7 +175,6 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._unparsed_bytes = b"", [], 0
-        self._expects_continue = False
         self._idle_since = None
         if self._head_since is None:
             self._head_since = self.loop.time()
@@ -189,10 +187,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         if len(self._headers) >= MAX_HEADERS:
             raise _head_too_large()
-        name = name.lower()
-        if name == b"expect":
-            self._expects_continue = value.lower() == b"100-continue"
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         self._head_since = None
@@ -224,12 +219,7 @@ class HttpProtocol(asyncio.Protocol):
             "client": self._client,
             "server": self._server,
         }
-        cycle = RequestCycle(
-            self,
-            scope,
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-            expects_continue=self._expects_continue and version == "1.1",
-        )
+        cycle = RequestCycle(self, scope, keep_alive=version == "1.1" and parser.should_keep_alive())
         self._received = cycle
         if self._answered is None:
             self._start(cycle)

@@ -52,8 +52,8 @@ class RequestCycle:
     __slots__ = (
         "_body",
         "_connection",
+        "_continued",
         "_disconnected",
-        "_expects_continue",
         "_framing",
         "_head",
         "_more_body",
@@ -66,14 +66,13 @@ class RequestCycle:
         "task",
     )
 
-    def __init__(
-        self, connection: Connection, scope: Scope, *, keep_alive: bool, expects_continue: bool
-    ) -> None:
+    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
         self._connection = connection
         self._scope = scope
         self.keep_alive = keep_alive
         self.task: asyncio.Task[None] | None = None
-        self._expects_continue = expects_continue
+        self._continued = False
+        """Whether the client was asked to send the body."""
         self._body = b""
         self._more_body = True
         self._unread = False
@@ -150,8 +149,8 @@ class RequestCycle:
 
     async def receive(self) -> Message:
         """ASGI: the next piece of the body, or the end of the connection."""
-        if self._expects_continue and self._more_body and not self._disconnected:
-            self._expects_continue = False
+        if self._more_body and self._awaits_continue():
+            self._continued = True
             self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while not (self._unread or self._disconnected or self._phase == "answered"):
             self._connection.resume_reading()
@@ -161,6 +160,18 @@ class RequestCycle:
             return _DISCONNECT
         body, self._body, self._unread = self._body, b"", False
         return {"type": "http.request", "body": body, "more_body": self._more_body}
+
+    def _awaits_continue(self) -> bool:
+        """Whether the client sends the body only when it is asked to."""
+        return (
+            self._phase == "unanswered"
+            and not (self._continued or self._body or self._disconnected)
+            and self._scope["http_version"] == "1.1"
+            and any(
+                name == b"expect" and value.lower() == b"100-continue"
+                for name, value in self._scope["headers"]
+            )
+        )
 
     # The answer
 
@@ -182,9 +193,8 @@ class RequestCycle:
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._phase != "unanswered":
             raise RuntimeError("An answer has one head only.")
-        if self._expects_continue and self._more_body:  # whether the client still sends it is not known
+        if self._more_body and self._awaits_continue():  # whether the client still sends it is not known
             self.keep_alive = False
-        self._expects_continue = False
         kept = list(self._connection.server_state.default_headers)
         for header in headers:
             name, value = header

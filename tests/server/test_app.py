@@ -252,6 +252,10 @@ async def test_any_configured_key_opens(open_client: OpenClient) -> None:
         ("gateway.test", True),
         ("evil.example", False),
         ("localhost.evil.example:80", False),
+        ("localhost:evil", False),
+        ("localhost:80:80", False),
+        ("[::1", False),
+        ("[::1]evil", False),
         ("", False),
     ],
 )

@@ -3,6 +3,7 @@
 The protocol has bounded the head already; it accepts requests with no Host or two.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from antiphon.protocol.profile import HEADER
 
 MAX_HEADER_BYTES = 32 * 1024
 MAX_REMEMBERED_HOSTS = 64
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:]+)(?::[0-9]*)?")
 
 
 @dataclass(slots=True)
@@ -63,11 +65,13 @@ def read_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
 
 
 def _check_repeated(names: Sequence[bytes]) -> None:
-    """Headers that must not be there twice."""
+    """Refuse headers that decide something and are there twice: a proxy may have read the other one."""
     if names.count(b"host") > 1:
         raise _no_host()
-    if names.count(HEADER.encode()) > 1:
-        raise InvalidRequest(f"A request has one '{HEADER}' at most.", param=HEADER)
+    for name in _READ:
+        if names.count(name) > 1:
+            text = name.decode()
+            raise InvalidRequest(f"A request has one '{text}' header at most.", param=text)
 
 
 def _no_host() -> InvalidRequest:
@@ -86,11 +90,11 @@ class HostGuard:
         """Refuse a foreign Host."""
         if self._names is None or host in self._accepted:
             return
-        name = host.decode("latin-1").lower()
-        bare = name[: name.rfind(":")] if ":" in name.rpartition("]")[2] else name
-        if bare.strip("[]") not in self._names:
+        found = _HOST.fullmatch(host.decode("latin-1").lower())
+        bare = found["name"].strip("[]") if found is not None else ""
+        if bare not in self._names:
             raise InvalidRequest(
-                f"This server does not answer to the host '{bare[:100]}'. "
+                f"This server does not answer to the host '{host.decode('latin-1')[:100]}'. "
                 "Use localhost, or add the name to server.allowed_hosts.",
                 code="invalid_host",
             )

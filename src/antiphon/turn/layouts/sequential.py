@@ -96,7 +96,7 @@ class SequentialLayout:
             self._call_finished(chunk.index)
             return
         live = self.live
-        if not isinstance(live, _EXCLUSIVE) or _live_key(live) == _key(chunk):
+        if live is None or not isinstance(live, _EXCLUSIVE) or _live_key(live) == _key(chunk):
             self._emit(chunk)
             if self._pending:
                 self._advance()

@@ -65,10 +65,27 @@ def test_the_error_names_the_upstream_and_the_next_attempt(circuits: Circuits, c
     assert (error.status, error.code, error.retry_after) == (503, "upstream_paused", 18.0)
     assert error.message == (
         "The upstream 'gpu' is paused for the model 'm' after 3 failures in a row, since 12 s; next attempt in "
-        "18 s. Its last error: The upstream 'gpu' cannot be reached."
+        "18 s. Its last error: no connection."
     )
     assert error.to_wire()["type"] == "server_error"
     assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BackendRefused("Bad: 'my secret prompt'", status=500, code="my secret prompt"), "status 500"),
+        (BackendBroken("It sent 'my secret prompt'"), "an invalid answer"),
+        (BackendTimeout("my secret prompt"), "a deadline passed"),
+    ],
+)
+def test_the_error_does_not_quote_what_the_upstream_sent_to_somebody_else(
+    circuits: Circuits, error: BackendError, kind: str
+) -> None:
+    fail(circuits, 3, error)
+    message = refusal(circuits).message
+    assert "secret" not in message
+    assert message.endswith(f"Its last error: {kind}.")
 
 
 def test_after_the_pause_one_trial_is_admitted_and_others_are_rejected(

@@ -105,7 +105,7 @@ async def test_when_every_route_is_paused_the_error_names_them_all(make_creator:
     assert caught.value.retry_after == 30.0
     assert "for the model 'm'" in caught.value.message
     assert "for the model 'n'" in caught.value.message
-    assert "Its last error: Too slow." in caught.value.message
+    assert "Its last error: a deadline passed." in caught.value.message
 
 
 async def test_a_model_at_its_limit_falls_back_to_the_next(make_creator: MakeCreator) -> None:

@@ -11,7 +11,13 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from antiphon.errors import BackendBroken, BackendError, BackendPaused, BackendTimeout
+from antiphon.errors import (
+    BackendBroken,
+    BackendError,
+    BackendPaused,
+    BackendTimeout,
+    BackendUnreachable,
+)
 from antiphon.protocol.ids import Clock
 
 Phase = Literal["closed", "open", "trial"]
@@ -50,6 +56,8 @@ class Circuit(Struct):
     until: float = 0.0
     limited: bool = False
     last_error: str = ""
+    """The kind of the last error. Its message is not stored: upstreams quote requests in their errors, and
+    this is shown to every tenant."""
 
 
 def is_backend_fault(error: BackendError) -> bool:
@@ -111,7 +119,7 @@ class Circuits:
             return None
         circuit = self._failing.get(key) or self._add(key)
         circuit.failures += 1
-        circuit.last_error = error.message
+        circuit.last_error = _kind(error)
         requested = min(error.retry_after or 0.0, MAX_PAUSE_SECONDS) if error.status == 429 else 0.0
         if requested:
             self._open(circuit, requested, limited=True)
@@ -135,6 +143,18 @@ class Circuits:
         return circuit
 
 
+def _kind(error: BackendError) -> str:
+    match error:
+        case BackendTimeout():
+            return "a deadline passed"
+        case BackendUnreachable():
+            return "no connection"
+        case BackendBroken():
+            return "an invalid answer"
+        case _:
+            return f"status {error.status}"
+
+
 def _paused(circuit: Circuit, now: float) -> BackendPaused:
     backend, model, _ = circuit.key
     since, wait = max(0.0, now - circuit.since), circuit.until - now
@@ -146,7 +166,7 @@ def _paused(circuit: Circuit, now: float) -> BackendPaused:
     why = "at its own request" if circuit.limited else f"after {failures}"
     return BackendPaused(
         f"The upstream '{backend}' is paused for the model '{model}' {why}, since {since:.0f} s; {when}. "
-        f"Its last error: {circuit.last_error[:300]}",
+        f"Its last error: {circuit.last_error}.",
         retry_after=wait,
         limited=circuit.limited,
     )

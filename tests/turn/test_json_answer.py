@@ -132,3 +132,22 @@ def test_valid_json_is_checked_quickly() -> None:
     for _ in range(1000):
         read_json_answer(text, form)
     assert time.perf_counter() - began < 0.25  # a quarter of a millisecond each, on a busy machine
+
+
+CHOICE: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"const": number} for number in range(400)]}}
+
+
+def test_the_fault_of_a_long_answer_with_many_alternatives_is_not_described_in_detail() -> None:
+    assert read_json_answer(json.dumps([400]), by(CHOICE)) == Fault(
+        "At '[0]': 400 is not valid under any of the schemas listed in the 'anyOf' keyword.", "[0]"
+    )
+    long = json.dumps([0] * 5000 + [400])
+    assert read_json_answer(long, by(CHOICE)) == Fault("The answer does not fit its schema.")
+    assert read_json_answer(json.dumps([0] * 5000), by(CHOICE)) == Answer(json.dumps([0] * 5000))
+
+
+def test_an_answer_that_would_take_too_long_to_check_is_a_fault() -> None:
+    fault = Fault("The answer is too long to be checked against its schema.")
+    assert read_json_answer(json.dumps([0] * 60_000), by(CHOICE)) == fault
+    plain = {"type": "array", "items": {"type": "integer"}}
+    assert isinstance(read_json_answer(json.dumps([0] * 60_000), by(plain)), Answer)

@@ -14,6 +14,7 @@ from antiphon.grammars.lark import InvalidGrammar
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.public_tools import is_redacted, public_declaration
+from antiphon.protocol.schema_bounds import too_complex
 from antiphon.protocol.tools import (
     CLIENT_TOOLS,
     HOSTED_TOOLS,
@@ -174,7 +175,11 @@ def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
 
 
 def check_schema(schema: JsonObject, path: str) -> None:
-    """Reject an invalid JSON Schema."""
+    """Reject an invalid JSON Schema, and one that is too expensive to check answers with."""
+    why = too_complex(schema)
+    if why is not None:
+        message = f"The schema at '{path}' is too complex: {why}."
+        raise InvalidRequest(message, param=path, code="invalid_json_schema")
     try:
         jsonschema_rs.meta.validate(schema)
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:

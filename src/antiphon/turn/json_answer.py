@@ -14,11 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.protocol.requests import TextFormat
+from antiphon.protocol.schema_bounds import checks_per_value
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _MAX_CANDIDATES = 32
 _MAX_REASON_CHARACTERS = 200
+_MAX_CHECK_COST = 50_000_000
+_MAX_DESCRIPTION_COST = 1_000_000
+"""Characters of an answer, multiplied by how many subschemas apply to one value."""
 
 
 class Answer(Struct, frozen=True):
@@ -40,10 +44,10 @@ def read_json_answer(text: str, form: TextFormat) -> Answer | Fault:
         return Answer(text)
     answer = _decoded(text)
     if answer is not None:
-        fault = _mismatch(answer.value, form)
+        fault = _mismatch(answer, form)
         return Answer(text) if fault is None else fault
     found = _embedded(text)
-    faults = [_mismatch(value.value, form) for value in found]
+    faults = [_mismatch(value, form) for value in found]
     fitting = {value.text: value for value, fault in zip(found, faults, strict=True) if fault is None}
     if len(fitting) == 1:
         return Answer(next(iter(fitting)))
@@ -102,12 +106,18 @@ def _end_of_value(text: str, start: int) -> int:
 _SCANNER = json.JSONDecoder()
 
 
-def _mismatch(value: object, form: TextFormat) -> Fault | None:
+def _mismatch(found: _Decoded, form: TextFormat) -> Fault | None:
+    value = found.value
     if form.type == "json_object":
         return None if isinstance(value, dict) else Fault("The answer is not a JSON object.")
-    validator = _validator(msgspec.json.encode(form.schema))
+    schema = msgspec.json.encode(form.schema)
+    validator, cost = _validator(schema), checks_per_value(schema) * len(found.text)
+    if validator is not None and cost > _MAX_CHECK_COST:
+        return Fault("The answer is too long to be checked against its schema.")
     if validator is None or validator.is_valid(value):
         return None
+    if cost > _MAX_DESCRIPTION_COST:  # the library describes every alternative that did not fit
+        return Fault("The answer does not fit its schema.")
     error = next(validator.iter_errors(value))
     path = _path(error.instance_path)
     where = f"At '{path}': " if path else ""

@@ -1,0 +1,242 @@
+"""Bounds of JSON Schemas. A small schema can be expensive to check: each `anyOf` of two references doubles
+the work, and a counted repetition in a pattern is compiled into as many copies.
+
+`too_complex` follows the schema as a checker would, from value to member to element, and counts how many
+subschemas apply to one value. The count grows with every alternative; it repeats in a recursive schema that
+is harmless, and has no end in one that is not.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from antiphon.protocol.content import JsonObject
+
+MAX_SCHEMA_BYTES = 512 * 1024
+MAX_CHECKS_PER_VALUE = 1000
+"""How many subschemas may apply to one value."""
+MAX_STEPS = 15_000
+"""Of this analysis itself."""
+MAX_PATTERNS = 200
+MAX_PATTERN_CHARACTERS = 16_384
+MAX_PATTERN_REPETITIONS = 4000
+"""Counted repetitions of all patterns of a schema; nested ones are multiplied."""
+
+_EXPENSIVE = re.compile(
+    rb'"(?:\$ref|\$dynamicRef|\$recursiveRef|anyOf|oneOf|allOf|not|if|then|else|dependentSchemas|dependencies'
+    rb'|pattern|patternProperties|contains)"'
+)
+_REPETITION = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_CONDITIONS = ("not", "if", "then", "else")
+_ANY_MEMBER = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_IN_PLACE = frozenset((*_REFERENCES, *_ALTERNATIVES, *_CONDITIONS, "dependentSchemas", "dependencies"))
+_ELEMENTS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_CONTAINERS = frozenset(("properties", "patternProperties", *_ANY_MEMBER, *_ELEMENTS))
+
+Counts = Counter[int]
+"""How often each subschema, by its identity, applies to one value."""
+
+
+def too_complex(schema: JsonObject) -> str | None:
+    """Why a schema is too expensive to check answers with; None for every ordinary one."""
+    encoded = msgspec.json.encode(schema)
+    if len(encoded) > MAX_SCHEMA_BYTES:
+        return f"it has {len(encoded)} bytes, and at most {MAX_SCHEMA_BYTES} are accepted"
+    return None if _EXPENSIVE.search(encoded) is None else _examined(encoded).too_complex
+
+
+def checks_per_value(encoded: bytes) -> int:
+    """How many subschemas of an encoded schema apply to one value at most."""
+    return 1 if _EXPENSIVE.search(encoded) is None else _examined(encoded).checks_per_value
+
+
+class _Examined(NamedTuple):
+    too_complex: str | None
+    checks_per_value: int = MAX_CHECKS_PER_VALUE
+
+
+@lru_cache(maxsize=64)
+def _examined(encoded: bytes) -> _Examined:
+    schema = msgspec.json.decode(encoded)
+    why = _complex_patterns(schema)
+    if why is not None:
+        return _Examined(why)
+    analysis = _Analysis(schema)
+    try:
+        analysis.run()
+    except _TooComplex:
+        why = f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value"
+        return _Examined(f"{why}; use fewer alternatives and references")
+    return _Examined(None, analysis.most_checks)
+
+
+class _TooComplex(Exception):
+    """A bound is exceeded."""
+
+
+class _Analysis:
+    def __init__(self, schema: JsonObject) -> None:
+        self._root = schema
+        self._nodes: dict[int, JsonObject] = {}
+        self._targets: dict[str, JsonObject | None] = {**_named(schema)}
+        """The schemas of references."""
+        self._steps = 0
+        self.most_checks = 1
+
+    def run(self) -> None:
+        """Follow every kind of value that the schema describes, each once. Raises `_TooComplex`."""
+        waiting, seen = [self._expanded([self._root])], set[frozenset[tuple[int, int]]]()
+        while waiting:
+            counts = waiting.pop()
+            key = frozenset(counts.items())
+            if counts and key not in seen:
+                seen.add(key)
+                waiting += map(self._expanded, filter(None, self._members(counts).values()))
+
+    def _expanded(self, applied: list[JsonObject]) -> Counts:
+        """What applies to a value to which these schemas apply: themselves, and what they apply in place.
+        Only schemas that describe members or elements are returned."""
+        counts, checks, waiting = Counts(), 0, applied
+        while waiting:
+            checks += len(waiting)
+            if checks > MAX_CHECKS_PER_VALUE:
+                raise _TooComplex
+            self._step(len(waiting))
+            for schema in waiting:
+                if not _CONTAINERS.isdisjoint(schema):
+                    self._nodes[id(schema)] = schema
+                    counts[id(schema)] += 1
+            waiting = [inner for schema in waiting for inner in self._in_place(schema)]
+        self.most_checks = max(self.most_checks, checks)
+        return counts
+
+    def _in_place(self, schema: JsonObject) -> Iterator[JsonObject]:
+        if _IN_PLACE.isdisjoint(schema):
+            return
+        for name in _REFERENCES:
+            target = self._resolved(schema.get(name))
+            if target is not None:
+                yield target
+        for name in _ALTERNATIVES:
+            yield from _schemas(schema.get(name))
+        for name in _CONDITIONS:
+            yield from _schemas([schema.get(name)])
+        for name in ("dependentSchemas", "dependencies"):
+            yield from _schemas([*_object(schema.get(name)).values()])
+
+    def _members(self, counts: Counts) -> dict[str, list[JsonObject]]:
+        """The schemas that apply to each member and to the elements of a value."""
+        members: dict[str, list[JsonObject]] = {}
+        shared: list[JsonObject] = []
+        elements: list[JsonObject] = []
+        for identity, count in counts.items():
+            schema = self._nodes[identity]
+            properties = _object(schema.get("properties"))
+            self._step(len(properties) + 1)
+            for name, inner in properties.items():
+                members.setdefault(name, []).extend(_schemas([inner]) * count)
+            any_member = [schema.get(name) for name in _ANY_MEMBER]
+            any_member += _object(schema.get("patternProperties")).values()
+            shared += _schemas(any_member) * count
+            for name in _ELEMENTS:
+                found = schema.get(name)
+                elements += _schemas(_list(found) or [found]) * count
+        found = {f".{name}": [*applied, *shared] for name, applied in members.items()}
+        return {**found, "": shared, "[]": elements}
+
+    def _step(self, steps: int = 1) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise _TooComplex
+
+    def _resolved(self, reference: object) -> JsonObject | None:
+        """The schema of a reference within the document; others are not followed by the checker either."""
+        if not isinstance(reference, str):
+            return None
+        if reference not in self._targets:
+            self._targets[reference] = _target(self._root, reference)
+        return self._targets[reference]
+
+
+def _target(root: JsonObject, reference: str) -> JsonObject | None:
+    if reference in ("", "#"):
+        return root
+    if not reference.startswith("#/"):
+        return None
+    found: object = root
+    for step in unquote(reference[2:]).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        elements = _list(found)
+        if elements:
+            found = elements[int(name)] if name.isdecimal() and int(name) < len(elements) else None
+        else:
+            found = _object(found).get(name)
+    return _object(found) or None
+
+
+def _object(value: object) -> JsonObject:
+    """The value if it is an object, else an empty one."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _schemas(values: object) -> list[JsonObject]:
+    """The objects in a list; `true` and `false` are schemas, too, but cost nothing."""
+    return [cast("JsonObject", value) for value in _list(values) if isinstance(value, dict)]
+
+
+def _named(schema: JsonObject) -> dict[str, JsonObject]:
+    """The subschemas that have a name of their own."""
+    named: dict[str, JsonObject] = {}
+    for node in _all_objects(schema):
+        for key, prefix in (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#")):
+            name = node.get(key)
+            if isinstance(name, str):
+                named[f"{prefix}{name}"] = node
+    return named
+
+
+def _all_objects(value: object) -> Iterator[JsonObject]:
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if node := _object(found):
+            yield node
+            waiting += node.values()
+        else:
+            waiting += _list(found)
+
+
+def _complex_patterns(schema: JsonObject) -> str | None:
+    patterns: list[str] = []
+    for node in _all_objects(schema):
+        pattern = node.get("pattern")
+        patterns += [pattern] if isinstance(pattern, str) else []
+        patterns += _object(node.get("patternProperties"))
+    if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_CHARACTERS:
+        return f"it has more than {MAX_PATTERNS} patterns or {MAX_PATTERN_CHARACTERS} characters of them"
+    if sum(map(_repetitions, patterns)) > MAX_PATTERN_REPETITIONS:
+        return f"its patterns repeat something more than {MAX_PATTERN_REPETITIONS} times"
+    return None
+
+
+def _repetitions(pattern: str) -> int:
+    """At most so many copies are compiled of a part of it; as if all repetitions were nested if there is a
+    group."""
+    bounds = [int((found[2] or found[1])[:9]) for found in _REPETITION.finditer(pattern)]
+    if "(" not in pattern:
+        return sum(bounds)
+    copies = 1
+    for bound in bounds:
+        copies = min(copies * max(bound, 1), MAX_PATTERN_REPETITIONS + 1)
+    return copies if bounds else 0

@@ -1,0 +1,170 @@
+"""Which schemas are too expensive to check answers with."""
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.parse_create import create_from
+from antiphon.protocol.schema_bounds import (
+    MAX_CHECKS_PER_VALUE,
+    MAX_PATTERNS,
+    MAX_SCHEMA_BYTES,
+    checks_per_value,
+    too_complex,
+)
+
+
+def doubling(levels: int, step: str = "") -> JsonObject:
+    """Each level applies the next one twice: in place, or to the member `step`."""
+
+    def branch(level: int) -> JsonObject:
+        reference: JsonObject = {"$ref": f"#/$defs/a{level + 1}"}
+        return {"properties": {step: reference}} if step else reference
+
+    levels_of = {f"a{level}": {"anyOf": [branch(level), branch(level)]} for level in range(levels)}
+    return {"$defs": {**levels_of, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
+
+
+NODE: JsonObject = {
+    "type": "object",
+    "properties": {
+        "left": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+        "right": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+        "all": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+    },
+}
+GRAPH: JsonObject = {
+    "$defs": {
+        f"d{kind}": {
+            "properties": {
+                f"p{member}": {"$ref": f"#/$defs/d{(7 * kind + member) % 60}"} for member in range(20)
+            }
+        }
+        for kind in range(60)
+    },
+    "$ref": "#/$defs/d0",
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
+        {"$defs": {"node": NODE}, "type": "array", "items": {"$ref": "#/$defs/node"}},
+        GRAPH,
+        doubling(5),
+        doubling(5, "a"),
+        {"enum": list(range(5000))},
+        {
+            "items": {
+                "anyOf": [{"type": "object", "properties": {"k": {"const": kind}}} for kind in range(200)]
+            }
+        },
+        {"pattern": r"^\d{4}-\d{2}-\d{2}$"},
+        {"pattern": r"^(\d{1,3}\.){3}\d{1,3}$"},
+        {"$ref": "https://example.com/other.json"},
+        {"$ref": "#/$defs/absent"},
+        {"properties": {"$ref": {"type": "string"}, "anyOf": {"type": "array"}}},
+        {"not": {"if": True, "then": False}},
+        {"prefixItems": [{"type": "string"}] * 50},
+    ],
+)
+def test_ordinary_schemas_are_accepted(schema: JsonObject) -> None:
+    assert too_complex(schema) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (doubling(12), "subschemas apply to one value"),
+        (doubling(200), "subschemas apply to one value"),
+        (doubling(30, "a"), "subschemas apply to one value"),
+        (
+            {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
+            "subschemas apply to one value",
+        ),
+        (
+            {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}]},
+            "subschemas apply to one value",
+        ),
+        ({"allOf": [{"items": {"$ref": "#"}}, {"contains": {"$ref": "#"}}]}, "subschemas apply to one value"),
+        ({"$ref": "#"}, "subschemas apply to one value"),
+        ({"$anchor": "me", "not": {"$ref": "#me"}}, "subschemas apply to one value"),
+        ({"$id": "me", "if": {"$ref": "me"}}, "subschemas apply to one value"),
+        ({"allOf": [{"$ref": "#/allOf/0"}]}, "subschemas apply to one value"),
+        ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "subschemas apply"),
+        ({"oneOf": [{"const": number} for number in range(3000)]}, "subschemas apply to one value"),
+        ({"properties": {f"p{i}": {"pattern": "a"} for i in range(MAX_PATTERNS + 1)}}, "patterns"),
+        ({"pattern": "a" * 20_000}, "patterns"),
+        ({"properties": {f"p{i}": {"pattern": r"\p{L}{1,200}"} for i in range(30)}}, "repeat something"),
+        ({"patternProperties": {"((a{100}){100}){100}": True}}, "repeat something"),
+        ({"pattern": "a{1,}{99999999999999999999}"}, "repeat something"),
+        ({"description": "x" * MAX_SCHEMA_BYTES}, "bytes"),
+    ],
+)
+def test_expensive_schemas_are_refused(schema: JsonObject, why: str) -> None:
+    found = too_complex(schema)
+    assert found is not None
+    assert why in found
+
+
+def test_the_checks_of_one_value_are_counted() -> None:
+    assert checks_per_value(b'{"type":"string"}') == 1
+    assert checks_per_value(msgspec.json.encode({"anyOf": [{}, {}]})) == 3
+    assert checks_per_value(msgspec.json.encode({"properties": {"a": {"anyOf": [{}, {}, {}]}}})) == 4
+    assert checks_per_value(msgspec.json.encode(doubling(3))) == 1 + 1 + 2 * (2 + 4 + 8)
+    assert checks_per_value(msgspec.json.encode(doubling(20))) == MAX_CHECKS_PER_VALUE
+
+
+@pytest.mark.parametrize("place", ["text", "tool"])
+def test_a_request_with_an_expensive_schema_is_refused(place: str) -> None:
+    bomb = doubling(20)
+    given: dict[str, Any] = (
+        {"text": {"format": {"type": "json_schema", "name": "a", "schema": bomb}}}
+        if place == "text"
+        else {"tools": [{"type": "function", "name": "f", "parameters": bomb, "strict": False}]}
+    )
+    with pytest.raises(InvalidRequest) as caught:
+        create_from(model="m", input="hi", **given)
+    assert caught.value.code == "invalid_json_schema"
+    assert "too complex" in caught.value.message
+
+
+REFERENCES = st.sampled_from(["#", "#/$defs/a", "#/$defs/b", "#/items", "#/anyOf/0", "other", "#c"])
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({}, optional={"type": st.just("string"), "$ref": REFERENCES}),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "anyOf": st.lists(inner, min_size=1, max_size=3),
+            "not": inner,
+            "items": inner,
+            "properties": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+            "additionalProperties": inner,
+            "$defs": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        },
+    ),
+    max_leaves=12,
+)
+
+
+@given(SCHEMAS)
+def test_every_accepted_schema_answers_at_once(schema: JsonObject) -> None:
+    """A value is checked by no more subschemas than were counted, so that even a deep one is no burden."""
+    if too_complex(schema) is not None:
+        return
+    try:
+        validator = jsonschema_rs.validator_for(msgspec.json.encode(schema).decode(), offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return
+    value: Any = 1
+    for depth in range(40):
+        value = {"a": value} if depth % 3 else [value]
+    validator.is_valid(value)

@@ -1,6 +1,6 @@
-"""The application in memory, on a scripted backend."""
+"""The application in memory, on a scripted backend; connections on transports that record."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,8 @@ from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.server.memory import memory_client
+from antiphon.server.types import ASGIApp
+from tests.server.http_connection import Connect, Connection
 from tests.service.conftest import MakeCreator, make_creator, services_of, store
 
 __all__ = ["make_creator", "services_of", "store"]
@@ -44,3 +46,16 @@ def open_client(make_creator: MakeCreator) -> OpenClient:
             yield client
 
     return open_client
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    opened: list[Connection] = []
+
+    def connect(app: ASGIApp) -> Connection:
+        opened.append(Connection(app))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.protocol.connection_lost(None)

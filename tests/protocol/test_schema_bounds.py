@@ -39,17 +39,22 @@ NODE: JsonObject = {
         "all": {"type": "array", "items": {"$ref": "#/$defs/node"}},
     },
 }
-GRAPH: JsonObject = {
-    "$defs": {
-        f"d{kind}": {
-            "properties": {
-                f"p{member}": {"$ref": f"#/$defs/d{(7 * kind + member) % 60}"} for member in range(20)
+
+
+def graph(kinds: int, members: int) -> JsonObject:
+    """Kinds of objects whose members refer to other kinds."""
+    return {
+        "$defs": {
+            f"d{kind}": {
+                "properties": {
+                    f"p{member}": {"$ref": f"#/$defs/d{(7 * kind + member) % kinds}"}
+                    for member in range(members)
+                }
             }
-        }
-        for kind in range(60)
-    },
-    "$ref": "#/$defs/d0",
-}
+            for kind in range(kinds)
+        },
+        "$ref": "#/$defs/d0",
+    }
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ GRAPH: JsonObject = {
         {"type": "object", "properties": {"a": {"type": "string"}}},
         {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
         {"$defs": {"node": NODE}, "type": "array", "items": {"$ref": "#/$defs/node"}},
-        GRAPH,
+        graph(60, 20),
         doubling(5),
         doubling(5, "a"),
         {"enum": list(range(5000))},
@@ -101,6 +106,7 @@ def test_ordinary_schemas_are_accepted(schema: JsonObject) -> None:
         ({"allOf": [{"$ref": "#/allOf/0"}]}, "subschemas apply to one value"),
         ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "subschemas apply"),
         ({"oneOf": [{"const": number} for number in range(3000)]}, "subschemas apply to one value"),
+        (graph(400, 40), "too many subschemas"),
         ({"properties": {f"p{i}": {"pattern": "a"} for i in range(MAX_PATTERNS + 1)}}, "patterns"),
         ({"pattern": "a" * 20_000}, "patterns"),
         ({"properties": {f"p{i}": {"pattern": r"\p{L}{1,200}"} for i in range(30)}}, "repeat something"),

@@ -236,6 +236,34 @@ async def test_a_body_that_nobody_reads_is_dropped(connect: Connect) -> None:
     assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
+async def test_the_rest_of_the_body_of_an_answered_request_is_not_held(connect: Connect) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(head(2))
+        await send({"type": "http.response.body", "body": b"no"})
+
+    connection = connect(app)
+    size = 2 * MAX_UNREAD_BODY_BYTES
+    await connection.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % size)
+    answer = await connection.send(b"x" * size, GET)
+    assert connection.transport.reading
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_no_continue_is_sent_after_the_beginning_of_the_answer(connect: Connect) -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await send(head(2))
+        await send({"type": "http.response.body", "body": b"no", "more_body": True})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await receive()
+        await send({"type": "http.response.body"})
+
+    answer = await connect(app).send(
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n"
+    )
+    assert b"100 Continue" not in answer
+
+
 async def test_an_answer_before_an_expected_body_closes(connect: Connect) -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send(head(2))
@@ -348,6 +376,8 @@ async def test_http_1_0_gets_a_body_that_ends_with_the_connection(connect: Conne
         [{"type": "http.response.body", "body": b"no head"}],
         [{"type": "http.response.trailers"}],
         [head(0, (b"x", b"a\r\nset-cookie: b"))],
+        [head(0, (b"x", b"a\nset-cookie: b"))],
+        [head(0, (b"x", b"a\rset-cookie: b"))],
         [head(0)],
     ],
 )

@@ -72,6 +72,22 @@ async def test_a_long_answer_is_not_cut_off_by_what_was_sent_ahead(connect: Conn
 
 
 @pytest.mark.usefixtures("short_times")
+async def test_the_time_for_a_head_that_was_sent_ahead_in_part_begins_after_the_answer(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_SECONDS", 0.3)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.0 if scope["path"] == "/next" else 0.4)
+        await Echo()(scope, receive, send)
+
+    connection = connect(app)
+    await connection.send(GET + b"GET /next HT")
+    await asyncio.sleep(0.1)
+    assert (await connection.send(b"TP/1.1\r\nhost: a\r\n\r\n")).endswith(b"/next ")
+
+
+@pytest.mark.usefixtures("short_times")
 async def test_an_answer_to_a_request_that_came_in_parts_is_not_cut_off(connect: Connect) -> None:
     slow = asyncio.Event()
 

@@ -71,14 +71,13 @@ def _examined(encoded: bytes) -> _Examined:
     analysis = _Analysis(schema)
     try:
         analysis.run()
-    except _TooComplex:
-        why = f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value"
-        return _Examined(f"{why}; use fewer alternatives and references")
+    except _TooComplex as error:
+        return _Examined(f"{error}; use fewer alternatives and references")
     return _Examined(None, analysis.most_checks)
 
 
 class _TooComplex(Exception):
-    """A bound is exceeded."""
+    """The bound that is exceeded."""
 
 
 class _Analysis:
@@ -107,7 +106,7 @@ class _Analysis:
         while waiting:
             checks += len(waiting)
             if checks > MAX_CHECKS_PER_VALUE:
-                raise _TooComplex
+                raise _TooComplex(f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value")
             self._step(len(waiting))
             for schema in waiting:
                 if not _CONTAINERS.isdisjoint(schema):
@@ -154,7 +153,7 @@ class _Analysis:
     def _step(self, steps: int = 1) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise _TooComplex
+            raise _TooComplex("it has too many subschemas")
 
     def _resolved(self, reference: object) -> JsonObject | None:
         """The schema of a reference within the document; others are not followed by the checker either."""

@@ -244,7 +244,7 @@ class HttpProtocol(asyncio.Protocol):
     # The application's side
 
     def _start(self, cycle: "RequestCycle") -> None:
-        self._answered, self._idle_since = cycle, None
+        self._answered = cycle
         cycle.task = self.loop.create_task(cycle.run(self._app))
         self.tasks.add(cycle.task)
 

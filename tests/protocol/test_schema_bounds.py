@@ -1,5 +1,6 @@
 """Which schemas are too expensive to check answers with."""
 
+import time
 from typing import Any
 
 import jsonschema_rs
@@ -57,64 +58,81 @@ def graph(kinds: int, members: int) -> JsonObject:
     }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
-        {"$defs": {"node": NODE}, "type": "array", "items": {"$ref": "#/$defs/node"}},
-        graph(60, 20),
-        doubling(5),
-        doubling(5, "a"),
-        {"enum": list(range(5000))},
-        {
-            "items": {
-                "anyOf": [{"type": "object", "properties": {"k": {"const": kind}}} for kind in range(200)]
-            }
-        },
-        {"pattern": r"^\d{4}-\d{2}-\d{2}$"},
-        {"pattern": r"^(\d{1,3}\.){3}\d{1,3}$"},
-        {"$ref": "https://example.com/other.json"},
-        {"$ref": "#/$defs/absent"},
-        {"properties": {"$ref": {"type": "string"}, "anyOf": {"type": "array"}}},
-        {"not": {"if": True, "then": False}},
-        {"prefixItems": [{"type": "string"}] * 50},
-    ],
-)
+ORDINARY: list[JsonObject] = [
+    {"type": "object", "properties": {"a": {"type": "string"}}},
+    {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
+    {"$defs": {"node": NODE}, "type": "array", "items": {"$ref": "#/$defs/node"}},
+    graph(60, 20),
+    doubling(5),
+    doubling(5, "a"),
+    {"enum": list(range(5000))},
+    {"items": {"anyOf": [{"type": "object", "properties": {"k": {"const": kind}}} for kind in range(200)]}},
+    {"pattern": r"^\d{4}-\d{2}-\d{2}$"},
+    {"pattern": r"^(\d{1,3}\.){3}\d{1,3}$"},
+    {"pattern": "^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$"},
+    {"pattern": r"^[(\]{99999}]+\(\p{L}{1,100}\){2}$"},
+    {"patternProperties": {"^x-": {"type": "string"}}, "properties": {f"p{i}": {} for i in range(500)}},
+    {"allOf": [{"$ref": f"#/allOf/{'9' * 5000}"}]},
+    {"$ref": "https://example.com/other.json"},
+    {"$ref": "#/$defs/absent"},
+    {"properties": {"$ref": {"type": "string"}, "anyOf": {"type": "array"}}},
+    {"not": {"if": True, "then": False}},
+    {"prefixItems": [{"type": "string"}] * 50},
+]
+
+
+@pytest.mark.parametrize("schema", ORDINARY)
 def test_ordinary_schemas_are_accepted(schema: JsonObject) -> None:
     assert too_complex(schema) is None
 
 
-@pytest.mark.parametrize(
-    ("schema", "why"),
-    [
-        (doubling(12), "subschemas apply to one value"),
-        (doubling(200), "subschemas apply to one value"),
-        (doubling(30, "a"), "subschemas apply to one value"),
-        (
-            {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
-            "subschemas apply to one value",
-        ),
-        (
-            {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}]},
-            "subschemas apply to one value",
-        ),
-        ({"allOf": [{"items": {"$ref": "#"}}, {"contains": {"$ref": "#"}}]}, "subschemas apply to one value"),
-        ({"$ref": "#"}, "subschemas apply to one value"),
-        ({"$anchor": "me", "not": {"$ref": "#me"}}, "subschemas apply to one value"),
-        ({"$id": "me", "if": {"$ref": "me"}}, "subschemas apply to one value"),
-        ({"allOf": [{"$ref": "#/allOf/0"}]}, "subschemas apply to one value"),
-        ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "subschemas apply"),
-        ({"oneOf": [{"const": number} for number in range(3000)]}, "subschemas apply to one value"),
-        (graph(400, 40), "too many subschemas"),
-        ({"properties": {f"p{i}": {"pattern": "a"} for i in range(MAX_PATTERNS + 1)}}, "patterns"),
-        ({"pattern": "a" * 20_000}, "patterns"),
-        ({"properties": {f"p{i}": {"pattern": r"\p{L}{1,200}"} for i in range(30)}}, "repeat something"),
-        ({"patternProperties": {"((a{100}){100}){100}": True}}, "repeat something"),
-        ({"pattern": "a{1,}{99999999999999999999}"}, "repeat something"),
-        ({"description": "x" * MAX_SCHEMA_BYTES}, "bytes"),
-    ],
-)
+EXPENSIVE: list[tuple[JsonObject, str]] = [
+    (doubling(12), "subschemas apply to one value"),
+    (doubling(200), "subschemas apply to one value"),
+    (doubling(30, "a"), "subschemas apply to one value"),
+    (
+        {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
+        "subschemas apply to one value",
+    ),
+    (
+        {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}]},
+        "subschemas apply to one value",
+    ),
+    ({"allOf": [{"items": {"$ref": "#"}}, {"contains": {"$ref": "#"}}]}, "subschemas apply to one value"),
+    ({"$ref": "#"}, "subschemas apply to one value"),
+    ({"$anchor": "me", "not": {"$ref": "#me"}}, "subschemas apply to one value"),
+    ({"$id": "me", "if": {"$ref": "me"}}, "subschemas apply to one value"),
+    ({"allOf": [{"$ref": "#/allOf/0"}]}, "subschemas apply to one value"),
+    ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "subschemas apply"),
+    ({"oneOf": [{"const": number} for number in range(3000)]}, "subschemas apply to one value"),
+    (graph(400, 40), "too many subschemas"),
+    ({"properties": {f"p{i}": {"pattern": "a"} for i in range(MAX_PATTERNS + 1)}}, "patterns"),
+    ({"pattern": "a" * 20_000}, "patterns"),
+    ({"properties": {f"p{i}": {"pattern": r"\p{L}{1,200}"} for i in range(30)}}, "copies"),
+    ({"patternProperties": {"((a{100}){100}){100}": True}}, "copies"),
+    ({"pattern": "a{1,}{99999999999999999999}"}, "copies"),
+    ({"pattern": "a{100}{100}{100}"}, "copies"),
+    ({"pattern": "a{000000000000100000}"}, "copies"),
+    ({"pattern": "(a{100})|(b(c{100}){100})"}, "copies"),
+    ({"$defs": {"w": {"anyOf": [{}] * 60_000}}, "anyOf": [{"$ref": "#/$defs/w"}] * 400}, "one value"),
+    (
+        {
+            "$defs": {
+                "n": {
+                    "properties": {f"p{i}": {} for i in range(4000)},
+                    "patternProperties": {f"x{i}": {} for i in range(150)},
+                }
+            },
+            "anyOf": [{"$ref": "#/$defs/n"}] * 60,
+        },
+        "too many subschemas",
+    ),
+    ({"prefixItems": [{}] * 90_000, "anyOf": [{"$ref": "#/prefixItems/0"}]}, "too many subschemas"),
+    ({"description": "x" * MAX_SCHEMA_BYTES}, "bytes"),
+]
+
+
+@pytest.mark.parametrize(("schema", "why"), EXPENSIVE)
 def test_expensive_schemas_are_refused(schema: JsonObject, why: str) -> None:
     found = too_complex(schema)
     assert found is not None
@@ -174,3 +192,12 @@ def test_every_accepted_schema_answers_at_once(schema: JsonObject) -> None:
     for depth in range(40):
         value = {"a": value} if depth % 3 else [value]
     validator.is_valid(value)
+
+
+@pytest.mark.parametrize("part", ["[", r"\p{", "(", "a{", "{1", "{0,99999", "[\\", "{" + "0" * 8000])
+def test_a_hostile_pattern_is_read_in_one_pass(part: str) -> None:
+    """Broken patterns must not make the reader of patterns go back again and again."""
+    pattern = (part * 8000)[:8000]
+    begin = time.process_time()
+    too_complex({"pattern": pattern})
+    assert time.process_time() - begin < 0.5  # going back takes seconds

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, islice
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
@@ -23,15 +24,19 @@ MAX_CHECKS_PER_VALUE = 1000
 MAX_STEPS = 15_000
 """Of this analysis itself."""
 MAX_PATTERNS = 200
-MAX_PATTERN_CHARACTERS = 16_384
-MAX_PATTERN_REPETITIONS = 4000
-"""Counted repetitions of all patterns of a schema; nested ones are multiplied."""
+MAX_PATTERN_CHARACTERS = 8192
+MAX_PATTERN_COPIES = 5000
+"""Characters and classes of all patterns of a schema, each as often as its counted repetitions copy it."""
 
 _EXPENSIVE = re.compile(
     rb'"(?:\$ref|\$dynamicRef|\$recursiveRef|anyOf|oneOf|allOf|not|if|then|else|dependentSchemas|dependencies'
     rb'|pattern|patternProperties|contains)"'
 )
-_REPETITION = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_PATTERN_PART = re.compile(
+    r"(?P<repetition>\{(?P<least>\d*)(?:,(?P<most>\d*))?\})|(?P<open>\()|(?P<close>\))"
+    r"|\\[pP]\{[^}]{0,64}\}|\\.|\[(?:\\.|[^\]\\])*\]?|.",
+    re.DOTALL,
+)
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _CONDITIONS = ("not", "if", "then", "else")
@@ -112,7 +117,8 @@ class _Analysis:
                 if not _CONTAINERS.isdisjoint(schema):
                     self._nodes[id(schema)] = schema
                     counts[id(schema)] += 1
-            waiting = [inner for schema in waiting for inner in self._in_place(schema)]
+            inner = chain.from_iterable(map(self._in_place, waiting))
+            waiting = list(islice(inner, MAX_CHECKS_PER_VALUE + 1))  # one more than allowed is enough
         self.most_checks = max(self.most_checks, checks)
         return counts
 
@@ -138,19 +144,20 @@ class _Analysis:
         for identity, count in counts.items():
             schema = self._nodes[identity]
             properties = _object(schema.get("properties"))
-            self._step(len(properties) + 1)
-            for name, inner in properties.items():
-                members.setdefault(name, []).extend(_schemas([inner]) * count)
             any_member = [schema.get(name) for name in _ANY_MEMBER]
             any_member += _object(schema.get("patternProperties")).values()
+            found = [schema.get(name) for name in _ELEMENTS]
+            any_element = [*found, *chain.from_iterable(map(_list, found))]
+            self._step(count * (len(properties) + len(any_member) + len(any_element)))
+            for name, inner in properties.items():
+                members.setdefault(name, []).extend(_schemas([inner]) * count)
             shared += _schemas(any_member) * count
-            for name in _ELEMENTS:
-                found = schema.get(name)
-                elements += _schemas(_list(found) or [found]) * count
-        found = {f".{name}": [*applied, *shared] for name, applied in members.items()}
-        return {**found, "": shared, "[]": elements}
+            elements += _schemas(any_element) * count
+        self._step(len(members) * len(shared))
+        named = {f".{name}": [*applied, *shared] for name, applied in members.items()}
+        return {**named, "": shared, "[]": elements}
 
-    def _step(self, steps: int = 1) -> None:
+    def _step(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise _TooComplex("it has too many subschemas")
@@ -174,7 +181,8 @@ def _target(root: JsonObject, reference: str) -> JsonObject | None:
         name = step.replace("~1", "/").replace("~0", "~")
         elements = _list(found)
         if elements:
-            found = elements[int(name)] if name.isdecimal() and int(name) < len(elements) else None
+            position = int(name) if name.isdecimal() and len(name) < 9 else len(elements)
+            found = elements[position] if position < len(elements) else None
         else:
             found = _object(found).get(name)
     return _object(found) or None
@@ -224,18 +232,23 @@ def _complex_patterns(schema: JsonObject) -> str | None:
         patterns += _object(node.get("patternProperties"))
     if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_CHARACTERS:
         return f"it has more than {MAX_PATTERNS} patterns or {MAX_PATTERN_CHARACTERS} characters of them"
-    if sum(map(_repetitions, patterns)) > MAX_PATTERN_REPETITIONS:
-        return f"its patterns repeat something more than {MAX_PATTERN_REPETITIONS} times"
+    if sum(map(_copies, patterns)) > MAX_PATTERN_COPIES:
+        return f"the repetitions of its patterns make more than {MAX_PATTERN_COPIES} copies"
     return None
 
 
-def _repetitions(pattern: str) -> int:
-    """At most so many copies are compiled of a part of it; as if all repetitions were nested if there is a
-    group."""
-    bounds = [int((found[2] or found[1])[:9]) for found in _REPETITION.finditer(pattern)]
-    if "(" not in pattern:
-        return sum(bounds)
-    copies = 1
-    for bound in bounds:
-        copies = min(copies * max(bound, 1), MAX_PATTERN_REPETITIONS + 1)
-    return copies if bounds else 0
+def _copies(pattern: str) -> int:
+    """How many characters and classes a pattern has when its counted repetitions are written out."""
+    groups, total, last = list[int](), 0, 0  # `total` is that of the current group before its `last` part
+    for part in _PATTERN_PART.finditer(pattern):
+        if part["repetition"]:
+            bound = (part["most"] or part["least"]).lstrip("0")[:9]
+            last = min(last * max(int(bound or 0), 1), MAX_PATTERN_COPIES + 1)
+        elif part["open"]:
+            groups.append(total + last)
+            total = last = 0
+        elif part["close"] and groups:
+            total, last = groups.pop(), total + last
+        else:
+            total, last = total + last, 1
+    return sum(groups) + total + last

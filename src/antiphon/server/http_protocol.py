@@ -39,8 +39,6 @@ MAX_URL_BYTES = 16 * 1024
 MAX_UNREAD_BODY_BYTES = 64 * 1024
 """Beyond this, nothing more is received until the application has read the body."""
 MAX_PIPELINED_REQUESTS = 32
-
-
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -243,12 +241,12 @@ class HttpProtocol(asyncio.Protocol):
 
     # The application's side
 
-    def _start(self, cycle: "RequestCycle") -> None:
+    def _start(self, cycle: RequestCycle) -> None:
         self._answered = cycle
         cycle.task = self.loop.create_task(cycle.run(self._app))
         self.tasks.add(cycle.task)
 
-    def answer_ended(self, cycle: "RequestCycle") -> None:
+    def answer_ended(self, cycle: RequestCycle) -> None:
         """Begin the next request, or close."""
         self.server_state.total_requests += 1
         self._answered = None

@@ -17,10 +17,9 @@ logger = logging.getLogger(__name__)
 MAX_JOINED_BYTES = 64 * 1024
 """Up to this size the first bytes of a body are copied behind the head."""
 
+_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 STATUS_LINES = {
-    status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
-    for status in range(200, 600)
-    for phrase in [http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else ""]
+    status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(200, 600)
 }
 _BODILESS = (204, 304)
 _DISCONNECT: Message = {"type": "http.disconnect"}

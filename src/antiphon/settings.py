@@ -120,6 +120,19 @@ class AnswerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a model is asked again if its answer violates a constraint of the request."""
 
 
+class IsolatedSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Child processes in which schemas, grammars and answers are checked that may be expensive."""
+
+    processes: Annotated[int, Meta(ge=1, le=64)] = 2
+    """How many there may be; they start when they are needed. A tenant uses one at a time."""
+    cpu_seconds: Annotated[int, Meta(ge=1)] = 1
+    """CPU time of one check; one that needs more is rejected."""
+    wall_seconds: Seconds = 10.0
+    """Time of one check, however busy the machine is."""
+    memory_mb: Annotated[int, Meta(ge=64)] = 128
+    """Memory of one child process in MB."""
+
+
 class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The encryption of reasoning (`encrypted_content`)."""
 
@@ -311,6 +324,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
     answers: AnswerSettings = AnswerSettings()
+    isolated: IsolatedSettings = IsolatedSettings()
     seal: SealSettings = SealSettings()
     agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()

@@ -1,6 +1,5 @@
 import importlib.util
 import time
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -10,13 +9,23 @@ from antiphon.errors import InvalidRequest
 from antiphon.grammars.grammar import (
     MAX_DEFINITION_CHARACTERS,
     MAX_TEXT_BYTES,
-    Grammar,
     compile_grammar,
 )
 from antiphon.grammars.lark import InvalidGrammar
+from antiphon.protocol.definitions import Definitions, examine
 from antiphon.protocol.parse_create import create_from
-from antiphon.protocol.parse_tools import check_grammar
 from antiphon.protocol.tools import TextFormatGrammar
+
+
+def check_grammar(form: TextFormatGrammar, path: str) -> None:
+    """Raise what a request with this format is answered with."""
+    definitions = Definitions()
+    definitions.grammar(form, path)
+    for definition in definitions.unchecked:
+        found = examine(definition)
+        if found is not None:
+            raise found.error(definition)
+
 
 PATCH = r"""
 // Files are added, deleted or changed.
@@ -123,12 +132,11 @@ def test_a_request_with_an_invalid_grammar_is_rejected() -> None:
         "format": {"type": "grammar", "syntax": "lark", "definition": "x"},
     }
     tools = [{"type": "function", "name": "f"}, {"type": "namespace", "name": "n", "tools": [broken]}]
-    with pytest.raises(InvalidRequest) as caught:
-        create_from(model="m", input="hi", tools=tools)
-    assert (caught.value.param, caught.value.code) == (
-        "tools[1].tools[0].format.definition",
-        "invalid_grammar",
-    )
+    (definition,) = create_from(model="m", input="hi", tools=tools).unchecked
+    found = examine(definition)
+    assert found is not None
+    error = found.error(definition)
+    assert (error.param, error.code) == ("tools[1].tools[0].format.definition", "invalid_grammar")
 
 
 def test_without_the_library_a_grammar_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,15 +280,3 @@ def test_an_input_that_is_too_hard_to_check_is_reported() -> None:
 
 def test_an_input_that_is_too_long_is_reported() -> None:
     assert "too long" in (compile_grammar(regex("a*")).check("a" * (MAX_TEXT_BYTES + 1)) or "")
-
-
-def after(looks: int) -> Callable[[], bool]:
-    """A clock that expires after this many reads."""
-    remaining = iter(range(looks))
-    return lambda: next(remaining, None) is None
-
-
-def test_a_check_that_takes_too_long_is_aborted() -> None:
-    grammar: Grammar = compile_grammar(regex("a*"))
-    assert grammar.check("a" * 6400, after(100)) is None
-    assert "takes too long" in (grammar.check("a" * 6400, after(99)) or "")

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.definitions import examine
 from antiphon.protocol.item_lists import list_items
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
@@ -30,7 +31,11 @@ def item(**members: Any) -> Item:
 
 def refused(**params: Any) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        create_from(**{"model": "m", "input": "hi", **params})
+        request = create_from(**{"model": "m", "input": "hi", **params})
+        for definition in request.unchecked:
+            rejection = examine(definition)
+            if rejection is not None:
+                raise rejection.error(definition)
     return caught.value
 
 

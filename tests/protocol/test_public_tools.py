@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.item_lists import shown
 from antiphon.protocol.parse_create import create_from, parse_create, without_items
 from antiphon.protocol.parse_items import parse_item
@@ -79,7 +80,7 @@ def test_secrets_of_a_container_have_no_values(place: str) -> None:
 
 
 def test_a_declared_tool_has_its_secrets_apart() -> None:
-    (tool,) = parse_tools([MCP])
+    (tool,) = parse_tools([MCP], Definitions())
     assert isinstance(tool, HostedTool)
     assert (tool.body, tool.complete) == (PUBLIC, MCP)
     assert declaration(tool) == PUBLIC
@@ -90,7 +91,7 @@ def test_a_declared_tool_has_its_secrets_apart() -> None:
 
 @pytest.mark.parametrize("kind", ["additional_tools", "tool_search_output"])
 def test_an_item_is_listed_and_stored_without_them(kind: str) -> None:
-    item = parse_item({"type": kind, "id": "x", "tools": [MCP]}, "input[0]")
+    item = parse_item({"type": kind, "id": "x", "tools": [MCP]}, Definitions(), "input[0]")
     assert CANARY not in repr(shown(item))
     assert CANARY not in item_to_text(item)
     assert "dice.example" in item_to_text(item)
@@ -98,7 +99,7 @@ def test_an_item_is_listed_and_stored_without_them(kind: str) -> None:
 
 def test_the_public_form_is_rejected_as_a_declaration() -> None:
     with pytest.raises(InvalidRequest, match="Send the complete URL") as caught:
-        parse_tools([PUBLIC])
+        parse_tools([PUBLIC], Definitions())
     assert caught.value.param == "tools[0].server_url"
 
 

@@ -13,11 +13,10 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.schema_bounds import (
-    MAX_CHECKS_PER_VALUE,
     MAX_PATTERNS,
     MAX_SCHEMA_BYTES,
-    checks_per_value,
-    too_complex,
+    TooComplex,
+    schema_cost,
 )
 
 
@@ -40,6 +39,19 @@ NODE: JsonObject = {
         "all": {"type": "array", "items": {"$ref": "#/$defs/node"}},
     },
 }
+
+
+def too_complex(schema: JsonObject) -> str | None:
+    """Why a schema is not accepted."""
+    try:
+        schema_cost(msgspec.json.encode(schema))
+    except TooComplex as error:
+        return str(error)
+    return None
+
+
+def checks_per_value(schema: JsonObject) -> int:
+    return schema_cost(msgspec.json.encode(schema)).checks_per_value
 
 
 def graph(kinds: int, members: int) -> JsonObject:
@@ -105,7 +117,6 @@ EXPENSIVE: list[tuple[JsonObject, str]] = [
     ({"allOf": [{"$ref": "#/allOf/0"}]}, "subschemas apply to one value"),
     ({"$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"}, "subschemas apply"),
     ({"oneOf": [{"const": number} for number in range(3000)]}, "subschemas apply to one value"),
-    (graph(400, 40), "too many subschemas"),
     ({"properties": {f"p{i}": {"pattern": "a"} for i in range(MAX_PATTERNS + 1)}}, "patterns"),
     ({"pattern": "a" * 20_000}, "patterns"),
     ({"properties": {f"p{i}": {"pattern": r"\p{L}{1,200}"} for i in range(30)}}, "copies"),
@@ -140,11 +151,10 @@ def test_expensive_schemas_are_refused(schema: JsonObject, why: str) -> None:
 
 
 def test_the_checks_of_one_value_are_counted() -> None:
-    assert checks_per_value(b'{"type":"string"}') == 1
-    assert checks_per_value(msgspec.json.encode({"anyOf": [{}, {}]})) == 3
-    assert checks_per_value(msgspec.json.encode({"properties": {"a": {"anyOf": [{}, {}, {}]}}})) == 4
-    assert checks_per_value(msgspec.json.encode(doubling(3))) == 1 + 1 + 2 * (2 + 4 + 8)
-    assert checks_per_value(msgspec.json.encode(doubling(20))) == MAX_CHECKS_PER_VALUE
+    assert checks_per_value({"type": "string"}) == 1
+    assert checks_per_value({"anyOf": [{}, {}]}) == 3
+    assert checks_per_value({"properties": {"a": {"anyOf": [{}, {}, {}]}}}) == 4
+    assert checks_per_value(doubling(3)) == 1 + 1 + 2 * (2 + 4 + 8)
 
 
 @pytest.mark.parametrize("place", ["text", "tool"])

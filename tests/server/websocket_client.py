@@ -12,12 +12,14 @@ import msgspec
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.errors import Unauthorized
+from antiphon.isolated.pool import IsolatedPool
 from antiphon.protocol.ids import IdSource
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
+from antiphon.service.checks import Checks
 from antiphon.service.responses.create import response_services
 from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Continuation, StoredResponse, response_not_found
@@ -64,6 +66,7 @@ class World:
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
             sealer=Sealer(b"secret", bytes),
+            checks=Checks(IsolatedPool()),
         )
         self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
 

@@ -6,9 +6,11 @@ from itertools import count
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.isolated.pool import IsolatedPool
 from antiphon.jobs.worker import Worker
 from antiphon.protocol.ids import IdSource
 from antiphon.service.background import Background
+from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
 from antiphon.service.responses.create import Creator, ResponseOptions, response_services
 from antiphon.service.responses.input_tokens import TokenCount
@@ -33,8 +35,11 @@ async def store() -> AsyncGenerator[Stores, None]:
 
 
 @pytest.fixture
-def make_creator(store: Stores) -> MakeCreator:
+async def make_creator(store: Stores) -> AsyncGenerator[MakeCreator, None]:
     """A creator with one backend for the model `m`, or with these routes; other fields and options as given."""
+
+    pool = IsolatedPool()
+    checks = Checks(pool)
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:
         numbers = count(1)
@@ -46,11 +51,13 @@ def make_creator(store: Stores) -> MakeCreator:
             "ids": IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             "clock": lambda: 1000.0,
             "sealer": Sealer(b"secret", bytes),
+            "checks": checks,
             "options": ResponseOptions(**chosen),  # pyright: ignore[reportArgumentType] -- a test double's fields
         }
         return response_services(**{**defaults, **fields}).creator  # pyright: ignore[reportArgumentType]
 
-    return make
+    yield make
+    await pool.aclose()
 
 
 def services_of(creator: Creator, background: Background | None = None) -> Services:
@@ -68,6 +75,6 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         background=background,
         stored=StoredResponses(creator.store.responses, background),
         conversations=Conversations(
-            creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+            creator.store.conversations, creator.ids, creator.clock, parts.sealer, parts.contexts.checks
         ),
     )

@@ -5,7 +5,7 @@ import pytest
 from antiphon.caller import Caller
 from antiphon.errors import NotFound
 from antiphon.protocol.items import Message, OpaqueItem
-from antiphon.protocol.parse_conversations import NewConversation
+from antiphon.protocol.parse_conversations import NewConversation, NewItems
 from antiphon.protocol.stored_items import item_id
 from antiphon.service.conversations import Conversations
 from antiphon.store.base import Page
@@ -19,13 +19,17 @@ MESSAGE = Message(role="user", content="x")
 async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreator) -> None:
     creator = make_creator()
     conversations = Conversations(
-        creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+        creator.store.conversations,
+        creator.ids,
+        creator.clock,
+        creator.parts.sealer,
+        creator.parts.contexts.checks,
     )
-    created = await conversations.create(CALLER, NewConversation((MESSAGE,), {"a": "b"}))
+    created = await conversations.create(CALLER, NewConversation(NewItems((MESSAGE,), ()), {"a": "b"}))
     assert (created.id[:5], created.created_at, created.metadata) == ("conv_", 1000, {"a": "b"})
     mine = Message(id="msg_mine", role="user", content="y")
     added = await conversations.add(
-        CALLER, created.id, [MESSAGE, OpaqueItem("program", {"type": "program"}), mine]
+        CALLER, created.id, NewItems((MESSAGE, OpaqueItem("program", {"type": "program"}), mine), ())
     )
     assert [item_id(item).partition("_")[0] for item in added] == ["msg", "item", "msg"]
     assert added[2] == mine
@@ -38,10 +42,14 @@ async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreato
 async def test_removing_an_item_returns_the_conversation(make_creator: MakeCreator) -> None:
     creator = make_creator()
     conversations = Conversations(
-        creator.store.conversations, creator.ids, creator.clock, creator.parts.sealer
+        creator.store.conversations,
+        creator.ids,
+        creator.clock,
+        creator.parts.sealer,
+        creator.parts.contexts.checks,
     )
-    created = await conversations.create(CALLER, NewConversation((), {}))
-    (added,) = await conversations.add(CALLER, created.id, [MESSAGE])
+    created = await conversations.create(CALLER, NewConversation(NewItems((), ()), {}))
+    (added,) = await conversations.add(CALLER, created.id, NewItems((MESSAGE,), ()))
     assert await conversations.remove(CALLER, created.id, item_id(added)) == created
     with pytest.raises(NotFound):
         await conversations.remove(CALLER, created.id, item_id(added))

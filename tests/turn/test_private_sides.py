@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.items import Message, OpaqueItem
 from antiphon.protocol.parse_items import parse_item
 from antiphon.protocol.parse_tools import parse_tools, read_tools
@@ -27,7 +28,7 @@ OTHER = Sealer(b"another", lambda count: b"\0" * count)
 
 
 def test_stored_tools_get_their_secrets_back() -> None:
-    tools = parse_tools(TOOLS)
+    tools = parse_tools(TOOLS, Definitions())
     envelope = seal_tools(tools, SEALER)
     assert envelope is not None
     assert CANARY not in envelope
@@ -37,13 +38,13 @@ def test_stored_tools_get_their_secrets_back() -> None:
 
 
 def test_tools_without_secrets_need_no_envelope() -> None:
-    tools = parse_tools([TOOLS[0], TOOLS[3]])
+    tools = parse_tools([TOOLS[0], TOOLS[3]], Definitions())
     assert seal_tools(tools, SEALER) is None
     assert open_tools(tools, None, SEALER, "previous_response_id") is tools
 
 
 def test_secrets_that_cannot_be_opened_are_to_be_sent_again() -> None:
-    tools = parse_tools(TOOLS)
+    tools = parse_tools(TOOLS, Definitions())
     with pytest.raises(InvalidRequest, match="Send 'tools' again") as caught:
         open_tools(tools, seal_tools(tools, OTHER), SEALER, "previous_response_id")
     assert (caught.value.param, caught.value.code) == ("tools", "invalid_encrypted_content")
@@ -51,7 +52,7 @@ def test_secrets_that_cannot_be_opened_are_to_be_sent_again() -> None:
 
 
 def test_an_item_that_declares_tools_has_two_sides() -> None:
-    item = parse_item({"type": "additional_tools", "id": "at_1", "tools": TOOLS}, "input[0]")
+    item = parse_item({"type": "additional_tools", "id": "at_1", "tools": TOOLS}, Definitions(), "input[0]")
     public, private = public_side(item, SEALER)
     assert private is not None
     assert CANARY not in repr(public) + private

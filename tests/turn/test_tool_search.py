@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.tools import NamespaceTool, Tool
 from antiphon.turn.tool_search import MAX_FOUND_TOOLS, search_limit, search_tools
@@ -25,7 +26,8 @@ TOOLS = parse_tools(
             "tools": [function("list_orders", "All orders"), function("delete_account"), function("ping")],
         },
         {"type": "custom", "name": "run_sql", "description": "Queries the database"},
-    ]
+    ],
+    Definitions(),
 )
 
 
@@ -67,7 +69,7 @@ def test_an_empty_query_matches_no_tools(query: str) -> None:
 
 
 def test_a_search_is_bounded() -> None:
-    many: tuple[Tool, ...] = parse_tools([function(f"file_{index}") for index in range(200)])
+    many: tuple[Tool, ...] = parse_tools([function(f"file_{index}") for index in range(200)], Definitions())
     assert len(search_tools("file", many, 3)) == 3
     assert len(search_tools("file", many, 10_000)) == MAX_FOUND_TOOLS
     assert len(search_tools("file", many, -1)) == 1

@@ -9,7 +9,6 @@ text that needs more fails its check.
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,8 +24,7 @@ MAX_DEFINITION_CHARACTERS = 32_768
 MAX_TEXT_BYTES = 262_144
 """A patch of five thousand lines."""
 _SLICE_BYTES = 64
-"""Bytes between two looks at the clock: a slice takes up to a millisecond with the worst grammar within
-limits."""
+"""How many bytes are consumed at once. The bytes of a rejected slice are tried one by one."""
 _END_TOKEN = 256
 _LIBRARY = "llguidance"
 _LOCATED_ERROR = re.compile(r"(?:at )?(?P<line>\d+)\(\d+\): (?P<why>.*)", re.DOTALL)
@@ -50,11 +48,8 @@ class Grammar:
     def __init__(self, matcher: "llguidance.LLMatcher | None" = None) -> None:
         self._matcher = matcher
 
-    def check(self, text: str, is_late: Callable[[], bool] | None = None) -> str | None:
-        """Why the text does not follow the grammar, in one sentence; None if it does.
-
-        `is_late` is called between slices; once it returns True, the check ends.
-        """
+    def check(self, text: str) -> str | None:
+        """Why the text does not follow the grammar, in one sentence; None if it does."""
         if self._matcher is None:
             return None
         tokens = list(text.encode(errors="replace"))
@@ -62,8 +57,6 @@ class Grammar:
             return f"The input has more than {MAX_TEXT_BYTES} bytes, which is too long to be checked."
         matcher = self._matcher_at(tokens, 0)
         for start in range(0, len(tokens), _SLICE_BYTES):
-            if is_late is not None and is_late():
-                return "The input takes too long to be checked against its grammar."
             if not matcher.consume_tokens(tokens[start : start + _SLICE_BYTES]):
                 return self._mismatch(text, tokens, start)
         if matcher.is_accepting():
@@ -102,7 +95,7 @@ def compile_grammar(form: GrammarFormat) -> Grammar:
     syntax, definition = form.syntax, form.definition
     if isinstance(syntax, UnsetType) or isinstance(definition, UnsetType):
         raise InvalidGrammar("a grammar needs 'syntax' and 'definition'")
-    return _compiled(syntax, definition)
+    return compile_definition(syntax, definition)
 
 
 def grammars_installed() -> bool:
@@ -110,8 +103,9 @@ def grammars_installed() -> bool:
     return importlib.util.find_spec(_LIBRARY) is not None
 
 
-@lru_cache(maxsize=256)
-def _compiled(syntax: str, definition: str) -> Grammar:
+@lru_cache(maxsize=32)
+def compile_definition(syntax: str, definition: str) -> Grammar:
+    """The compiled grammar of a definition. Raises `InvalidGrammar`."""
     if len(definition) > MAX_DEFINITION_CHARACTERS:
         raise InvalidGrammar(
             f"it has {len(definition)} characters, and at most {MAX_DEFINITION_CHARACTERS} are accepted"

@@ -17,6 +17,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.casing import fold, from_members, respelled, spelled
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentToolCall, ImageAttachment
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, decode, kind_of, missing
 from antiphon.protocol.parse_tools import parse_tools
 from antiphon.retrieval.scope import parse_scope
@@ -57,9 +58,10 @@ def parse_run_request(body: bytes, check: Check | None = None) -> RunRequest:
 
 
 def check_tools(tools: list[object], path: str) -> None:
-    """Raise `InvalidRequest` for invalid tools. A tool without a type is a function."""
+    """Raise `InvalidRequest` for invalid tools. A tool without a type is a function. Expensive schemas
+    are checked with the turn that sends them."""
     objects = [as_object(tool, f"{path}[{index}]") for index, tool in enumerate(tools)]
-    parse_tools([{"type": "function", **tool} for tool in objects], path)
+    parse_tools([{"type": "function", **tool} for tool in objects], Definitions(), path)
 
 
 def check_results(results: list[object], path: str) -> None:

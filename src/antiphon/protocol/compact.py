@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.items import Compaction, Item, Message
 from antiphon.protocol.parse import decode, missing
 from antiphon.protocol.parse_items import parse_input
@@ -27,6 +28,7 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     instructions: str | None
     previous_response_id: str | None
+    unchecked: tuple[Definition, ...] = ()
 
 
 class CompactedResponse(Struct, frozen=True, kw_only=True):
@@ -46,9 +48,11 @@ def parse_compact(body: bytes) -> CompactRequest:
     raw = decode(body, _RawCompact)
     if not raw.input and raw.previous_response_id is None:
         raise missing("input", "Send the items to compact, or a 'previous_response_id'.")
+    definitions = Definitions()
     return CompactRequest(
         model=raw.model,
-        items=parse_input(raw.input) if raw.input else (),
+        items=parse_input(raw.input, definitions) if raw.input else (),
         instructions=raw.instructions,
         previous_response_id=raw.previous_response_id,
+        unchecked=definitions.unchecked,
     )

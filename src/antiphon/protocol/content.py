@@ -1,11 +1,13 @@
 """Content parts of messages, reasoning items and tool outputs."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 JsonObject = dict[str, Any]
 """A JSON object that is passed on unread."""
+Metadata = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]]
+"""A client's own pairs."""
 
 
 class InputText(Struct, tag_field="type", tag="input_text", frozen=True, omit_defaults=True, kw_only=True):

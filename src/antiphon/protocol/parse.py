@@ -10,8 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.content import JsonObject
-from antiphon.protocol.requests import Metadata
+from antiphon.protocol.content import JsonObject, Metadata
 
 T = TypeVar("T")
 

@@ -5,10 +5,11 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.content import Metadata
+from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse import check_metadata, decode
 from antiphon.protocol.parse_items import parse_item
-from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_type
 
 MAX_ITEMS = 1_000
@@ -18,10 +19,18 @@ _NOT_STORED = {
 }
 
 
+class NewItems(Struct, frozen=True):
+    """Items of a conversation."""
+
+    items: tuple[Item, ...]
+    unchecked: tuple[Definition, ...]
+    """Schemas and grammars of tools that are too expensive to be checked while a request is parsed."""
+
+
 class NewConversation(Struct, frozen=True):
     """The items and metadata of a new conversation."""
 
-    items: tuple[Item, ...]
+    items: NewItems
     metadata: Metadata
 
 
@@ -45,12 +54,12 @@ def parse_conversation(body: bytes) -> NewConversation:
     return NewConversation(_parse_items(raw.items or []), raw.metadata or {})
 
 
-def parse_new_items(body: bytes) -> tuple[Item, ...]:
+def parse_new_items(body: bytes) -> NewItems:
     """Parse the body that adds items; at least one is required."""
-    items = _parse_items(decode(body, _RawItems).items)
-    if not items:
+    new = _parse_items(decode(body, _RawItems).items)
+    if not new.items:
         raise InvalidRequest("'items' is empty; send at least one item.", param="items", code="empty_array")
-    return items
+    return new
 
 
 def parse_metadata(body: bytes) -> Metadata:
@@ -60,15 +69,17 @@ def parse_metadata(body: bytes) -> Metadata:
     return metadata or {}
 
 
-def _parse_items(values: list[Any]) -> tuple[Item, ...]:
+def _parse_items(values: list[Any]) -> NewItems:
     if len(values) > MAX_ITEMS:
         message = f"'items' holds {len(values)} items; at most {MAX_ITEMS} are accepted at a time."
         raise InvalidRequest(message, param="items", code="array_above_max_length")
-    return tuple(_parse_item(value, f"items[{index}]") for index, value in enumerate(values))
+    definitions = Definitions()
+    items = tuple(_parse_item(value, definitions, f"items[{index}]") for index, value in enumerate(values))
+    return NewItems(items, definitions.unchecked)
 
 
-def _parse_item(value: object, path: str) -> Item:
-    item = parse_item(value, path)
+def _parse_item(value: object, definitions: Definitions, path: str) -> Item:
+    item = parse_item(value, definitions, path)
     reason = _NOT_STORED.get(item_type(item))
     if reason is not None:
         message = f"'{path}' is of type '{item_type(item)}', which is not stored. {reason}"

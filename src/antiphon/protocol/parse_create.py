@@ -10,11 +10,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.gate import decode_request, refuse_state, stateless
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
 from antiphon.protocol.parse import check_metadata, check_text, convert, decode, missing
 from antiphon.protocol.parse_items import parse_input
-from antiphon.protocol.parse_tools import check_schema, parse_functions, parse_tool_choice, parse_tools
+from antiphon.protocol.parse_tools import parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import FOREIGN_PARAMS, CreateBody, CreateResponse, RawCreate, TextFormat
 
@@ -65,18 +66,20 @@ def check_create(
     if not input_optional and not (profile.instructions_suffice and raw.instructions):
         _check_input(raw)
     check_metadata(raw.metadata)
+    definitions = Definitions()
     if raw.text is not None and raw.text.format is not None:
-        _check_format(raw.text.format)
-    items = _items(raw, profile)
+        _check_format(raw.text.format, definitions)
+    items = _items(raw, definitions, profile)
     _check_items(items, profile)
     return CreateResponse(
         params=raw,
         items=items,
-        tools=_TOOLS[profile.tools](raw.tools) if raw.tools else (),
+        tools=_TOOLS[profile.tools](raw.tools, definitions) if raw.tools else (),
         tool_choice=parse_tool_choice(raw.tool_choice) if raw.tool_choice is not None else "auto",
         profile=profile,
         unused=unused,
         foreign_params=_foreign_params(raw),
+        unchecked=definitions.unchecked,
     )
 
 
@@ -93,11 +96,11 @@ def _foreign_params(raw: RawCreate) -> tuple[str, ...]:
     return tuple(name for name, value in given if value is not None and (name != "n" or value != 1))
 
 
-def _items(raw: RawCreate, profile: Profile) -> tuple[Item, ...]:
+def _items(raw: RawCreate, definitions: Definitions, profile: Profile) -> tuple[Item, ...]:
     # An empty text is an empty message. Where instructions suffice, it is the same as no input.
     if raw.input is None or (raw.input == "" and profile.instructions_suffice):
         return ()
-    return parse_input(raw.input)
+    return parse_input(raw.input, definitions)
 
 
 _STORED_PARAMS = {*CreateBody.__struct_fields__, "tool_choice"}
@@ -149,14 +152,14 @@ def _check_input(raw: RawCreate) -> None:
         raise missing("input", "Send a string or a list of items.")
 
 
-def _check_format(form: TextFormat) -> None:
+def _check_format(form: TextFormat, definitions: Definitions) -> None:
     if form.type != "json_schema":
         return
     if not form.name:
         raise missing("text.format.name")
     if not isinstance(form.schema, dict):
         raise missing("text.format.schema")
-    check_schema(form.schema, "text.format.schema")
+    definitions.schema(form.schema, "text.format.schema")
 
 
 class RawCount(RawCreate, frozen=True, kw_only=True):

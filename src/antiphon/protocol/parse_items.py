@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.items import (
     ITEM_TYPES,
     KNOWN_ITEMS,
@@ -20,19 +21,20 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.parse_tools import parse_tools
+from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 
 MAX_ITEMS = 10_000
 MAX_ID_CHARACTERS = 256
 
 
-def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
+def parse_input(value: str | list[Any], definitions: Definitions) -> tuple[Item, ...]:
     """The `input` parameter: a string is one user message."""
     if isinstance(value, str):
         return (Message(role="user", content=value),)
     if len(value) > MAX_ITEMS:
         message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are accepted."
         raise InvalidRequest(message, param="input", code="array_above_max_length")
-    items = tuple(parse_item(item, f"input[{index}]") for index, item in enumerate(value))
+    items = tuple(parse_item(item, definitions, f"input[{index}]") for index, item in enumerate(value))
     for index, item in enumerate(items[:-1]):
         if isinstance(item, CompactionTrigger):
             message = "A 'compaction_trigger' must be the last item of 'input'. Move it to the end."
@@ -40,14 +42,17 @@ def parse_input(value: str | list[Any]) -> tuple[Item, ...]:
     return items
 
 
-def parse_item(value: object, path: str) -> Item:
-    """One item."""
+def parse_item(value: object, definitions: Definitions, path: str) -> Item:
+    """One item. The tools that it declares are checked like those of the request."""
     body = as_object(value, path)
     kind = _kind(body, path)
     body = _check_id(body, kind, path)
     if kind in ITEM_TYPES:
         normal = _NORMALISE.get(kind, _as_it_is)(body, path)
-        return convert({**normal, "type": kind}, ITEM_TYPES[kind], path)
+        item = convert({**normal, "type": kind}, ITEM_TYPES[kind], path)
+        if isinstance(item, AdditionalTools | ToolSearchOutput):
+            parse_tools(item.tools, definitions, f"{path}.tools")
+        return item
     if kind in KNOWN_ITEMS or ":" in kind:  # `slug:type` is Open Responses' way to extend
         return OpaqueItem(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not an item type of the Responses API."
@@ -175,15 +180,8 @@ class _Screenshot(Struct):
     file_id: str | None = None
 
 
-def _declares(body: JsonObject, path: str) -> JsonObject:
-    """Check the tools of an item like those of the request."""
-    tools = convert(required(body, "tools", path), list[Any], f"{path}.tools")
-    parse_tools(tools, f"{path}.tools")
-    return body
-
-
 def _additional_tools(body: JsonObject, path: str) -> JsonObject:
-    return {"role": "developer", **_declares(body, path)}
+    return {"role": "developer", **body}
 
 
 def _tool_search_call(body: JsonObject, path: str) -> JsonObject:
@@ -198,7 +196,7 @@ def _tool_search_call(body: JsonObject, path: str) -> JsonObject:
 
 
 def _tool_search_output(body: JsonObject, path: str) -> JsonObject:
-    return _searched(_declares(body, path), path)
+    return _searched(body, path)
 
 
 def _searched(body: JsonObject, path: str) -> JsonObject:

@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, cast
 
-import jsonschema_rs
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest, Unsupported
-from antiphon.grammars.grammar import compile_grammar, grammars_installed
-from antiphon.grammars.lark import InvalidGrammar
+from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.public_tools import is_redacted, public_declaration
-from antiphon.protocol.schema_bounds import too_complex
 from antiphon.protocol.tools import (
     CLIENT_TOOLS,
     HOSTED_TOOLS,
@@ -25,7 +22,6 @@ from antiphon.protocol.tools import (
     HostedTool,
     NamespaceTool,
     ShellTool,
-    TextFormatGrammar,
     Tool,
     ToolChoice,
     ToolRef,
@@ -43,14 +39,14 @@ _CONTAINERS = ("container_auto", "container_reference")
 _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
 
 
-def parse_tools(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
+def parse_tools(values: list[Any], definitions: Definitions, path: str = "tools") -> tuple[Tool, ...]:
     """Parse the `tools` parameter, or a list of tools in an item."""
-    return _all(values, path, _tool)
+    return _all(values, definitions, path, _tool)
 
 
-def parse_functions(values: list[Any], path: str = "tools") -> tuple[Tool, ...]:
+def parse_functions(values: list[Any], definitions: Definitions, path: str = "tools") -> tuple[Tool, ...]:
     """Parse the `tools` parameter of a profile that serves functions only. Other tools are not checked."""
-    return _all(values, path, _function_or_unread)
+    return _all(values, definitions, path, _function_or_unread)
 
 
 def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
@@ -62,33 +58,35 @@ def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _all(values: list[Any], path: str, parse: Callable[[object, str], Tool]) -> tuple[Tool, ...]:
+def _all(
+    values: list[Any], definitions: Definitions, path: str, parse: Callable[[object, str], Tool]
+) -> tuple[Tool, ...]:
     if len(values) > MAX_TOOLS:
         message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
         raise InvalidRequest(message, param=path, code="array_above_max_length")
     tools = tuple(parse(value, f"{path}[{index}]") for index, value in enumerate(values))
     _refuse_duplicates(tools, path)
     for index, tool in enumerate(tools):
-        _check(tool, f"{path}[{index}]")
+        _check(tool, definitions, f"{path}[{index}]")
     return tools
 
 
-def _check(tool: Tool, path: str) -> None:
+def _check(tool: Tool, definitions: Definitions, path: str) -> None:
     """The expensive checks. They run once, when a tool is received, not when it is read from the store."""
     match tool:
         case FunctionTool() if tool.parameters is not None:
-            check_schema(tool.parameters, f"{path}.parameters")
+            definitions.schema(tool.parameters, f"{path}.parameters")
         case CustomTool() if not isinstance(tool.format, UnsetType):
-            check_grammar(tool.format, f"{path}.format")
+            definitions.grammar(tool.format, f"{path}.format")
         case ToolSearchTool() if tool.parameters:
-            check_schema(tool.parameters, f"{path}.parameters")
+            definitions.schema(tool.parameters, f"{path}.parameters")
         case HostedTool() if is_redacted(tool.complete):
             where = f"{path}.server_url"
             message = f"'{where}' is the short form that responses show. Send the complete URL."
             raise InvalidRequest(message, param=where, code="invalid_value")
         case NamespaceTool():
             for index, member in enumerate(tool.tools):
-                _check(member, f"{path}.tools[{index}]")
+                _check(member, definitions, f"{path}.tools[{index}]")
         case _:
             pass
 
@@ -172,40 +170,6 @@ def _refuse_duplicates(tools: tuple[Tool, ...], path: str) -> None:
             message = f"{what} at '{path}[{index}]'. {hint}"
             raise InvalidRequest(message, param=where, code="duplicate_tool_name")
         seen.add(key)
-
-
-def check_schema(schema: JsonObject, path: str) -> None:
-    """Reject an invalid JSON Schema, and one that is too expensive to check answers with."""
-    why = too_complex(schema)
-    if why is not None:
-        message = f"The schema at '{path}' is too complex: {why}."
-        raise InvalidRequest(message, param=path, code="invalid_json_schema")
-    try:
-        jsonschema_rs.meta.validate(schema)
-    except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        message = f"Invalid schema for '{path}': it is not a valid JSON Schema ({reason})."
-        raise InvalidRequest(message, param=path, code="invalid_json_schema") from None
-
-
-def check_grammar(form: TextFormatGrammar, path: str) -> None:
-    """Reject a format whose grammar does not compile."""
-    if form.type == "text":
-        return
-    if isinstance(form.syntax, UnsetType):
-        raise missing(f"{path}.syntax", "Use 'lark' or 'regex'.")
-    if isinstance(form.definition, UnsetType):
-        raise missing(f"{path}.definition")
-    if not grammars_installed():
-        message = "Grammars need a library that is not installed here: pip install 'antiphon[grammars]'."
-        raise Unsupported(message, param=f"{path}.type", code="unsupported_grammar")
-    try:
-        compile_grammar(form)
-    except InvalidGrammar as error:
-        where = f" in line {error.line}" if error.line else ""
-        what = "Lark grammar" if form.syntax == "lark" else "regular expression"
-        message = f"'{path}.definition' is not a {what} that is accepted here: {error.why}{where}."
-        raise InvalidRequest(message, param=f"{path}.definition", code="invalid_grammar") from None
 
 
 def parse_tool_choice(value: str | JsonObject) -> ToolChoice:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from antiphon.protocol.content import JsonObject
+from antiphon.protocol.content import JsonObject, Metadata
+from antiphon.protocol.definitions import Definition
 from antiphon.protocol.items import Item
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.tools import Tool, ToolChoice
@@ -26,7 +27,6 @@ Includable = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
 ]
-Metadata = dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]]
 
 
 class ReasoningOptions(Struct, frozen=True):
@@ -175,6 +175,8 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     """Set by compatible endpoints only; not a parameter of the Responses API."""
     stop: tuple[str, ...] = ()
     """Stop sequences, set by compatible endpoints only."""
+    unchecked: tuple[Definition, ...] = ()
+    """Schemas and grammars that are too expensive to be checked while a request is parsed."""
 
     @property
     def stored(self) -> bool:

@@ -6,12 +6,11 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import fields, replace
 
-from antiphon.protocol.content import JsonObject
+from antiphon.protocol.content import JsonObject, Metadata
 from antiphon.protocol.items import OutputItem
 from antiphon.protocol.requests import (
     CreateBody,
     CreateResponse,
-    Metadata,
     ReasoningOptions,
     ServiceTier,
     TextFormat,

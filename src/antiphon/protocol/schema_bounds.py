@@ -1,7 +1,7 @@
 """Bounds of JSON Schemas. A small schema can be expensive to check: each `anyOf` of two references doubles
 the work, and a counted repetition in a pattern is compiled into as many copies.
 
-`too_complex` follows the schema as a checker would, from value to member to element, and counts how many
+`schema_cost` follows the schema as a checker would, from value to member to element, and counts how many
 subschemas apply to one value. The count grows with every alternative; it repeats in a recursive schema that
 is harmless, and has no end in one that is not.
 """
@@ -9,7 +9,6 @@ is harmless, and has no end in one that is not.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple, cast
 from urllib.parse import unquote
@@ -21,13 +20,15 @@ from antiphon.protocol.content import JsonObject
 MAX_SCHEMA_BYTES = 512 * 1024
 MAX_CHECKS_PER_VALUE = 1000
 """How many subschemas may apply to one value."""
-MAX_STEPS = 15_000
+MAX_STEPS = 60_000
 """Of this analysis itself."""
 MAX_PATTERNS = 200
 MAX_PATTERN_CHARACTERS = 8192
 MAX_PATTERN_COPIES = 5000
 """Characters and classes of all patterns of a schema, each as often as its counted repetitions copy it."""
 
+_WALKED_BYTES_PER_STEP = 100
+_TOO_MANY = "it has too many subschemas; use fewer alternatives and references"
 _EXPENSIVE = re.compile(
     rb'"(?:\$ref|\$dynamicRef|\$recursiveRef|anyOf|oneOf|allOf|not|if|then|else|dependentSchemas|dependencies'
     rb'|pattern|patternProperties|contains)"'
@@ -49,60 +50,73 @@ Counts = Counter[int]
 """How often each subschema, by its identity, applies to one value."""
 
 
-def too_complex(schema: JsonObject) -> str | None:
-    """Why a schema is too expensive to check answers with; None for every ordinary one."""
-    encoded = msgspec.json.encode(schema)
+class SchemaCost(NamedTuple):
+    """What a schema costs whoever compiles it, and whoever checks values with it."""
+
+    checks_per_value: int = 1
+    """How many of its subschemas apply to one value at most."""
+    pattern_copies: int = 0
+    steps: int = 0
+    """Of the analysis that found this out."""
+
+
+_CHEAP = SchemaCost()
+
+
+class TooComplex(Exception):
+    """The bound that a schema exceeds, as a part of a sentence."""
+
+
+class TooManySteps(TooComplex):
+    """The analysis has not ended within its steps."""
+
+
+def schema_cost(encoded: bytes, max_steps: int = MAX_STEPS) -> SchemaCost:
+    """The cost of an encoded schema. Raises `TooComplex` for one that exceeds a bound."""
     if len(encoded) > MAX_SCHEMA_BYTES:
-        return f"it has {len(encoded)} bytes, and at most {MAX_SCHEMA_BYTES} are accepted"
-    return None if _EXPENSIVE.search(encoded) is None else _examined(encoded).too_complex
-
-
-def checks_per_value(encoded: bytes) -> int:
-    """How many subschemas of an encoded schema apply to one value at most."""
-    return 1 if _EXPENSIVE.search(encoded) is None else _examined(encoded).checks_per_value
-
-
-class _Examined(NamedTuple):
-    too_complex: str | None
-    checks_per_value: int = MAX_CHECKS_PER_VALUE
-
-
-@lru_cache(maxsize=64)
-def _examined(encoded: bytes) -> _Examined:
+        raise TooComplex(f"it has {len(encoded)} bytes, and at most {MAX_SCHEMA_BYTES} are accepted")
+    if _EXPENSIVE.search(encoded) is None:
+        return _CHEAP
+    walk = len(encoded) // _WALKED_BYTES_PER_STEP
+    if walk > max_steps:
+        raise TooManySteps(_TOO_MANY)
     schema = msgspec.json.decode(encoded)
-    why = _complex_patterns(schema)
-    if why is not None:
-        return _Examined(why)
-    analysis = _Analysis(schema)
-    try:
-        analysis.run()
-    except _TooComplex as error:
-        return _Examined(f"{error}; use fewer alternatives and references")
-    return _Examined(None, analysis.most_checks)
-
-
-class _TooComplex(Exception):
-    """The bound that is exceeded."""
+    copies = _pattern_copies(schema)
+    analysis = _Analysis(schema, walk, max_steps)
+    analysis.run()
+    return SchemaCost(analysis.most_checks, copies, analysis.steps)
 
 
 class _Analysis:
-    def __init__(self, schema: JsonObject) -> None:
+    def __init__(self, schema: JsonObject, steps: int, max_steps: int) -> None:
         self._root = schema
+        self._max_steps = max_steps
         self._nodes: dict[int, JsonObject] = {}
         self._targets: dict[str, JsonObject | None] = {**_named(schema)}
         """The schemas of references."""
-        self._steps = 0
+        self.steps = steps
         self.most_checks = 1
 
     def run(self) -> None:
-        """Follow every kind of value that the schema describes, each once. Raises `_TooComplex`."""
-        waiting, seen = [self._expanded([self._root])], set[frozenset[tuple[int, int]]]()
+        """Follow every kind of value that the schema describes, each once. Raises `TooComplex`."""
+        waiting, applied = [[self._root]], set[tuple[int, ...]]()
+        seen = set[frozenset[tuple[int, int]]]()
         while waiting:
-            counts = waiting.pop()
+            schemas = waiting.pop()
+            identities = tuple(map(self._identity, schemas))
+            if identities in applied:  # the same schemas apply to another member
+                continue
+            applied.add(identities)
+            counts = self._expanded(schemas)
             key = frozenset(counts.items())
             if counts and key not in seen:
                 seen.add(key)
-                waiting += map(self._expanded, filter(None, self._members(counts).values()))
+                waiting += filter(None, self._members(counts).values())
+
+    def _identity(self, schema: JsonObject) -> int:
+        """Equal for all plain references to one schema."""
+        target = self._resolved(schema["$ref"]) if len(schema) == 1 and "$ref" in schema else None
+        return id(schema if target is None else target)
 
     def _expanded(self, applied: list[JsonObject]) -> Counts:
         """What applies to a value to which these schemas apply: themselves, and what they apply in place.
@@ -111,7 +125,10 @@ class _Analysis:
         while waiting:
             checks += len(waiting)
             if checks > MAX_CHECKS_PER_VALUE:
-                raise _TooComplex(f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value")
+                raise TooComplex(
+                    f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value; "
+                    "use fewer alternatives and references"
+                )
             self._step(len(waiting))
             for schema in waiting:
                 if not _CONTAINERS.isdisjoint(schema):
@@ -158,9 +175,9 @@ class _Analysis:
         return {**named, "": shared, "[]": elements}
 
     def _step(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MAX_STEPS:
-            raise _TooComplex("it has too many subschemas")
+        self.steps += steps
+        if self.steps > self._max_steps:
+            raise TooManySteps(_TOO_MANY)
 
     def _resolved(self, reference: object) -> JsonObject | None:
         """The schema of a reference within the document; others are not followed by the checker either."""
@@ -224,17 +241,20 @@ def _all_objects(value: object) -> Iterator[JsonObject]:
             waiting += _list(found)
 
 
-def _complex_patterns(schema: JsonObject) -> str | None:
+def _pattern_copies(schema: JsonObject) -> int:
     patterns: list[str] = []
     for node in _all_objects(schema):
         pattern = node.get("pattern")
         patterns += [pattern] if isinstance(pattern, str) else []
         patterns += _object(node.get("patternProperties"))
     if len(patterns) > MAX_PATTERNS or sum(map(len, patterns)) > MAX_PATTERN_CHARACTERS:
-        return f"it has more than {MAX_PATTERNS} patterns or {MAX_PATTERN_CHARACTERS} characters of them"
-    if sum(map(_copies, patterns)) > MAX_PATTERN_COPIES:
-        return f"the repetitions of its patterns make more than {MAX_PATTERN_COPIES} copies"
-    return None
+        raise TooComplex(
+            f"it has more than {MAX_PATTERNS} patterns or {MAX_PATTERN_CHARACTERS} characters of them"
+        )
+    copies = sum(map(_copies, patterns))
+    if copies > MAX_PATTERN_COPIES:
+        raise TooComplex(f"the repetitions of its patterns make more than {MAX_PATTERN_COPIES} copies")
+    return copies
 
 
 def _copies(pattern: str) -> int:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from antiphon.caller import Caller
 from antiphon.errors import NotFound
+from antiphon.protocol.content import Metadata
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Item
-from antiphon.protocol.parse_conversations import NewConversation
-from antiphon.protocol.requests import Metadata
+from antiphon.protocol.parse_conversations import NewConversation, NewItems
 from antiphon.protocol.stored_items import item_id
+from antiphon.service.checks import Checks
 from antiphon.service.responses.history import identified
 from antiphon.store.base import Conversation, ItemPage, Page, PrivateSides
 from antiphon.store.ports import ConversationStore
@@ -26,13 +27,15 @@ class Conversations:
     ids: IdSource
     clock: Clock
     sealer: Sealer
+    checks: Checks
 
     async def create(self, caller: Caller, new: NewConversation) -> Conversation:
         """A conversation with its first items."""
         conversation = Conversation(
             id=self.ids.new("conv"), created_at=int(self.clock()), metadata=new.metadata
         )
-        items, private = self._with_private(identified(new.items, self.ids.new))
+        await self.checks.definitions(caller.tenant, new.items.unchecked)
+        items, private = self._with_private(identified(new.items.items, self.ids.new))
         await self.store.add_conversation(caller.tenant, conversation, items, private)
         return conversation
 
@@ -48,10 +51,11 @@ class Conversations:
         """Delete a conversation; the responses that were made in it stay."""
         await self.store.delete_conversation(caller.tenant, conversation_id)
 
-    async def add(self, caller: Caller, conversation_id: str, items: Sequence[Item]) -> Sequence[Item]:
+    async def add(self, caller: Caller, conversation_id: str, new: NewItems) -> Sequence[Item]:
         """Append items; returns them as they are stored."""
-        known = await self._known(caller.tenant, conversation_id, items)
-        added = identified(items, self.ids.new, known)
+        await self.checks.definitions(caller.tenant, new.unchecked)
+        known = await self._known(caller.tenant, conversation_id, new.items)
+        added = identified(new.items, self.ids.new, known)
         public, private = self._with_private(added)
         await self.store.add_items(caller.tenant, conversation_id, public, private)
         return public

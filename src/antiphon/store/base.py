@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from antiphon import errors
 from antiphon.errors import InvalidRequest, NotFound
+from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
-from antiphon.protocol.requests import Metadata
 from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
 

@@ -5,8 +5,8 @@ from typing import NoReturn
 
 import msgspec
 
+from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
-from antiphon.protocol.requests import Metadata
 from antiphon.protocol.stored_items import item_from_text
 from antiphon.store import chains, pages
 from antiphon.store.base import (

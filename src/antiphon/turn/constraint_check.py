@@ -8,16 +8,15 @@ Rule 2: reasoning passes at once, and so does a call that only `tool_choice` req
 Rule 3: an answer that was cut short, failed or is a refusal passes without a check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import PARAM, Downgrade, Downgrades
-from antiphon.protocol.ids import Clock
 from antiphon.protocol.requests import TextFormat
 from antiphon.protocol.response import Usage
+from antiphon.turn.checks import CheckSteps, GrammarCheck, JsonCheck
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -34,10 +33,8 @@ from antiphon.turn.chunks import (
 from antiphon.turn.constraints import Constraint, HeldCall, Violation
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.function_forms.reading import read_text
-from antiphon.turn.json_answer import Fault, read_json_answer
+from antiphon.turn.json_answer import Fault
 
-GRAMMAR_CHECK_SECONDS = 0.25
-"""How long the grammar checks of one answer may take in all: they run on the event loop."""
 COMMENTARY = "commentary"
 """The phase of a message that is not the answer."""
 
@@ -56,12 +53,11 @@ class Verdict(Struct, frozen=True):
 class ConstraintCheck:
     """The check of one turn."""
 
-    def __init__(self, turn: TurnRequest, constraints: frozenset[Constraint], clock: Clock) -> None:
+    def __init__(self, turn: TurnRequest, constraints: frozenset[Constraint]) -> None:
         self._turn = turn
         self._form = _json_format(turn)
         self._tools = {tool.name: tool for tool in turn.tools}
         self._constraints = constraints
-        self._clock = clock
         self._needs_call = "tool_choice" in constraints
         self._json: Literal["held", "peeked", "live"] | None = None
         """For an answer that must be JSON. `held`: hold the text until its end. `peeked`: hold it until its
@@ -84,7 +80,7 @@ class ConstraintCheck:
             self._take(chunk, passed)
         return passed
 
-    def end(self) -> Verdict:
+    def end(self) -> CheckSteps[Verdict]:
         """The verdict, after the last chunk."""
         finished = self._finished
         usage = () if self._usage is None else (self._usage,)
@@ -92,9 +88,10 @@ class ConstraintCheck:
             return Verdict(self._release())
         if finished.reason not in ("stop", "tool_calls") or self._refused:
             return Verdict([*self._release(), *usage, finished])
-        violation = self._judge()
+        violation = yield from self._judge()
         if violation is None:
-            return Verdict([*self._release(), *usage, finished], downgrades=tuple(self._downgrades()))
+            downgrades = yield from self._downgrades()
+            return Verdict([*self._release(), *usage, finished], downgrades=tuple(downgrades))
         wrong = self._wrong_calls(violation)
         right = [] if violation.constraint != "grammar" else [c for c in self._held if not _of(c, wrong)]
         rest = [*(chunk for chunk in self._held if _of(chunk, wrong)), *usage, finished]
@@ -202,28 +199,37 @@ class ConstraintCheck:
     def _held_text(self) -> str:
         return "".join(chunk.text for chunk in self._held if isinstance(chunk, TextDelta))
 
-    def _judge(self) -> Violation | None:
+    def _judge(self) -> CheckSteps[Violation | None]:
         """The violation of an answer that ended normally, if there is one."""
         if self._needs_call and not self._calls:
             return Violation("tool_choice", self._no_call(), self._held_text())
         if self._ruled_out and not (self._passed_any or self._calls or self._held_text().strip()):
             return Violation("tool_choice", self._no_call())
         if self._form is not None and self._json in ("held", "peeked") and not self._calls:
-            return self._judge_json(self._form)
-        end = self._clock() + GRAMMAR_CHECK_SECONDS
-        faulty = [call for call in self._calls.values() if _fault(call, lambda: self._clock() > end)]
+            return (yield from self._judge_json(self._form))
+        faulty = yield from self._faulty_calls()
         if not faulty:
             return None
         alone = len(self._calls) == 1 and not self._passed_any
         return Violation("grammar", faulty[0].fault, calls=tuple(faulty), alone=alone)
 
+    def _faulty_calls(self) -> CheckSteps[list[HeldCall]]:
+        """The calls whose input violates its grammar."""
+        calls = [*self._calls.values()]
+        if not calls:
+            return []
+        found = yield [GrammarCheck(read_text(call.arguments), call.grammar) for call in calls]
+        for call, result in zip(calls, found, strict=True):
+            call.fault = result.why if isinstance(result, Fault) else ""
+        return [call for call in calls if call.fault]
+
     def _no_call(self) -> str:
         named = next(iter(self._ruled_out.values()), "")
         return f"the tool '{named}' must not be called now" if named else "no tool was called"
 
-    def _judge_json(self, form: TextFormat) -> Violation | None:
+    def _judge_json(self, form: TextFormat) -> CheckSteps[Violation | None]:
         text = self._held_text()
-        answer = read_json_answer(text, form)
+        (answer,) = yield [JsonCheck(text, form)]
         if isinstance(answer, Fault):
             return Violation("format", answer.why, text)
         if answer.text != text:
@@ -234,14 +240,14 @@ class ConstraintCheck:
             self._held = [*begun, TextDelta(answer.text), *after]
         return None
 
-    def _downgrades(self) -> Downgrades:
+    def _downgrades(self) -> CheckSteps[Downgrades]:
         """Omitted calls, and JSON that passed before it was checked."""
         found = Downgrades()
         for name in self._ruled_out.values():
             text = f"a call of '{name}' was left out: '{PARAM}' rules it out"
             found.add("output_omitted", text, "tool_choice")
         if self._json == "live" and self._form is not None:
-            answer = read_json_answer("".join(self._live_text), self._form)
+            (answer,) = yield [JsonCheck("".join(self._live_text), self._form)]
             if isinstance(answer, Fault):
                 found.add(
                     "constraint_violated",
@@ -266,13 +272,11 @@ def constraints_of(turn: TurnRequest, unenforced: frozenset[Constraint]) -> froz
     return frozenset(constraints)
 
 
-def constraint_check(
-    turn: TurnRequest, unenforced: frozenset[Constraint], clock: Clock
-) -> ConstraintCheck | None:
+def constraint_check(turn: TurnRequest, unenforced: frozenset[Constraint]) -> ConstraintCheck | None:
     """The check of this turn; None if it has no constraints."""
     constraints = constraints_of(turn, unenforced)
     needed = constraints or turn.forbidden or _json_format(turn) is not None
-    return ConstraintCheck(turn, constraints, clock) if needed else None
+    return ConstraintCheck(turn, constraints) if needed else None
 
 
 def _json_format(turn: TurnRequest) -> TextFormat | None:
@@ -282,8 +286,3 @@ def _json_format(turn: TurnRequest) -> TextFormat | None:
 
 def _of(chunk: Chunk, calls: set[int]) -> bool:
     return isinstance(chunk, CallStarted | CallDelta | CallFinished) and chunk.index in calls
-
-
-def _fault(call: HeldCall, late: Callable[[], bool]) -> str:
-    call.fault = compile_grammar(call.grammar).check(read_text(call.arguments), late) or ""
-    return call.fault

@@ -14,24 +14,23 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.protocol.requests import TextFormat
-from antiphon.protocol.schema_bounds import checks_per_value
+from antiphon.protocol.schema_bounds import MAX_CHECKS_PER_VALUE, TooComplex, schema_cost
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _MAX_CANDIDATES = 32
 _MAX_REASON_CHARACTERS = 200
-_MAX_CHECK_COST = 50_000_000
 _MAX_DESCRIPTION_COST = 1_000_000
 """Characters of an answer, multiplied by how many subschemas apply to one value."""
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, tag=True):
     """JSON that fits the format, as the model wrote it."""
 
     text: str
 
 
-class Fault(Struct, frozen=True):
+class Fault(Struct, frozen=True, tag=True):
     """The reason why the answer does not fit, as one sentence, and the path within the value."""
 
     why: str
@@ -110,13 +109,12 @@ def _mismatch(found: _Decoded, form: TextFormat) -> Fault | None:
     value = found.value
     if form.type == "json_object":
         return None if isinstance(value, dict) else Fault("The answer is not a JSON object.")
-    schema = msgspec.json.encode(form.schema)
-    validator, cost = _validator(schema), checks_per_value(schema) * len(found.text)
-    if validator is not None and cost > _MAX_CHECK_COST:
-        return Fault("The answer is too long to be checked against its schema.")
+    validator, checks_per_value = _compiled(msgspec.json.encode(form.schema))
     if validator is None or validator.is_valid(value):
         return None
-    if cost > _MAX_DESCRIPTION_COST:  # the library describes every alternative that did not fit
+    if (
+        checks_per_value * len(found.text) > _MAX_DESCRIPTION_COST
+    ):  # the library describes every alternative that did not fit
         return Fault("The answer does not fit its schema.")
     error = next(validator.iter_errors(value))
     path = _path(error.instance_path)
@@ -124,13 +122,18 @@ def _mismatch(found: _Decoded, form: TextFormat) -> Fault | None:
     return Fault(f"{where}{_short(error.message)}.", path)
 
 
-@lru_cache(maxsize=256)
-def _validator(schema: bytes) -> jsonschema_rs.Validator | None:
-    """The validator; None for a schema with references to other documents, which are not fetched."""
+@lru_cache(maxsize=32)
+def _compiled(schema: bytes) -> tuple[jsonschema_rs.Validator | None, int]:
+    """The validator, and how many subschemas apply to one value at most. There is no validator for a schema
+    with references to other documents, which are not fetched."""
     try:
-        return jsonschema_rs.validator_for(schema.decode(), offline=True)
+        checks_per_value = schema_cost(schema).checks_per_value
+    except TooComplex:  # it was accepted by an earlier version
+        checks_per_value = MAX_CHECKS_PER_VALUE
+    try:
+        return jsonschema_rs.validator_for(schema.decode(), offline=True), checks_per_value
     except (ValueError, jsonschema_rs.ReferencingError):
-        return None
+        return None, checks_per_value
 
 
 def _path(steps: list[str | int]) -> str:

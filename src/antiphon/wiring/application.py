@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from antiphon.errors import SettingsError
+from antiphon.isolated.pool import IsolatedPool, PoolLimits
 from antiphon.jobs.process_lock import ProcessLock, lock_path
 from antiphon.jobs.worker import Worker
 from antiphon.orchestrator.agent import AgentServices
@@ -19,6 +20,7 @@ from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
+from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
 from antiphon.service.responses.create import ResponseOptions, response_services
 from antiphon.service.responses.finish import Retention
@@ -87,12 +89,16 @@ async def _open(
         router = _make_router(settings, routes)
         live.attach(router)
         sealer = Sealer(seal_secret(settings, data_folder()), secrets.token_bytes)
+        pool = IsolatedPool(_pool_limits(settings))
+        stack.push_async_callback(pool.aclose)
+        checks = Checks(pool)
         creator, compactor, tokens = response_services(
             router=router,
             stores=stores,
             ids=make_ids(),
             clock=time.time,
             sealer=sealer,
+            checks=checks,
             options=_response_options(settings),
         )
         worker = _make_worker(settings, stores)
@@ -108,7 +114,7 @@ async def _open(
             background=background,
             stored=StoredResponses(stores.responses, background),
             conversations=Conversations(
-                stores.conversations, creator.ids, creator.clock, creator.parts.sealer
+                stores.conversations, creator.ids, creator.clock, creator.parts.sealer, checks
             ),
             ignored_tools=frozenset(settings.tools.ignore),
         )
@@ -125,6 +131,16 @@ def _response_options(settings: Settings) -> ResponseOptions:
             save_wait_seconds=settings.store.patience,
         ),
         similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
+    )
+
+
+def _pool_limits(settings: Settings) -> PoolLimits:
+    isolated = settings.isolated
+    return PoolLimits(
+        processes=isolated.processes,
+        cpu_seconds=isolated.cpu_seconds,
+        wall_seconds=isolated.wall_seconds,
+        memory_bytes=isolated.memory_mb * 2**20,
     )
 
 

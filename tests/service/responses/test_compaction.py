@@ -18,6 +18,7 @@ from antiphon.errors import (
     ModelNotFound,
     NotFound,
 )
+from antiphon.isolated.pool import IsolatedPool
 from antiphon.protocol.content import InputText
 from antiphon.protocol.ids import IdSource
 from antiphon.protocol.items import (
@@ -30,6 +31,7 @@ from antiphon.protocol.items import (
 )
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
+from antiphon.service.checks import Checks
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
 from antiphon.service.responses.context import Context, Contexts
 from antiphon.service.responses.summarise import BROKEN_OFF
@@ -79,7 +81,7 @@ def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor
     routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
     return Compactor(
         router=Router(routes, chance=lambda: 0.5),
-        contexts=Contexts(cast("Stores", Shelves()), SEALER, lambda: 1000.0),
+        contexts=Contexts(cast("Stores", Shelves()), SEALER, lambda: 1000.0, Checks(IsolatedPool())),
         ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
         clock=lambda: 1000.0,
         sealer=SEALER,

@@ -7,6 +7,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.errors import BackendBroken, NotFound
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.items import Reasoning
 from antiphon.protocol.parse_create import create_from, parse_count
 from antiphon.protocol.parse_items import parse_item
@@ -69,14 +70,14 @@ async def count(creator: Creator, **params: Any) -> Count:
     ],
 )
 def test_the_estimate_of_an_item(item: dict[str, Any], tokens: int) -> None:
-    assert estimate_tokens([parse_item(item, "input[0]")], None, ()) == tokens + 4
+    assert estimate_tokens([parse_item(item, Definitions(), "input[0]")], None, ()) == tokens + 4
 
 
 def test_instructions_count_as_an_item_and_tools_by_their_text() -> None:
     assert estimate_tokens((), "x" * 8, ()) == 2 + 4
     assert estimate_tokens((), None, ()) == 0
-    small = estimate_tokens((), None, parse_tools([FUNCTION]))
-    large = estimate_tokens((), None, parse_tools([{**FUNCTION, "description": "x" * 400}]))
+    small = estimate_tokens((), None, parse_tools([FUNCTION], Definitions()))
+    large = estimate_tokens((), None, parse_tools([{**FUNCTION, "description": "x" * 400}], Definitions()))
     assert 10 < small < 40
     assert 95 < large - small < 105
 
@@ -86,7 +87,7 @@ async def test_the_complete_context_of_the_request_counts(make_creator: MakeCrea
     first = await creator.start(create_from(model="m", input="y" * 40, tools=[FUNCTION]), CALLER).result()
     input_only = await count(creator, input="z" * 40)
     after = await count(creator, input="z" * 40, previous_response_id=first.id)
-    inherited = estimate_tokens((), None, parse_tools([FUNCTION]))
+    inherited = estimate_tokens((), None, parse_tools([FUNCTION], Definitions()))
     assert input_only == Count(14, "estimate")
     assert after.tokens - 3 * input_only.tokens - inherited in (0, 1)
     referred = await count(creator, input=[{"type": "item_reference", "id": first.output[0].id}])

@@ -11,7 +11,7 @@ from typing import cast
 from antiphon.cli.failure import WrongUsage
 from antiphon.cli.terminal import errors
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.parse_tools import check_schema
+from antiphon.protocol.definitions import check_schema
 
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 """Model servers refuse larger images."""

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.caller import DELETE, READ, WRITE
+from antiphon.protocol.content import Metadata
 from antiphon.protocol.item_lists import list_items, shown
 from antiphon.protocol.parse_conversations import parse_conversation, parse_metadata, parse_new_items
-from antiphon.protocol.requests import Metadata
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.routing import Route
 from antiphon.service.conversations import Conversations
@@ -56,8 +56,8 @@ class ConversationRoutes:
     async def add_items(self, exchange: Exchange, conversation_id: str) -> None:
         """Append items; the answer has them with their ids."""
         exchange.query().check_include()
-        items = parse_new_items(await self._bodies.read(exchange))
-        added = await self._conversations.add(exchange.caller, conversation_id, items)
+        new = parse_new_items(await self._bodies.read(exchange))
+        added = await self._conversations.add(exchange.caller, conversation_id, new)
         await exchange.send_json(msgspec.json.encode(list_items(added)))
 
     async def list_items(self, exchange: Exchange, conversation_id: str) -> None:

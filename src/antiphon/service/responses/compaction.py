@@ -62,7 +62,10 @@ class Compactor:
         """Answer ``POST /v1/responses/compact``. Nothing is stored."""
         request = parse_compact(body)
         snapshot = await self.contexts.read(
-            caller.tenant, request.items, previous_response_id=request.previous_response_id
+            caller.tenant,
+            request.items,
+            previous_response_id=request.previous_response_id,
+            unchecked=request.unchecked,
         )
         view = self.contexts.compacted(snapshot.items, snapshot.history_length, "previous_response_id")
         summary = await self.summarise(view, model=request.model, instructions=request.instructions)

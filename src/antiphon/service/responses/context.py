@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
+from antiphon.protocol.definitions import Definition
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item, ItemReference
 from antiphon.protocol.requests import CreateResponse
@@ -20,6 +21,7 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id
 from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 from antiphon.protocol.tools import Tool
+from antiphon.service.checks import Checks
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
 from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
 from antiphon.store.ports import ConversationStore, Stores
@@ -116,6 +118,7 @@ class Contexts:
     stores: Stores
     sealer: Sealer
     clock: Clock
+    checks: Checks
     inherit_tools: bool = True
 
     def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
@@ -141,6 +144,8 @@ class Contexts:
         session: Session | None = None,
     ) -> Context:
         """The context of a new response. Acquires the lock; the caller releases it if this raises."""
+        if request.unchecked:
+            await self.checks.definitions(tenant, request.unchecked)
         if request.stored:
             await self.stores.responses.check()
         base, is_stored = _NO_HISTORY, True
@@ -194,8 +199,10 @@ class Contexts:
         previous_response_id: str | None = None,
         conversation_id: str | None = None,
         tools: tuple[Tool, ...] = (),
+        unchecked: Sequence[Definition] = (),
     ) -> Snapshot:
         """What a request refers to, for those who make no response of it."""
+        await self.checks.definitions(tenant, unchecked)
         base = _NO_HISTORY
         if conversation_id is not None:
             base = Continuation(await self._conversation_items(tenant, conversation_id))

@@ -11,6 +11,7 @@ from antiphon.errors import Unsupported
 from antiphon.protocol.events import Event
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.requests import CreateResponse
+from antiphon.service.checks import Checks
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Contexts, Session
 from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
@@ -114,15 +115,16 @@ def response_services(
     ids: IdSource,
     clock: Clock,
     sealer: Sealer,
+    checks: Checks,
     options: ResponseOptions = DEFAULT_OPTIONS,
 ) -> ResponseServices:
     """The services, each with the parts that it uses."""
-    contexts = Contexts(stores, sealer, clock, options.inherit_tools)
+    contexts = Contexts(stores, sealer, clock, checks, options.inherit_tools)
     compactor = Compactor(router, contexts, ids, clock, sealer, options.summary_model)
     parts = RunParts(
         contexts=contexts,
         compactor=compactor,
-        rounds=RoundBuilder(clock, options.ignored_tools, options.max_repairs),
+        rounds=RoundBuilder(clock, checks, options.ignored_tools, options.max_repairs),
         sealer=sealer,
         clock=clock,
     )

@@ -35,6 +35,7 @@ class TokenCount:
             previous_response_id=request.params.previous_response_id,
             conversation_id=conversation_id,
             tools=request.tools,
+            unchecked=request.unchecked,
         )
         brought_by = "previous_response_id" if conversation_id is None else "conversation"
         shown = self.contexts.compacted(snapshot.items, snapshot.history_length, brought_by)

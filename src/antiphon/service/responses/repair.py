@@ -4,7 +4,7 @@ The model is asked again with a message that describes the violation. If its ser
 grammar, a repair turn is used instead: it asks for the call as text, and that text is parsed as the call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from antiphon.backends.features import Features
 from antiphon.errors import BackendBroken
-from antiphon.grammars.grammar import compile_grammar
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import (
     CustomToolCall,
@@ -25,11 +24,13 @@ from antiphon.protocol.items import (
 from antiphon.protocol.requests import TextFormat, TextOptions
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
+from antiphon.turn.checks import CheckSteps, GrammarCheck
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished
 from antiphon.turn.constraints import Constraint, HeldCall, Violation
 from antiphon.turn.context import TurnRequest, TurnTool
 from antiphon.turn.function_forms.calls import INPUT
 from antiphon.turn.function_forms.reading import read_text
+from antiphon.turn.json_answer import Fault
 
 _CONSTRAINED: Mapping[Constraint, str] = {
     "format": "text.format",
@@ -47,8 +48,8 @@ class RepairTurn(Protocol):
         """The turn to run instead."""
         ...
 
-    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
-        """Parse the answer as a call; None if it is not one, or if `late` became true during the check."""
+    def read(self, text: str) -> CheckSteps[Sequence[Chunk] | None]:
+        """Parse the answer as a call; None if it is not one."""
         ...
 
 
@@ -70,8 +71,9 @@ class CallAsJson:
             params=replace(turn.params, text=TextOptions(form)),
         )
 
-    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+    def read(self, text: str) -> CheckSteps[Sequence[Chunk] | None]:
         """The call that the JSON describes."""
+        yield from ()
         found = read_call(text, self._tools)
         return None if found is None else _call(found[0], found[1])
 
@@ -96,9 +98,10 @@ class InputByGrammar:
             grammar=self._grammar,
         )
 
-    def read(self, text: str, late: Callable[[], bool]) -> Sequence[Chunk] | None:
+    def read(self, text: str) -> CheckSteps[Sequence[Chunk] | None]:
         """The call with this input. It is checked here, too, because some servers ignore a grammar."""
-        if compile_grammar(self._grammar).check(text, late) is not None:
+        (found,) = yield [GrammarCheck(text, self._grammar)]
+        if isinstance(found, Fault):
             return None
         return _call(self._tool, msgspec.json.encode({INPUT: text}).decode())
 

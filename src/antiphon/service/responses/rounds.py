@@ -11,6 +11,7 @@ from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendBroken
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.ids import Clock
+from antiphon.service.checks import Checks, TenantChecks
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.stages.base import RoundPlan, Stage
 from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
@@ -129,6 +130,7 @@ class RoundBuilder:
     """Builds rounds. `max_repairs`: how often a model is asked again for an answer that must be right."""
 
     clock: Clock
+    checks: Checks
     ignored_tools: frozenset[str] = frozenset()
     max_repairs: int = 2
 
@@ -146,24 +148,28 @@ class RoundBuilder:
         )
         return without_spent_search(turn, plan.searches)
 
-    def build(self, plan: RoundPlan, context: Context, downgrades: Sequence[Downgrade] = ()) -> Round:
+    def build(
+        self, plan: RoundPlan, context: Context, tenant: str, downgrades: Sequence[Downgrade] = ()
+    ) -> Round:
         """The round, ready to be sent. Raises what the backend cannot serve."""
         turn = self.turn(plan, context, downgrades)
         sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
         prepared = plan.attempt.route.backend.prepare(sent)
-        return Round(turn, prepared, self._stages(plan, turn, prepared, context.request.stop), self.clock)
+        stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))
+        stop = context.request.stop
+        return Round(turn, prepared, [*stages, StopSequenceStage(stop)] if stop else stages, self.clock)
 
     def _stages(
-        self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, stop: Sequence[str]
+        self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, checks: TenantChecks
     ) -> Sequence[Stage]:
         policy = RepairPolicy(turn, plan, self.max_repairs)
         stages: tuple[Stage | None, ...]
         if plan.repair is not None:
-            stages = (RepairStage(plan.repair, policy, self.clock),)
+            stages = (RepairStage(plan.repair, policy, checks),)
         else:
             stages = (
                 text_call_stage(turn, plan.attempt.route) if turn.tools else None,
                 tool_search_stage(turn, plan) if turn.tools else None,
-                constraint_stage(turn, prepared, policy, self.clock),
+                constraint_stage(turn, prepared, policy, checks),
             )
-        return [stage for stage in (*stages, StopSequenceStage(stop) if stop else None) if stage is not None]
+        return [stage for stage in stages if stage is not None]

@@ -337,7 +337,7 @@ class ResponseRun:
         return Answer(machine, context, earlier)
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
-        made = self._parts.rounds.build(plan, answer.context, self._downgrades)
+        made = self._parts.rounds.build(plan, answer.context, self._tenant, self._downgrades)
         for omitted in made.turn.left_out:
             logger.warning("response %s: %s", self.id, omitted.render())
         answer.enter(made)

@@ -4,9 +4,9 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.parse import check_metadata, check_text, decode, missing
-from antiphon.protocol.parse_tools import check_schema
 from antiphon.protocol.requests import (
     CreateBody,
     CreateResponse,
@@ -64,14 +64,16 @@ def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
     body = decode(raw, ChatBody)
     downgrades = [*_check(body), *unused_params(given, _KNOWN)]
     stops = _stops(body)
-    tools, choice = read_tools(body), read_choice(body)
+    definitions = Definitions()
+    tools, choice, params = read_tools(body, definitions), read_choice(body), _params(body, definitions)
     conversation = read_messages(body.messages)
     return CompatRequest(
         request=CreateResponse(
-            params=_params(body),
+            params=params,
             items=conversation.items,
             tools=tools,
             tool_choice=choice,
+            unchecked=definitions.unchecked,
         ),
         names=NAMES,
         streamed=body.stream is True,
@@ -117,7 +119,7 @@ def _stops(body: ChatBody) -> tuple[str, ...]:
     return read_stops((body.stop,) if isinstance(body.stop, str) else body.stop or (), "stop", _MAX_STOPS)
 
 
-def _params(body: ChatBody) -> CreateBody:
+def _params(body: ChatBody, definitions: Definitions) -> CreateBody:
     include: list[Includable] | None = ["message.output_text.logprobs"] if body.logprobs else None
     return CreateBody(
         model=body.model,
@@ -136,7 +138,7 @@ def _params(body: ChatBody) -> CreateBody:
         store=False,
         stream=body.stream is True,
         temperature=body.temperature,
-        text=_text(body),
+        text=_text(body, definitions),
         top_logprobs=body.top_logprobs,
         top_p=body.top_p,
         user=body.user,
@@ -157,7 +159,7 @@ def _reasoning(body: ChatBody) -> ReasoningOptions | None:
     return body.reasoning
 
 
-def _text(body: ChatBody) -> TextOptions | None:
+def _text(body: ChatBody, definitions: Definitions) -> TextOptions | None:
     form = body.response_format
     if form is None:
         return None if body.verbosity is None else TextOptions(verbosity=body.verbosity)
@@ -168,7 +170,7 @@ def _text(body: ChatBody) -> TextOptions | None:
         raise missing("response_format.json_schema")
     if named.schema is None:
         raise missing("response_format.json_schema.schema")
-    check_schema(named.schema, "response_format.json_schema.schema")
+    definitions.schema(named.schema, "response_format.json_schema.schema")
     form = TextFormat(
         type="json_schema",
         name=named.name,

@@ -3,24 +3,28 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+from msgspec import UnsetType
+
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, convert, missing, required
-from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, hosted_tool, parse_tool_choice
+from antiphon.protocol.parse_tools import MAX_TOOLS, hosted_tool, parse_tool_choice
 from antiphon.protocol.tools import CustomTool, FunctionTool, Tool, ToolChoice, ToolRef
 from antiphon.server.compat.chat_completions.wire import ChatBody
 
 _NESTED = "In this API a function is nested: {'type': 'function', 'function': {'name': …, 'parameters': …}}."
 
 
-def read_tools(body: ChatBody) -> tuple[Tool, ...]:
+def read_tools(body: ChatBody, definitions: Definitions) -> tuple[Tool, ...]:
     """The tools of a request."""
     if body.tools and body.functions:
         message = "'functions' is the old name of 'tools'. Send one of them."
         raise InvalidRequest(message, param="functions", code="mutually_exclusive_parameters")
-    tools = [_tool(value, f"tools[{index}]") for index, value in enumerate(_bounded(body.tools, "tools"))]
+    declared = _bounded(body.tools, "tools")
+    tools = [_tool(value, definitions, f"tools[{index}]") for index, value in enumerate(declared)]
     functions = _bounded(body.functions, "functions")
-    tools += [_function(value, f"functions[{index}]") for index, value in enumerate(functions)]
+    tools += [_function(value, definitions, f"functions[{index}]") for index, value in enumerate(functions)]
     _refuse_duplicates(tools, "tools" if body.tools else "functions")
     if body.web_search_options is not None:
         # The engine's own rule for hosted tools decides: served, left out and reported, or refused.
@@ -51,15 +55,16 @@ def _bounded(values: list[Any] | None, path: str) -> Sequence[Any]:
     return values or ()
 
 
-def _tool(value: object, path: str) -> FunctionTool | CustomTool:
+def _tool(value: object, definitions: Definitions, path: str) -> FunctionTool | CustomTool:
     body = as_object(value, path)
     kind = convert(required(body, "type", path), str, f"{path}.type")
     if kind == "function":
         if "function" not in body:
             raise missing(f"{path}.function", _NESTED)
-        return _function(body["function"], f"{path}.function")
+        return _function(body["function"], definitions, f"{path}.function")
     if kind == "custom":
-        return _custom(as_object(required(body, "custom", path), f"{path}.custom"), f"{path}.custom")
+        custom = as_object(required(body, "custom", path), f"{path}.custom")
+        return _custom(custom, definitions, f"{path}.custom")
     message = (
         f"Invalid value for '{path}.type': '{kind}' is no tool of chat completions; use 'function' or "
         "'custom'. Tools of other types are taken by POST /v1/responses."
@@ -67,21 +72,24 @@ def _tool(value: object, path: str) -> FunctionTool | CustomTool:
     raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
 
 
-def _function(value: object, path: str) -> FunctionTool:
+def _function(value: object, definitions: Definitions, path: str) -> FunctionTool:
     tool = convert({**as_object(value, path), "type": "function"}, FunctionTool, path)
     if tool.parameters is not None:
-        check_schema(tool.parameters, f"{path}.parameters")
+        definitions.schema(tool.parameters, f"{path}.parameters")
     return tool
 
 
-def _custom(body: JsonObject, path: str) -> CustomTool:
+def _custom(body: JsonObject, definitions: Definitions, path: str) -> CustomTool:
     form: object = body.get("format")
     if isinstance(form, dict):
         members = cast("JsonObject", form)
         if members.get("type") == "grammar":  # nested here, flat in the engine
             grammar = as_object(required(members, "grammar", f"{path}.format"), f"{path}.format.grammar")
             body = {**body, "format": {"type": "grammar", **grammar}}
-    return convert({**body, "type": "custom"}, CustomTool, path)
+    tool = convert({**body, "type": "custom"}, CustomTool, path)
+    if not isinstance(tool.format, UnsetType):
+        definitions.grammar(tool.format, f"{path}.format.grammar")
+    return tool
 
 
 def _refuse_duplicates(tools: Sequence[FunctionTool | CustomTool], path: str) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from antiphon.protocol.content import JsonObject
-from antiphon.protocol.requests import Effort, Metadata, ReasoningOptions, ServiceTier, Verbosity
+from antiphon.protocol.content import JsonObject, Metadata
+from antiphon.protocol.requests import Effort, ReasoningOptions, ServiceTier, Verbosity
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 

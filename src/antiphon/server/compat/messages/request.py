@@ -6,9 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import check_text, decode, missing
-from antiphon.protocol.parse_tools import check_schema
 from antiphon.protocol.requests import (
     CreateBody,
     CreateResponse,
@@ -69,7 +69,7 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatReques
     stops = read_stops(body.stop_sequences or (), "stop_sequences", _MAX_STOPS)
     downgrades = _downgrades(body, given)
     _list_contradictions(body, downgrades)
-    streamed = body.stream is True
+    streamed, definitions = body.stream is True, Definitions()
     params = CreateBody(
         model=body.model,
         max_output_tokens=body.max_tokens,
@@ -79,11 +79,11 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatReques
         store=False,
         stream=streamed,
         temperature=body.temperature,
-        text=_text(body),
+        text=_text(body, definitions),
         top_p=body.top_p,
         user=body.metadata.user_id if body.metadata else None,
     )
-    question = _question(body, params, downgrades, open_envelope, streamed=streamed, stops=stops)
+    question = _question(body, params, definitions, downgrades, open_envelope, streamed=streamed, stops=stops)
     request = replace(question.request, thinking=_thinking(body))
     return replace(question, request=request), body
 
@@ -93,7 +93,7 @@ def read_count(raw: bytes, open_envelope: OpenEnvelope) -> CompatRequest:
     given = _members(raw)
     body = decode(raw, CountBody)
     params = CreateBody(model=body.model, store=False)
-    return _question(body, params, _downgrades(body, given), open_envelope)
+    return _question(body, params, Definitions(), _downgrades(body, given), open_envelope)
 
 
 def _members(raw: bytes) -> dict[str, msgspec.Raw]:
@@ -108,6 +108,7 @@ def _members(raw: bytes) -> dict[str, msgspec.Raw]:
 def _question(
     body: CountBody,
     params: CreateBody,
+    definitions: Definitions,
     downgrades: Downgrades,
     open_envelope: OpenEnvelope,
     *,
@@ -119,12 +120,13 @@ def _question(
     if body.system:
         conversation.system(body.system)
     conversation.read(body.messages)
-    tools = read_tools(body.tools or [], downgrades)
+    tools = read_tools(body.tools or [], definitions, downgrades)
     request = CreateResponse(
         params=params,
         items=tuple(conversation.items),
         tools=tools,
         tool_choice=read_choice(body.tool_choice),
+        unchecked=definitions.unchecked,
     )
     return CompatRequest(
         request=request,
@@ -206,9 +208,9 @@ def _service_tier(body: MessagesBody) -> ServiceTier | None:
     return _TIERS[body.service_tier]
 
 
-def _text(body: MessagesBody) -> TextOptions | None:
+def _text(body: MessagesBody, definitions: Definitions) -> TextOptions | None:
     form = (body.output_config.format if body.output_config else None) or body.output_format
     if form is None:
         return None
-    check_schema(form.schema, "output_config.format.schema")
+    definitions.schema(form.schema, "output_config.format.schema")
     return TextOptions(TextFormat(type="json_schema", name="output", schema=form.schema))

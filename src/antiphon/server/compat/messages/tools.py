@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
-from antiphon.protocol.parse_tools import MAX_TOOLS, check_schema, hosted_tool
+from antiphon.protocol.parse_tools import MAX_TOOLS, hosted_tool
 from antiphon.protocol.tools import FunctionTool, Tool, ToolChoice, ToolName, ToolRef
 from antiphon.server.compat.messages.client_tools import client_tool
 from antiphon.server.compat.messages.wire import WireChoice
@@ -26,7 +27,7 @@ class CustomTool(Struct, frozen=True):
     strict: bool | None = None
 
 
-def read_tools(values: list[Any], downgrades: Downgrades) -> tuple[Tool, ...]:
+def read_tools(values: list[Any], definitions: Definitions, downgrades: Downgrades) -> tuple[Tool, ...]:
     """The tools of a request."""
     if len(values) > MAX_TOOLS:
         message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
@@ -35,7 +36,7 @@ def read_tools(values: list[Any], downgrades: Downgrades) -> tuple[Tool, ...]:
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = f"tools[{index}]"
-        tool = _tool(as_object(value, path), path, downgrades)
+        tool = _tool(as_object(value, path), definitions, path, downgrades)
         if isinstance(tool, FunctionTool):
             if tool.name in seen:
                 message = f"Duplicate tool name '{tool.name}' at '{path}'. Give each tool its own name."
@@ -59,14 +60,14 @@ def read_choice(choice: WireChoice | None) -> ToolChoice:
             return ToolRef("function", name)
 
 
-def _tool(body: JsonObject, path: str, downgrades: Downgrades) -> Tool:
+def _tool(body: JsonObject, definitions: Definitions, path: str, downgrades: Downgrades) -> Tool:
     _list_unused(body, downgrades)
     kind = convert(body.get("type", "custom"), str, f"{path}.type")
     if kind == "custom":
         if "function" in body or "parameters" in body:
             message = f"'{path}' is declared as for another API; here a tool has 'name' and 'input_schema'."
             raise InvalidRequest(message, param=path, code="invalid_value")
-        return _custom(body, path)
+        return _custom(body, definitions, path)
     if kind == "function":
         message = f"'{path}' is declared as for another API; leave 'type' out and send 'input_schema'."
         raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
@@ -77,9 +78,9 @@ def _tool(body: JsonObject, path: str, downgrades: Downgrades) -> Tool:
     return hosted_tool(family, _hosted(family, body))
 
 
-def _custom(body: JsonObject, path: str) -> FunctionTool:
+def _custom(body: JsonObject, definitions: Definitions, path: str) -> FunctionTool:
     tool = convert(body, CustomTool, path)
-    check_schema(tool.input_schema, f"{path}.input_schema")
+    definitions.schema(tool.input_schema, f"{path}.input_schema")
     return FunctionTool(
         name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
-from antiphon.protocol.ids import Clock
 from antiphon.protocol.response import Usage
+from antiphon.service.checks import TenantChecks
 from antiphon.service.responses.repair import correction, gave_up, passed_anyway, repair_turn, repaired
 from antiphon.service.responses.stages.base import Repair, RoundPlan
 from antiphon.turn.chunks import (
@@ -27,7 +27,7 @@ from antiphon.turn.chunks import (
     UsageReported,
     UsageSpent,
 )
-from antiphon.turn.constraint_check import GRAMMAR_CHECK_SECONDS, ConstraintCheck, constraint_check
+from antiphon.turn.constraint_check import ConstraintCheck, constraint_check
 from antiphon.turn.constraints import Violation
 from antiphon.turn.context import TurnRequest
 
@@ -65,9 +65,10 @@ class RepairPolicy:
 class ConstraintStage:
     """Checks one turn."""
 
-    def __init__(self, check: ConstraintCheck, policy: RepairPolicy) -> None:
+    def __init__(self, check: ConstraintCheck, policy: RepairPolicy, checks: TenantChecks) -> None:
         self._check = check
         self._policy = policy
+        self._checks = checks
         self.next: RoundPlan | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -76,7 +77,7 @@ class ConstraintStage:
 
     async def end(self) -> AsyncIterator[Sequence[Chunk]]:
         """Pass on valid output; plan a repair of a violation."""
-        verdict = self._check.end()
+        verdict = await self._checks.run(self._check.end())
         downgrades = [DowngradesAdded(verdict.downgrades)] if verdict.downgrades else []
         chunks: Sequence[Chunk] = ()
         if verdict.violation is not None:
@@ -85,20 +86,20 @@ class ConstraintStage:
 
 
 def constraint_stage(
-    turn: TurnRequest, prepared: PreparedTurn, policy: RepairPolicy, clock: Clock
+    turn: TurnRequest, prepared: PreparedTurn, policy: RepairPolicy, checks: TenantChecks
 ) -> ConstraintStage | None:
     """None if the turn has no constraint to check."""
-    check = constraint_check(turn, prepared.unenforced, clock)
-    return None if check is None else ConstraintStage(check, policy)
+    check = constraint_check(turn, prepared.unenforced)
+    return None if check is None else ConstraintStage(check, policy, checks)
 
 
 class RepairStage:
     """Reads the answer to a repair turn."""
 
-    def __init__(self, repair: Repair, policy: RepairPolicy, clock: Clock) -> None:
+    def __init__(self, repair: Repair, policy: RepairPolicy, checks: TenantChecks) -> None:
         self._repair = repair
         self._policy = policy
-        self._clock = clock
+        self._checks = checks
         self._text: list[str] = []
         self._usage: UsageReported | None = None
         self._ended = False
@@ -130,8 +131,7 @@ class RepairStage:
         """The call in the text; if there is none, plan the next repair."""
         if self._ended:
             return
-        deadline = self._clock() + GRAMMAR_CHECK_SECONDS
-        read = self._repair.turn.read("".join(self._text), lambda: self._clock() > deadline)
+        read = await self._checks.run(self._repair.turn.read("".join(self._text)))
         cost: list[Chunk] = [] if self._usage is None else [self._usage]
         if read is not None:
             yield [*cost, *read]

@@ -1,0 +1,265 @@
+"""Child processes that work for all tenants, each within limits.
+
+A tenant has one job running at a time while others wait, and tenants take turns: expensive work of one of
+them delays its own requests. A child starts with the first job and ends when there is none for a while.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from asyncio import StreamReader, StreamWriter
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from typing import NamedTuple, cast
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import AntiphonError, Unavailable
+from antiphon.isolated.frames import HEADER, Excess, Failure, Job, Success
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING_PER_TENANT = 16
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Of all tenants."""
+IDLE_SECONDS = 30.0
+"""How long a child waits for its next job before it ends."""
+MAX_JOBS_PER_CHILD = 1000
+"""A child is replaced then, and what it has allocated is given back."""
+END_SECONDS = 0.05
+"""How long a child may take to end by itself before it is killed."""
+_CPU_SIGNALS = (signal.SIGXCPU, signal.SIGKILL)
+_PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
+"""The environment of a child. It gets no secrets."""
+_ENCODER = msgspec.msgpack.Encoder()
+_RESULTS = msgspec.msgpack.Decoder(Success | Failure)
+
+
+class PoolLimits(Struct, frozen=True):
+    """The limits of each child. CPU time is per job and in whole seconds, and so is wall time."""
+
+    processes: int = 2
+    cpu_seconds: int = 1
+    wall_seconds: float = 10.0
+    memory_bytes: int = 128 * 1024 * 1024
+
+
+class WorkExceeded(Exception):
+    """A job needed more than its limits. Not an `AntiphonError`: the caller knows what that means."""
+
+    def __init__(self, reason: Excess) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Waiting(Struct, eq=False):
+    job: Job
+    result: asyncio.Future[bytes]
+
+
+class IsolatedPool:
+    """Runs functions of bytes in child processes."""
+
+    def __init__(self, limits: PoolLimits | None = None) -> None:
+        self._limits = limits or PoolLimits()
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        """By tenant; the first tenant is next."""
+        self._waiting_bytes = 0
+        self._running: set[str] = set()
+        self._children: set[asyncio.Task[None]] = set()
+        self._idle = 0
+        self._more = asyncio.Condition()
+        self._closed = False
+
+    async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
+        """The result of ``function(payload)``, where `function` is a name such as ``package.module:name``.
+
+        Raises `WorkExceeded` if it needs more than its limits, `Unavailable` if too many jobs wait.
+        """
+        waiting = self._enqueue(tenant, Job(function, payload))
+        ready = len(self._waiting.keys() - self._running)
+        if ready > self._idle and len(self._children) < self._limits.processes:
+            child = asyncio.create_task(self._serve())
+            self._children.add(child)
+            child.add_done_callback(self._children.discard)
+        async with self._more:
+            self._more.notify()
+        return await waiting.result
+
+    async def aclose(self) -> None:
+        """End the children. Jobs that wait fail."""
+        self._closed = True
+        children = list(self._children)
+        for child in children:
+            child.cancel()
+        await asyncio.gather(*children, return_exceptions=True)
+        for queue in self._waiting.values():
+            for waiting in queue:
+                waiting.result.cancel()
+        self._waiting.clear()
+
+    def _enqueue(self, tenant: str, job: Job) -> _Waiting:
+        if self._closed:
+            raise Unavailable
+        queue = self._waiting.setdefault(tenant, deque())
+        if len(queue) >= MAX_WAITING_PER_TENANT or self._waiting_bytes > MAX_WAITING_BYTES:
+            message = "Too many schemas and grammars wait to be checked. Try again in a moment."
+            raise Unavailable(message, code="server_overloaded")
+        waiting = _Waiting(job, asyncio.get_running_loop().create_future())
+        queue.append(waiting)
+        self._waiting_bytes += len(job.payload)
+        return waiting
+
+    async def _serve(self) -> None:
+        """Do jobs in one child after another, until there are none for a while."""
+        child = _Child(self._limits)
+        try:
+            while (taken := await self._take()) is not None:
+                tenant, waiting = taken
+                try:
+                    await self._do(child, waiting)
+                finally:
+                    self._running.discard(tenant)
+        finally:
+            await child.end()
+
+    async def _do(self, child: "_Child", waiting: _Waiting) -> None:
+        result, error = b"", None
+        try:
+            result = await child.run(waiting.job)
+        except asyncio.CancelledError:
+            waiting.result.cancel()
+            raise
+        except Exception as raised:  # noqa: BLE001 -- whoever waits for the job gets it
+            error = raised
+        if waiting.result.done():  # nobody waits for it any more
+            return
+        if error is None:
+            waiting.result.set_result(result)
+        else:
+            waiting.result.set_exception(error)
+
+    async def _take(self) -> tuple[str, _Waiting] | None:
+        """The next job and its tenant; None if there is none for a while."""
+        while (taken := self._next()) is None:
+            self._idle += 1
+            try:
+                async with asyncio.timeout(IDLE_SECONDS), self._more:
+                    await self._more.wait()
+            except TimeoutError:
+                return None
+            finally:
+                self._idle -= 1
+        return taken
+
+    def _next(self) -> tuple[str, _Waiting] | None:
+        """The first job of the tenant whose turn it is; the tenant is the last one then."""
+        for tenant in list(self._waiting):
+            if tenant in self._running:
+                continue
+            queue = self._waiting.pop(tenant)
+            while queue:
+                waiting = queue.popleft()
+                self._waiting_bytes -= len(waiting.job.payload)
+                if not waiting.result.done():
+                    self._running.add(tenant)
+                    if queue:
+                        self._waiting[tenant] = queue
+                    return tenant, waiting
+        return None
+
+
+class _Running(NamedTuple):
+    """A started process with its pipes."""
+
+    process: Process
+    jobs: StreamWriter
+    results: StreamReader
+
+    async def exchange(self, job: bytes) -> Success | Failure:
+        """Send a job, and wait for its result."""
+        self.jobs.write(HEADER.pack(len(job)) + job)
+        await self.jobs.drain()
+        header = await self.results.readexactly(HEADER.size)
+        return _RESULTS.decode(await self.results.readexactly(HEADER.unpack(header)[0]))
+
+
+class _Child:
+    """One child process at a time; it is started when it is needed."""
+
+    def __init__(self, limits: PoolLimits) -> None:
+        self._limits = limits
+        self._running: _Running | None = None
+        self._jobs_left = 0
+
+    async def run(self, job: Job) -> bytes:
+        """Do a job."""
+        running = await self._started()
+        try:
+            async with asyncio.timeout(self._limits.wall_seconds):
+                result = await running.exchange(_ENCODER.encode(job))
+        except TimeoutError:
+            await self.end()
+            raise WorkExceeded("time") from None
+        except (ConnectionError, asyncio.IncompleteReadError):
+            raise WorkExceeded(_cause(await self.end())) from None
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        if isinstance(result, Success):
+            return result.result
+        await self.end()
+        if result.reason == "memory":
+            raise WorkExceeded("memory")
+        logger.error("isolated work broke: %s: %s", job.function, result.message)
+        raise AntiphonError
+
+    async def end(self) -> int:
+        """End the process, if there is one; its exit code."""
+        running, self._running = self._running, None
+        if running is None:
+            return 0
+        running.jobs.close()
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                return await running.process.wait()
+        except TimeoutError:
+            running.process.kill()
+            return await running.process.wait()
+
+    async def _started(self) -> _Running:
+        self._jobs_left -= 1
+        if self._running is not None and (
+            self._running.process.returncode is not None or self._jobs_left < 0
+        ):
+            await self.end()
+        if self._running is None:
+            self._running = await _start(self._limits)
+            self._jobs_left = MAX_JOBS_PER_CHILD
+        return self._running
+
+
+async def _start(limits: PoolLimits) -> _Running:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "antiphon.isolated.child",
+        str(limits.cpu_seconds),
+        str(limits.memory_bytes),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        start_new_session=True,
+    )
+    return _Running(process, cast("StreamWriter", process.stdin), cast("StreamReader", process.stdout))
+
+
+def _cause(exit_code: int) -> Excess:
+    """Why a process has ended by itself."""
+    if -exit_code in _CPU_SIGNALS:
+        return "cpu"
+    return "memory" if -exit_code == signal.SIGABRT else "crash"

@@ -1,0 +1,181 @@
+"""Real child processes: their limits, their replacement, and the turns of tenants."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import AntiphonError, Unavailable
+from antiphon.isolated import pool as pool_module
+from antiphon.isolated.pool import MAX_WAITING_PER_TENANT, IsolatedPool, PoolLimits, WorkExceeded
+
+WORK = "tests.isolated.work"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children find the functions of these tests."""
+    root = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture
+async def pool() -> AsyncGenerator[IsolatedPool, None]:
+    made = IsolatedPool(PoolLimits(processes=2, cpu_seconds=1, wall_seconds=20.0))
+    yield made
+    await made.aclose()
+
+
+async def excess(pool: IsolatedPool, function: str, payload: bytes = b"") -> str:
+    with pytest.raises(WorkExceeded) as caught:
+        await pool.run("t", f"{WORK}:{function}", payload)
+    return caught.value.reason
+
+
+async def process_id(pool: IsolatedPool, tenant: str = "t") -> int:
+    return int(await pool.run(tenant, f"{WORK}:process_id", b""))
+
+
+def is_alive(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+async def test_a_job_has_its_result_and_the_next_one_the_same_process(pool: IsolatedPool) -> None:
+    large = os.urandom(3_000_000)
+    assert await pool.run("t", f"{WORK}:echo", large) == large
+    first = await process_id(pool)
+    assert first != os.getpid()
+    assert await process_id(pool) == first
+
+
+async def test_a_child_gets_no_secrets(pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSTREAM_API_KEY", "sk-secret")
+    assert b"UPSTREAM_API_KEY" not in await pool.run("t", f"{WORK}:environment", b"")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"), [("spin", "cpu"), ("allocate", "memory"), ("abort", "memory")]
+)
+async def test_a_job_beyond_a_limit_ends_alone(pool: IsolatedPool, function: str, reason: str) -> None:
+    before = await process_id(pool)
+    assert await excess(pool, function) == reason
+    assert await process_id(pool) != before
+    assert not is_alive(before)
+
+
+async def test_a_job_beyond_its_time_is_ended() -> None:
+    pool = IsolatedPool(PoolLimits(wall_seconds=1.0))
+    assert await excess(pool, "sleep", b"60") == "time"
+    assert await pool.run("t", f"{WORK}:echo", b"next") == b"next"
+    await pool.aclose()
+
+
+async def test_a_fault_of_ours_is_an_internal_error(
+    pool: IsolatedPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(AntiphonError) as caught:
+        await pool.run("t", f"{WORK}:fail", b"")
+    assert (caught.value.status, "secret detail" in caught.value.message) == (500, False)
+    assert "secret detail" in caplog.text
+
+
+async def test_a_killed_child_is_replaced(pool: IsolatedPool) -> None:
+    before = await process_id(pool)
+    os.kill(before, 9)
+    await asyncio.sleep(0.2)
+    assert await process_id(pool) != before
+
+
+async def test_expensive_jobs_of_one_tenant_leave_a_process_to_the_others(pool: IsolatedPool) -> None:
+    slow = [asyncio.create_task(pool.run("a", f"{WORK}:sleep", b"3")) for _ in range(4)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(2.5):
+        assert await pool.run("b", f"{WORK}:echo", b"b") == b"b"
+    assert not any(task.done() for task in slow)
+    for task in slow:
+        task.cancel()
+
+
+async def test_tenants_take_turns() -> None:
+    pool = IsolatedPool(PoolLimits(processes=1))
+    done: list[str] = []
+
+    async def run(tenant: str) -> None:
+        await pool.run(tenant, f"{WORK}:echo", b"")
+        done.append(tenant)
+
+    await asyncio.gather(*map(run, ["a", "a", "a", "b", "b", "c"]))
+    assert done == ["a", "b", "c", "a", "b", "a"]
+    await pool.aclose()
+
+
+async def test_too_many_waiting_jobs_of_a_tenant_are_refused(pool: IsolatedPool) -> None:
+    jobs = [pool.run("a", f"{WORK}:sleep", b"0.3") for _ in range(MAX_WAITING_PER_TENANT + 3)]
+    tasks = [asyncio.create_task(job) for job in jobs]
+    await asyncio.sleep(0.05)
+    refused = [task.exception() for task in tasks if task.done()]
+    assert refused
+    assert all(isinstance(error, Unavailable) and error.code == "server_overloaded" for error in refused)
+    assert await pool.run("b", f"{WORK}:echo", b"b") == b"b"
+    for task in tasks:
+        task.cancel()
+
+
+async def test_too_many_waiting_bytes_are_refused(
+    pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "MAX_WAITING_BYTES", 10)
+    first = asyncio.create_task(pool.run("a", f"{WORK}:sleep", b"1.00000000000"))
+    await asyncio.sleep(0.3)  # it runs now, and no longer waits
+    waits = asyncio.create_task(pool.run("a", f"{WORK}:echo", b"more than ten bytes"))
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await pool.run("b", f"{WORK}:echo", b"b")
+    await asyncio.gather(first, waits)
+    assert await pool.run("b", f"{WORK}:echo", b"b") == b"b"
+
+
+async def test_a_job_that_nobody_waits_for_is_not_begun(pool: IsolatedPool) -> None:
+    slow = asyncio.create_task(pool.run("a", f"{WORK}:sleep", b"0.5"))
+    await asyncio.sleep(0.1)
+    left = asyncio.create_task(pool.run("a", f"{WORK}:spin", b""))
+    await asyncio.sleep(0.1)
+    left.cancel()
+    await slow
+    async with asyncio.timeout(1.0):  # less than the CPU time that the abandoned job would use
+        assert await pool.run("a", f"{WORK}:echo", b"a") == b"a"
+
+
+async def test_children_end_when_there_is_no_work(
+    pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.2)
+    child = await process_id(pool)
+    await asyncio.sleep(0.6)
+    assert not is_alive(child)
+    assert await process_id(pool) != child
+
+
+async def test_children_are_replaced_after_many_jobs(
+    pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "MAX_JOBS_PER_CHILD", 3)
+    seen = [await process_id(pool) for _ in range(7)]
+    assert [len(set(seen[:4])), len(set(seen))] == [1, 2]
+
+
+async def test_a_closed_pool_has_no_children_and_takes_no_jobs() -> None:
+    pool = IsolatedPool()
+    child = await process_id(pool)
+    running = asyncio.create_task(pool.run("t", f"{WORK}:sleep", b"30"))
+    waiting = asyncio.create_task(pool.run("t", f"{WORK}:sleep", b"30"))
+    await asyncio.sleep(0.1)
+    await pool.aclose()
+    assert not is_alive(child)
+    for task in (running, waiting):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with pytest.raises(Unavailable):
+        await pool.run("t", f"{WORK}:echo", b"")

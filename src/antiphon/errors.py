@@ -17,7 +17,8 @@
     │   └── HeadersTooLarge     431
     ├── UnsupportedHttpVersion  505
     ├── Unavailable             503  the server is draining or not ready; try again
-    │   └── StoreUnavailable    503  the database cannot be reached
+    │   ├── StoreUnavailable    503  the database cannot be reached
+    │   └── Overloaded          503  the server has too much to do, or too little memory
     ├── StoreFull               507  the database has no room left
     ├── BackendError            the upstream failed: 5xx, or the status of its answer
     │   ├── BackendRefused      the upstream answered with an error
@@ -181,6 +182,13 @@ class StoreUnavailable(Unavailable):
     """The database cannot be reached right now. Try again in a moment."""
 
     code = "store_unavailable"
+
+
+class Overloaded(Unavailable):
+    """The server is overloaded. Try again in a moment."""
+
+    code = "server_overloaded"
+    retry_after = 2.0
 
 
 class StoreFull(AntiphonError):

@@ -51,6 +51,10 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that open streams may continue after SIGTERM."""
     max_body: Annotated[int, Meta(ge=1024)] = 32 * 1024 * 1024
     """Maximum size of a request body in bytes."""
+    max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
+    """Maximum size of all request bodies that are being received, in bytes; a tenant may use half of it."""
+    max_memory: Annotated[int, Meta(ge=0)] = 0
+    """Memory of a server process in bytes, of which requests are refused beyond 90 %; 0: no limit."""
     body_timeout: Seconds = 30.0
     """Seconds within which a request body must have arrived."""
     websocket: bool = True

@@ -12,6 +12,7 @@ from agents.memory import OpenAIResponsesCompactionSession
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
+from antiphon.server.admission import Admission
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.guard import read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
@@ -28,7 +29,7 @@ REQUEST = {"model": "m", "input": [{"role": "user", "content": "hi"}, {"role": "
 def app(backend: ScriptedBackend, **limits: float) -> ASGIApp:
     bounds = {"max_body": 10_000, "body_timeout": 5.0, **limits}
     lifetimes = Lifetimes()
-    bodies = BodyReader(lifetimes, int(bounds["max_body"]), bounds["body_timeout"])
+    bodies = BodyReader(lifetimes, int(bounds["max_body"]), bounds["body_timeout"], Admission())
     routes = CompactRoutes(compactor(backend, model="m"), lifetimes, bodies)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, Unavailable
+from antiphon.errors import AntiphonError, Overloaded, Unavailable
 from antiphon.isolated.frames import HEADER, Excess, Failure, Job, Success
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class IsolatedPool:
     async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
         """The result of ``function(payload)``, where `function` is a name such as ``package.module:name``.
 
-        Raises `WorkExceeded` if it needs more than its limits, `Unavailable` if too many jobs wait.
+        Raises `WorkExceeded` if it needs more than its limits, `Overloaded` if too many jobs wait.
         """
         waiting = self._enqueue(tenant, Job(function, payload))
         ready = len(self._waiting.keys() - self._running)
@@ -107,7 +107,7 @@ class IsolatedPool:
         queue = self._waiting.setdefault(tenant, deque())
         if len(queue) >= MAX_WAITING_PER_TENANT or self._waiting_bytes > MAX_WAITING_BYTES:
             message = "Too many schemas and grammars wait to be checked. Try again in a moment."
-            raise Unavailable(message, code="server_overloaded")
+            raise Overloaded(message)
         waiting = _Waiting(job, asyncio.get_running_loop().create_future())
         queue.append(waiting)
         self._waiting_bytes += len(job.payload)

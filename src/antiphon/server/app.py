@@ -13,6 +13,7 @@ from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
 from antiphon.protocol.shape import error_wire
+from antiphon.server.admission import MAX_BODIES_BYTES, Admission
 from antiphon.server.auth import Keys
 from antiphon.server.error_shapes import internal_error
 from antiphon.server.exchange import BodyReader, Exchange
@@ -50,6 +51,7 @@ class AppOptions:
     hosts: HostGuard
     max_body: int = 32 * 1024 * 1024
     body_timeout: float = 30.0
+    max_bodies: int = MAX_BODIES_BYTES
     websocket: bool = True
     heartbeat: float = 10.0
     keeps: bool = True
@@ -72,6 +74,7 @@ class App:
         self._options = options
         self._on_started = on_started or _nothing
         self.lifetimes = Lifetimes()
+        self.admission = Admission(options.max_bodies)
         self.routes = RouteTable(())
         self._websocket: WebSocketEndpoint | None = None
 
@@ -94,7 +97,7 @@ class App:
         options = self._options
         if options.websocket:
             self._websocket = WebSocketEndpoint(services.creator, self.lifetimes, limits=WebSocketLimits())
-        bodies = BodyReader(self.lifetimes, options.max_body, options.body_timeout)
+        bodies = BodyReader(self.lifetimes, options.max_body, options.body_timeout, self.admission)
         self.routes = RouteTable(
             route_groups(
                 services,
@@ -167,6 +170,7 @@ class App:
 
     def _admit(self, head: Head, route: Route | None) -> Caller:
         """The caller of a socket, checked again for every turn: its key may end while the socket is open."""
+        self.admission.check()
         caller = self._options.keys.check(head.authorization)
         if route is None:
             raise NotFound("No WebSocket is served at this path; use /v1/responses.", code="unknown_url")

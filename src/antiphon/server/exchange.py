@@ -11,10 +11,12 @@ from antiphon.errors import (
     BodyTimeout,
     BodyTooLarge,
     HeadersTooLarge,
+    Overloaded,
     Unavailable,
     UnsupportedMedia,
 )
 from antiphon.protocol.profile import OPENAI, Profile
+from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -40,6 +42,7 @@ class Exchange:
     """A request and the answer to it. `caller` is known once the key was checked."""
 
     __slots__ = (
+        "_has_body",
         "_query_string",
         "_send",
         "caller",
@@ -74,6 +77,8 @@ class Exchange:
         self.profile = profile
         self.caller = ANONYMOUS
         self.errors = OPENAI_ERRORS
+        self._has_body = True
+        """Whether some of the body may still be unread."""
 
     @property
     def started(self) -> bool:
@@ -84,18 +89,29 @@ class Exchange:
         """The parameters of the query string."""
         return Query(self._query_string)
 
-    async def body(self, limit: int) -> bytes:
+    async def body(self, limit: int, budget: BodyBudget) -> bytes:
         """The complete JSON body. Its size is checked before and while it is read."""
         self._check_json()
-        self._check_length(limit)
+        declared = self._check_length(limit)
         pieces: list[bytes] = []
-        size, more = 0, True
-        while more:
-            piece, more = await self._receive_piece()
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
-            pieces.append(piece)
+        size, reserved, more, tenant = 0, 0, True, self.caller.tenant
+        try:
+            if declared > SMALL_BODY_BYTES:
+                budget.reserve(tenant, declared)
+                reserved = declared
+            while more:
+                piece, more = await self._receive_piece()
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                if size > SMALL_BODY_BYTES and size > reserved:
+                    budget.reserve(tenant, size - reserved)
+                    reserved = size
+                pieces.append(piece)
+        finally:
+            if reserved:
+                budget.release(tenant, reserved)
+        self._has_body = False
         return b"".join(pieces)
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
@@ -126,10 +142,12 @@ class Exchange:
             raise ClientGone
         return message.get("body", b""), message.get("more_body", False)
 
-    def _check_length(self, limit: int) -> None:
-        declared = self.head.content_length
-        if declared and int(declared) > limit:
+    def _check_length(self, limit: int) -> int:
+        """The declared size; 0 if there is none."""
+        declared = int(self.head.content_length or 0)
+        if declared > limit:
             raise _too_large(limit)
+        return declared
 
     def _check_json(self) -> None:
         media = self.head.content_type
@@ -184,7 +202,7 @@ class Exchange:
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
         status, payload = self.errors.render(error, self.profile, self.request_id)
-        if isinstance(error, BodyTooLarge):
+        if isinstance(error, BodyTooLarge | Overloaded) and self._has_body:
             self.phase = "answered"
             await self._start(status, (_JSON, (b"content-length", b"%d" % len(payload)), *headers))
             await self._send({"type": "http.response.body", "body": payload, "more_body": True})
@@ -234,17 +252,20 @@ class BodyReader:
     lifetimes: Lifetimes
     max_bytes: int
     timeout_seconds: float
+    admission: Admission
 
     async def read(self, exchange: Exchange) -> bytes:
         """The complete body, for routes that answer at once."""
         with self.lifetimes.lease(exchange.receive) as lease:
+            self.admission.check()
             lease.expect_body(self.timeout_seconds)
-            return await exchange.body(self.max_bytes)
+            return await exchange.body(self.max_bytes, self.admission.bodies)
 
     async def read_within(self, exchange: Exchange, lease: Lease) -> bytes:
         """The complete body, for routes that work on. From then on the lease ends when the client leaves."""
+        self.admission.check()
         lease.expect_body(self.timeout_seconds)
-        body = await exchange.body(self.max_bytes)
+        body = await exchange.body(self.max_bytes, self.admission.bodies)
         lease.expect_disconnect()
         return body
 

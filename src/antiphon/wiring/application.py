@@ -216,6 +216,7 @@ def build_app(
         keys=keys,
         hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),
         max_body=server.max_body,
+        max_bodies=server.max_bodies,
         body_timeout=server.body_timeout,
         websocket=server.websocket,
         heartbeat=server.heartbeat,

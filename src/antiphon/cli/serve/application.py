@@ -20,6 +20,7 @@ from antiphon.server.process import (
     spare_collector,
     stop_tracking_generators,
 )
+from antiphon.server.watchdog import Watchdog
 from antiphon.settings import Settings
 from antiphon.wiring import build_app
 from antiphon.wiring.live import LiveRoutes, reloaded
@@ -46,6 +47,7 @@ class ServedApp:
     read: Callable[[], Settings]
     """Reads the settings again, from the same sources as at the start."""
     _announcement: "asyncio.Task[None] | None" = field(default=None, init=False)
+    _watchdog: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __call__(self) -> App:
         """Build the application, and configure the logging of this worker."""
@@ -70,6 +72,9 @@ class ServedApp:
         reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
         spare_collector()
         stop_tracking_generators()
+        self._watchdog = asyncio.get_running_loop().create_task(
+            Watchdog(app.admission, server.max_memory).run()
+        )
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to list its models must not delay the start.
             self._announcement = asyncio.get_running_loop().create_task(

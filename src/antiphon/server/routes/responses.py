@@ -126,6 +126,7 @@ class ResponsesRoutes:
                 if request.params.background:
                     await self._submit(exchange, request, body)
                     return
+                del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller)
                 if request.streamed:
                     shape = Shape(request.profile, request.params.stream_options or StreamOptions())

@@ -59,6 +59,16 @@ def memory_mb(session: int) -> float:
     return total / 1024
 
 
+def resident_mb(session: int) -> float:
+    """Resident set size of a session, in MB of 2**20 bytes; cheaper to read than the proportional one."""
+    pages = 0
+    for process in processes():
+        if process.session == session:
+            with suppress(OSError):
+                pages += int((PROC / str(process.pid) / "statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def foreign_seconds(sessions: Collection[int]) -> float:
     """CPU time of all processes except this one and the sessions, plus the time stolen by other guests.
 

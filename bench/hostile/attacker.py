@@ -1,0 +1,56 @@
+"""The process of the hostile tenant: `python -m bench.hostile.attacker PORT KEY OTHER_KEY SECONDS NAME…`.
+
+It runs the attacks together until the time is over, and prints their tallies as JSON.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+from contextlib import suppress
+
+from bench.hostile.attacks import ATTACKS
+from bench.hostile.client import HostileClient, Tally
+from bench.hostile.registry import Attack
+
+REFUSED_PAUSE_SECONDS = 0.05
+LOWER_PRIORITY = 5
+"""The hostile clients would be on machines of their own: they do not compete with the server for CPU time."""
+
+
+async def repeat(attack: Attack, client: HostileClient) -> None:
+    """Run an attack again and again; a server that is gone is not an error here."""
+    while True:
+        with suppress(OSError, asyncio.IncompleteReadError, ValueError):
+            await attack.run(client)
+        await asyncio.sleep(0 if client.tally.requests else REFUSED_PAUSE_SECONDS)
+
+
+async def run(names: list[str], port: int, keys: tuple[str, str], seconds: float) -> dict[str, Tally]:
+    """Run attacks together, and cancel them at the end."""
+    clients = {name: HostileClient(port, *keys) for name in names}
+    tasks = [
+        asyncio.create_task(repeat(ATTACKS[name], client))
+        for name, client in clients.items()
+        for _ in range(ATTACKS[name].parallel)
+    ]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=5)
+    return {name: client.tally for name, client in clients.items()}
+
+
+def main() -> None:
+    """Read the arguments and print the result."""
+    port, key, other_key, seconds, *names = sys.argv[1:]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    os.nice(LOWER_PRIORITY)
+    tallies = asyncio.run(run(names, int(port), (key, other_key), float(seconds)))
+    print(json.dumps({name: vars(tally) for name, tally in tallies.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The samples of the probe process, and their percentiles in a span of time."""
+
+import math
+import subprocess
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bench.hostile.target import PYTHON, Target, variables
+from bench.processes import end_session
+
+
+class Sample(NamedTuple):
+    """One request of the probe."""
+
+    kind: str
+    due: float
+    seconds: float
+    status: int
+
+
+@dataclass(frozen=True)
+class Lag:
+    """The probe in a span of time: 99th percentiles in milliseconds, and requests without a 200."""
+
+    healthz_ms: float
+    answer_ms: float
+    failures: int
+    requests: int
+
+
+def lag_of(samples: Sequence[Sample]) -> Lag:
+    """The lag that these samples show."""
+
+    def p99_ms(kind: str) -> float:
+        times = sorted(sample.seconds for sample in samples if sample.kind == kind)
+        return 1000 * times[math.ceil(0.99 * len(times)) - 1] if times else math.nan
+
+    failures = sum(sample.status != 200 for sample in samples)
+    return Lag(p99_ms("healthz"), p99_ms("answer"), failures, len(samples))
+
+
+class Probe:
+    """A running probe."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._samples: list[Sample] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            kind, due, seconds, status = line.decode().split()
+            self._samples.append(Sample(kind, float(due), float(seconds), int(status)))
+
+    def between(self, began: float, ended: float) -> Lag:
+        """The lag in a span of `time.monotonic`."""
+        return lag_of([sample for sample in self._samples if began <= sample.due < ended])
+
+    def quiet(self, seconds: float) -> Lag:
+        """The lag during the next seconds."""
+        began = time.monotonic()
+        time.sleep(seconds)
+        return self.between(began, time.monotonic())
+
+
+@contextmanager
+def probing(target: Target) -> Generator[Probe]:
+    """A probe of the healthy tenant, for the duration of the block."""
+    process = subprocess.Popen(
+        [*PYTHON, "bench.hostile.probe", str(target.port), target.healthy_key],
+        env=variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield Probe(process)
+    finally:
+        end_session(process)

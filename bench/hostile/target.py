@@ -1,0 +1,186 @@
+"""The attacked server with its upstream and two tenants, and a watch on its memory."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bench.processes import ROOT, end_session, environment
+from bench.procfs import resident_mb
+
+START_TIMEOUT_SECONDS = 30.0
+ALIVE_TIMEOUT_SECONDS = 5.0
+MEMORY_LIMIT_MB = 1500.0
+"""A server that takes more is killed, so that the machine survives."""
+SAMPLE_SECONDS = 0.05
+PYTHON = (sys.executable, "-m")
+
+
+def variables() -> dict[str, str]:
+    """The environment of processes that import this tree."""
+    return environment({"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "NO_COLOR": "1"})
+
+
+class Target:
+    """A server process that is started again after it has died."""
+
+    def __init__(self, folder: Path, upstream_port: int) -> None:
+        self._folder = folder
+        self._log = folder / "server.log"
+        self._store = folder / "responses.db"
+        self.port = _free_port()
+        settings = (
+            f'[server]\nport = {self.port}\n[store]\nurl = "sqlite:{self._store}"\n'
+            f'[[upstreams]]\nname = "shared"\nbase_url = "http://127.0.0.1:{upstream_port}/v1"\n'
+        )
+        (folder / "antiphon.toml").write_text(settings)
+        self.hostile_key = self._new_key("hostile")
+        self.healthy_key = self._new_key("healthy")
+        self._new_store = self._store.read_bytes()
+        self._process = self._start()
+        self._watch = threading.Thread(target=self._watch_memory, daemon=True)
+        self._peak_mb = 0.0
+        self._killed = False
+        self._watch.start()
+
+    @property
+    def died(self) -> str | None:
+        """How the process ended; None while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        return f"server killed at {MEMORY_LIMIT_MB:,.0f} MB" if self._killed else f"server died ({code})"
+
+    def reset_peak(self) -> None:
+        """Begin to measure `peak_mb` from here."""
+        self._peak_mb = 0.0
+
+    def peak_mb(self) -> float:
+        """The greatest memory since `reset_peak`."""
+        return max(self._peak_mb, self.memory_mb())
+
+    def memory_mb(self) -> float:
+        """Resident memory of the server and its worker processes."""
+        return resident_mb(self._process.pid)
+
+    def alive(self) -> bool:
+        """Whether it answers `GET /healthz`."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ALIVE_TIMEOUT_SECONDS)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def restart(self) -> None:
+        """Start it again, with a store that holds nothing but the keys: unfinished work would be resumed."""
+        self.stop()
+        for path in self._folder.glob("responses.db*"):
+            path.unlink()
+        self._store.write_bytes(self._new_store)
+        self._killed = False
+        self._process = self._start()
+
+    def stop(self) -> None:
+        """End it with everything that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        end_session(self._process)
+
+    def _new_key(self, tenant: str) -> str:
+        made = subprocess.run(
+            [*PYTHON, "antiphon.cli", "keys", "create", "--tenant", tenant],
+            cwd=self._folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return made.stdout.strip()
+
+    def _environment(self) -> dict[str, str]:
+        return {**variables(), "XDG_DATA_HOME": str(self._folder / "data")}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [*PYTHON, "antiphon.cli", "serve"],
+                cwd=self._folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        limit = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self.alive():
+            if process.poll() is not None or time.monotonic() > limit:
+                end_session(process)
+                raise RuntimeError(f"the server did not start: {self._log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        return process
+
+    def _watch_memory(self) -> None:
+        while True:
+            memory = self.memory_mb()
+            self._peak_mb = max(self._peak_mb, memory)
+            if memory > MEMORY_LIMIT_MB and self._process.poll() is None:
+                self._killed = True
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            time.sleep(SAMPLE_SECONDS)
+
+
+@contextmanager
+def attacked_server(folder: Path) -> Generator[Target]:
+    """A server with its upstream, for the duration of the block."""
+    upstream = subprocess.Popen(
+        [*PYTHON, "bench.hostile.upstream"],
+        env=variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    target: Target | None = None
+    try:
+        assert upstream.stdout is not None
+        target = Target(folder, int(upstream.stdout.readline()))
+        yield target
+    finally:
+        if target is not None:
+            target.stop()
+        end_session(upstream)
+
+
+def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, dict[str, object]]:
+    """Run attacks together in a process of their own; their tallies."""
+    arguments = (str(target.port), target.hostile_key, target.healthy_key, str(seconds), *names)
+    process = subprocess.Popen(
+        [*PYTHON, "bench.hostile.attacker", *arguments],
+        env=variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds + 30)
+    except subprocess.TimeoutExpired:
+        return {}
+    finally:
+        end_session(process)
+    return json.loads(output) if process.returncode == 0 else {}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

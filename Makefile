@@ -11,7 +11,7 @@ WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help serve test test-clients setup check format lint types imports fast cover bench docs clean
+.PHONY: help serve test test-clients setup check format lint types imports fast cover bench hostile fuzz docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,12 @@ cover: setup  ## Branch coverage of protocol, turn and service; fails below the 
 
 bench: setup  ## Measure against nginx, LiteLLM and agentic-api, and write the table into the README
 	$(BIN)/python -m bench $(ARGS)
+
+hostile: setup  ## Attack a server as one tenant, and measure what another tenant notices
+	$(BIN)/python -m bench.hostile $(ARGS)
+
+fuzz: setup  ## Send 100,000 mutated requests to every route
+	$(BIN)/python -m tests.fuzz --requests 100000 $(ARGS)
 
 docs: setup  ## Make docs/compatibility.md from the requirements and the tests
 	$(BIN)/python -m tests.docs.compatibility

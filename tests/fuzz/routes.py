@@ -1,0 +1,137 @@
+"""A valid request for every route of the server."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.fuzz.bodies import Bodies
+from tests.fuzz.pool import Pool
+
+JsonObject = dict[str, Any]
+NO_BODY: Any = object()
+
+
+@dataclass
+class FuzzRequest:
+    """One request; `ids` are the parameters of its path."""
+
+    route: str
+    ids: list[str] = field(default_factory=list[str])
+    query: dict[str, str] = field(default_factory=dict[str, str])
+    body: Any = NO_BODY
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+Draw = Callable[[], FuzzRequest]
+
+
+class Routes:
+    """Draws a request by the name of its route, as `server/routes/table.py` spells it."""
+
+    def __init__(self, rng: random.Random, pool: Pool, model: str = "m") -> None:
+        self._rng = rng
+        self._pool = pool
+        self._bodies = bodies = Bodies(rng, pool)
+        self._posted = {
+            "POST /v1/responses": bodies.create,
+            "GET /v1/responses": bodies.socket_frame,
+            "POST /v1/responses/input_tokens": bodies.count,
+            "POST /v1/responses/compact": bodies.compact,
+            "POST /v1/chat/completions": bodies.chat,
+            "POST /v1/messages": bodies.messages,
+            "POST /v1/messages/count_tokens": bodies.messages,
+            "POST /v1/conversations": bodies.conversation,
+            "POST /v1/agent/execute": bodies.agent,
+            "POST /v1/agent/runs": bodies.run,
+        }
+        self._drawn: dict[str, Draw] = {
+            "GET /v1/responses/{id}": self._retrieve,
+            "DELETE /v1/responses/{id}": lambda: self._by_id("DELETE /v1/responses/{id}", pool.take("resp")),
+            "POST /v1/responses/{id}/cancel": self._cancel,
+            "GET /v1/responses/{id}/input_items": self._input_items,
+            "GET /v1/conversations/{id}": lambda: self._by_id("GET /v1/conversations/{id}", pool.one("conv")),
+            "POST /v1/conversations/{id}": self._update,
+            "DELETE /v1/conversations/{id}": lambda: self._by_id(
+                "DELETE /v1/conversations/{id}", pool.take("conv")
+            ),
+            "POST /v1/conversations/{id}/items": self._add_items,
+            "GET /v1/conversations/{id}/items": self._list_items,
+            "GET /v1/conversations/{id}/items/{item_id}": lambda: FuzzRequest(
+                "GET /v1/conversations/{id}/items/{item_id}", [*pool.pair()]
+            ),
+            "DELETE /v1/conversations/{id}/items/{item_id}": lambda: FuzzRequest(
+                "DELETE /v1/conversations/{id}/items/{item_id}", [*pool.take_pair()]
+            ),
+            "GET /v1/agent/modes": lambda: FuzzRequest("GET /v1/agent/modes"),
+            "GET /v1/agent/runs": lambda: FuzzRequest("GET /v1/agent/runs", query=self._page("run")),
+            "GET /v1/agent/runs/{id}": self._retrieve_run,
+            "DELETE /v1/agent/runs/{id}": lambda: self._by_id("DELETE /v1/agent/runs/{id}", pool.take("run")),
+            "POST /v1/agent/runs/{id}/cancel": lambda: self._by_id(
+                "POST /v1/agent/runs/{id}/cancel", pool.one("run")
+            ),
+            "GET /v1/models": self._models,
+            "GET /v1/models/{model}": lambda: self._by_id("GET /v1/models/{model}", model),
+            "GET /v1/models/{model}/capabilities": lambda: self._by_id(
+                "GET /v1/models/{model}/capabilities", model
+            ),
+            "GET /healthz": lambda: FuzzRequest("GET /healthz"),
+            "GET /readyz": lambda: FuzzRequest("GET /readyz"),
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """Every route."""
+        return [*self._posted, *self._drawn]
+
+    def draw(self, name: str) -> FuzzRequest:
+        """A valid request of a route, if what it names still exists."""
+        if name in self._posted:
+            return FuzzRequest(name, body=self._posted[name]())
+        return self._drawn[name]()
+
+    def _by_id(self, name: str, known: str) -> FuzzRequest:
+        return FuzzRequest(name, [known])
+
+    def _retrieve(self) -> FuzzRequest:
+        if self._rng.random() < 0.3:
+            query = {"stream": "true", **self._maybe("starting_after", "2")}
+            return FuzzRequest("GET /v1/responses/{id}", [self._pool.background()], query)
+        return FuzzRequest("GET /v1/responses/{id}", [self._pool.one("resp")])
+
+    def _retrieve_run(self) -> FuzzRequest:
+        query = self._maybe("stream", "true") | self._maybe("case", self._rng.choice(("snake", "pascal")))
+        return FuzzRequest("GET /v1/agent/runs/{id}", [self._pool.one("run")], query)
+
+    def _cancel(self) -> FuzzRequest:
+        return FuzzRequest("POST /v1/responses/{id}/cancel", [self._pool.background()])
+
+    def _input_items(self) -> FuzzRequest:
+        return FuzzRequest(
+            "GET /v1/responses/{id}/input_items", [self._pool.one("resp")], self._page("msg", 0.1)
+        )
+
+    def _list_items(self) -> FuzzRequest:
+        return FuzzRequest(
+            "GET /v1/conversations/{id}/items", [self._pool.one("conv")], self._page("msg", 0.1)
+        )
+
+    def _update(self) -> FuzzRequest:
+        body = {"metadata": self._rng.choice((None, {}, {"a": "b"}))}
+        return FuzzRequest("POST /v1/conversations/{id}", [self._pool.one("conv")], body=body)
+
+    def _add_items(self) -> FuzzRequest:
+        body = {"items": self._bodies.items()}
+        return FuzzRequest("POST /v1/conversations/{id}/items", [self._pool.one("conv")], body=body)
+
+    def _models(self) -> FuzzRequest:
+        headers = {"anthropic-version": "2023-06-01"} if self._rng.random() < 0.2 else {}
+        return FuzzRequest("GET /v1/models", headers=headers)
+
+    def _page(self, kind: str, after: float = 0.3) -> dict[str, str]:
+        query = self._maybe("limit", str(self._rng.randrange(1, 100)))
+        query |= self._maybe("order", self._rng.choice(("asc", "desc"))) if kind != "run" else {}
+        return query | ({"after": self._pool.one(kind)} if self._rng.random() < after else {})
+
+    def _maybe(self, name: str, value: str) -> dict[str, str]:
+        return {name: value} if self._rng.random() < 0.3 else {}

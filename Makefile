@@ -11,7 +11,7 @@ WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help serve test test-clients setup check format lint types imports fast cover bench hostile fuzz docs clean
+.PHONY: help serve test test-clients setup check format lint types imports fast cover scan-pth sbom bench hostile fuzz docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ $(UV):
 	$(PYTHON) -m venv .tools
 	.tools/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-check: setup format lint types imports fast  ## Format, lint, types, imports, fast tests
+check: setup scan-pth format lint types imports fast  ## Startup files, format, lint, types, imports, fast tests
 
 format:
 	$(BIN)/ruff format --check .
@@ -77,6 +77,12 @@ cover: setup  ## Branch coverage of protocol, turn and service; fails below the 
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
+scan-pth: setup  ## Fail on files that run code at every start of Python and are not known
+	$(BIN)/python -m tests.supply_chain.scan_pth
+
+sbom: $(UV)  ## Write sbom.cdx.json: every package that users install, with its hashes (CycloneDX)
+	$(UV) export --quiet --locked --all-extras --no-dev --format cyclonedx1.5 --output-file sbom.cdx.json
+
 bench: setup  ## Measure against nginx, LiteLLM and agentic-api, and write the table into the README
 	$(BIN)/python -m bench $(ARGS)
 
@@ -90,4 +96,4 @@ docs: setup  ## Make docs/compatibility.md from the requirements and the tests
 	$(BIN)/python -m tests.docs.compatibility
 
 clean:  ## Remove everything that can be made again
-	rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* bench/out
+	rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* bench/out sbom.cdx.json

@@ -13,7 +13,7 @@ def test_sqlite_gets_its_own_parameters_casts_and_clock() -> None:
     text = load_statements("sqlite")["lock_conversation"]
     assert "$" not in text
     assert "::" not in text
-    assert "locked_until = ((julianday('now') - 2440587.5) * 86400.0) + ?4" in text
+    assert "locked_until = steady_now() + ?4" in text
 
 
 def test_postgresql_gets_them_as_they_are() -> None:

@@ -1,6 +1,7 @@
 """The file of a SQLite database: open, migrate and shrink it. Every function here blocks."""
 
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,21 @@ CHECKPOINT_PAGES = 700
 """Size of the write-ahead log, in pages, at which it is copied into the database. A higher value is a little
 faster and makes the log bigger; with this one it stays near 3 MB."""
 _RETRY_SECONDS = 0.05
+_STARTED_AT = time.time()  # noqa: TID251 -- the database's own clock begins here, like that of PostgreSQL
+
+
+def _uptime() -> float:
+    """Seconds on a clock that nobody sets; on Linux it also counts while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+_STARTED_UPTIME = _uptime()
+
+
+def steady_now() -> float:
+    """The clock of the database in seconds since the epoch, set once when the process starts: a jump of the
+    wall clock does not affect the locks and due times of running work."""
+    return _STARTED_AT + _uptime() - _STARTED_UPTIME
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -30,6 +46,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
             check_same_thread=False,
             cached_statements=256,
         )
+        # Deterministic, here: the same throughout a statement, so that an index can be searched for it.
+        connection.create_function("steady_now", 0, steady_now, deterministic=True)
         _use_write_ahead_log(connection)
         connection.execute("PRAGMA temp_store = MEMORY")  # else every savepoint writes to a file
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")

@@ -2,7 +2,8 @@
 
 They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` and
 ``{instant}`` are the database's own clock in seconds since the epoch; `{instant}` is the same throughout a
-statement, so that an index can be searched for it. For SQLite the few differences are written out here.
+statement, so that an index can be searched for it. For SQLite the few differences are written out here; its
+clock is a function of `sqlite_file.py`.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import Literal
 Dialect = Literal["sqlite", "postgres"]
 
 _NOW: Mapping[Dialect, str] = {
-    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "sqlite": "steady_now()",
     "postgres": "extract(epoch from clock_timestamp())::float8",
 }
 _INSTANT: Mapping[Dialect, str] = {

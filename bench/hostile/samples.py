@@ -49,13 +49,21 @@ class Probe:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._samples: list[Sample] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            kind, due, seconds, status = line.decode().split()
-            self._samples.append(Sample(kind, float(due), float(seconds), int(status)))
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # the last one may be cut off
+                    kind, due, seconds, status = line.decode().split()
+                    self._samples.append(Sample(kind, float(due), float(seconds), int(status)))
+
+    def end(self) -> None:
+        """End the process, and read its last samples."""
+        end_session(self._process)
+        self._reader.join()
 
     def between(self, began: float, ended: float) -> Lag:
         """The lag in a span of `time.monotonic`."""
@@ -78,7 +86,8 @@ def probing(target: Target) -> Generator[Probe]:
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+    probe = Probe(process)
     try:
-        yield Probe(process)
+        yield probe
     finally:
-        end_session(process)
+        probe.end()

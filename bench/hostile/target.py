@@ -46,9 +46,10 @@ class Target:
         self.healthy_key = self._new_key("healthy")
         self._new_store = self._store.read_bytes()
         self._process = self._start()
-        self._watch = threading.Thread(target=self._watch_memory, daemon=True)
         self._peak_mb = 0.0
         self._killed = False
+        self._closed = threading.Event()
+        self._watch = threading.Thread(target=self._watch_memory, daemon=True)
         self._watch.start()
 
     @property
@@ -91,6 +92,12 @@ class Target:
         self._killed = False
         self._process = self._start()
 
+    def close(self) -> None:
+        """End the server and the watch on its memory."""
+        self._closed.set()
+        self._watch.join()
+        self.stop()
+
     def stop(self) -> None:
         """End it with everything that it started."""
         with suppress(ProcessLookupError):
@@ -131,14 +138,13 @@ class Target:
         return process
 
     def _watch_memory(self) -> None:
-        while True:
+        while not self._closed.wait(SAMPLE_SECONDS):
             memory = self.memory_mb()
             self._peak_mb = max(self._peak_mb, memory)
             if memory > MEMORY_LIMIT_MB and self._process.poll() is None:
                 self._killed = True
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
-            time.sleep(SAMPLE_SECONDS)
 
 
 @contextmanager
@@ -158,8 +164,10 @@ def attacked_server(folder: Path) -> Generator[Target]:
         yield target
     finally:
         if target is not None:
-            target.stop()
+            target.close()
         end_session(upstream)
+        if upstream.stdout is not None:
+            upstream.stdout.close()
 
 
 def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, dict[str, object]]:

@@ -59,6 +59,7 @@ def register(name: str, make: Callable[[], bytes], parallel: int) -> None:
             made.append(await asyncio.to_thread(make))
         await client.post("/v1/responses", made[0])
 
+    post_body.__doc__ = make.__doc__
     attack(name, parallel=parallel)(post_body)
 
 

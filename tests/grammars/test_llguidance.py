@@ -64,5 +64,10 @@ def test_a_rendered_expression_accepts_the_same_texts(expression: str, text: str
     check_same_verdict(TextFormatGrammar("grammar", "regex", expression), text)
 
 
+@pytest.mark.parametrize("definition", ['start: "a"~', 'start: "a"~2..', 'start: "a"~2..\n'])
+def test_an_incomplete_repetition_is_left_to_the_engine(definition: str) -> None:
+    assert rendered(TextFormatGrammar("grammar", "lark", definition)) == definition
+
+
 def test_the_text_format_has_no_grammar() -> None:
     assert render_llguidance(TextFormatGrammar("text")) is None

@@ -37,6 +37,10 @@ class Token(NamedTuple):
     line: int
 
 
+_END = Token("newline", "", 0)
+"""Follows the last token."""
+
+
 class InvalidGrammar(ValueError):
     """Why a definition is rejected; `line` is 0 if the reason has no line."""
 
@@ -81,10 +85,14 @@ def _unknown_character(character: str, line: int) -> InvalidGrammar:
 def _reject_extensions(tokens: list[Token]) -> None:
     """Reject what means one thing in Lark and another in the library."""
     at_line_start = True
-    for token, following in pairwise(tokens):
+    repeats = False
+    for token, following in pairwise([*tokens, _END]):
         # In Lark a tilde repeats: `"a"~2..5`. In the library it negates, unless a number follows.
-        if token.text == "~" and token.kind == "sign" and following.kind != "number":
+        if token.text == "~" and following.kind != "number":
             raise InvalidGrammar("negations ('~') are not part of Lark", token.line)
+        if repeats and token.text == ".." and following.kind != "number":
+            raise InvalidGrammar("a repetition ('~2..5') has no number after '..'", token.line)
+        repeats = token.text == "~" or (repeats and token.kind == "number")
         if at_line_start and token.kind == "rule" and following.text == "[":
             raise InvalidGrammar("attributes of a rule ('[…]') are not part of Lark", token.line)
         at_line_start = token.kind == "newline"

@@ -1,21 +1,22 @@
 """Watches the event loop and the memory of a server process.
 
-A timer of the event loop should fire on time. If it is late, something held the loop: `faulthandler` has then
-written the stack of that moment, from a thread that needs no lock of the interpreter, so that a call into a
-library is seen, too.
+A timer of the event loop should fire on time. If it is late, something held the loop: a thread has then
+looked at the stack of the loop's thread. While a library holds the interpreter's lock, the thread has to
+wait, and sees the stack right after the call.
 """
 
 import asyncio
 import ctypes
-import faulthandler
 import logging
 import os
-import tempfile
+import sys
 import threading
+import time
+import traceback
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
-from typing import IO
+from types import FrameType
 
 from antiphon.server.admission import Admission
 
@@ -34,8 +35,8 @@ MEMORY_TICKS = 10
 MEMORY_SHARE = 0.9
 """No more requests are taken above this share of the ceiling."""
 _MAX_FRAMES = 12
-_LOOP = ("/asyncio/", "/uvloop/", "/selectors.py")
-"""Frames of the event loop itself."""
+_LOOP = (f"{os.sep}asyncio{os.sep}", f"{os.sep}uvloop{os.sep}", f"{os.sep}selectors.py")
+"""Parts of the file names of the event loop itself."""
 _STATM = Path("/proc/self/statm")
 
 
@@ -53,24 +54,20 @@ class Watchdog:
     async def run(self) -> None:
         """Watch until this is cancelled."""
         loop = asyncio.get_running_loop()
-        thread = threading.get_ident()
         memory_overload: str | None = None
         ticks = 0
-        with tempfile.TemporaryFile(buffering=0) as stacks:
-            try:
-                while True:
-                    faulthandler.dump_traceback_later(TICK_SECONDS + LATE_SECONDS, file=stacks)
-                    due = loop.time() + TICK_SECONDS
-                    await asyncio.sleep(TICK_SECONDS)
-                    late = loop.time() - due
-                    if late > LATE_SECONDS:
-                        self._blocked(loop.time(), late, _stack(stacks, thread))
-                    if ticks % MEMORY_TICKS == 0 and self._max_memory:
-                        memory_overload = self._look_at_memory()
-                    ticks += 1
-                    self._admission.overload = self._lag_overload(late) or memory_overload
-            finally:
-                faulthandler.cancel_dump_traceback_later()
+        with StackWatch(threading.get_ident()) as stacks:
+            while True:
+                stacks.expect_sign()
+                due = loop.time() + TICK_SECONDS
+                await asyncio.sleep(TICK_SECONDS)
+                late = loop.time() - due
+                if late > LATE_SECONDS:
+                    self._blocked(loop.time(), late, stacks.seen)
+                if ticks % MEMORY_TICKS == 0 and self._max_memory:
+                    memory_overload = self._look_at_memory()
+                ticks += 1
+                self._admission.overload = self._lag_overload(late) or memory_overload
 
     def _blocked(self, now: float, late: float, stack: str) -> None:
         self.blocks += 1
@@ -80,7 +77,7 @@ class Watchdog:
                 "the event loop was blocked for %.0f ms (%d times since the start): %s",
                 (late + TICK_SECONDS) * 1000,
                 self.blocks,
-                stack or "no code of the server ran, the machine is busy",
+                stack or "by nothing that was seen; perhaps the machine is busy",
             )
 
     def _lag_overload(self, late: float) -> str | None:
@@ -102,6 +99,48 @@ class Watchdog:
         return "The server has too little memory."
 
 
+class StackWatch:
+    """A thread that looks at the stack of another one when that gives no sign of life in time."""
+
+    def __init__(self, watched: int) -> None:
+        self._watched = watched
+        self._sign_at = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self.seen = ""
+        """The stack since the last sign, innermost call first; empty if there was no need to look."""
+
+    def __enter__(self) -> "StackWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def expect_sign(self) -> None:
+        """A sign of life; the next one is expected in time."""
+        self._sign_at = time.monotonic()
+        self.seen = ""
+
+    def _watch(self) -> None:
+        while not self._ended.wait(TICK_SECONDS):
+            if not self.seen and time.monotonic() - self._sign_at > TICK_SECONDS + LATE_SECONDS:
+                frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] -- documented
+                self.seen = _described(frames.get(self._watched))
+
+
+def _described(frame: FrameType | None) -> str:
+    """The innermost calls outside of the event loop in one line."""
+    calls = dropwhile(_is_of_loop, traceback.walk_stack(frame))
+    ours = islice(takewhile(lambda call: not _is_of_loop(call), calls), _MAX_FRAMES)
+    return " < ".join(f"{at.f_code.co_qualname} ({at.f_code.co_filename}:{line})" for at, line in ours)
+
+
+def _is_of_loop(call: tuple[FrameType, int]) -> bool:
+    return any(part in call[0].f_code.co_filename for part in _LOOP)
+
+
 def memory_bytes() -> int:
     """The resident memory of this process; 0 where the system does not tell."""
     try:
@@ -114,15 +153,3 @@ def _give_memory_back() -> None:
     """Let the C library return what was freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _stack(stacks: IO[bytes], thread: int) -> str:
-    """The stack of a thread that was written last, innermost call first, in one line. Empties the file."""
-    stacks.seek(0)
-    text = stacks.read().decode(errors="replace")
-    stacks.seek(0)
-    stacks.truncate()
-    _, _, rest = text.partition(f"0x{thread:016x} (most recent call first):\n")
-    calls = [line.strip().removeprefix("File ") for line in rest.partition("\n\n")[0].splitlines()]
-    inner = takewhile(lambda call: not any(part in call for part in _LOOP), calls)
-    return " < ".join(islice(inner, _MAX_FRAMES))

@@ -1,7 +1,6 @@
 """The file of a SQLite database: open, migrate and shrink it. Every function here blocks."""
 
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from antiphon.errors import SettingsError
 from antiphon.store.migrations import Migration, load_migrations, pending
 from antiphon.store.statements import load_statements
+from antiphon.store.steady_clock import steady_now
 
 BUSY_TIMEOUT_SECONDS = 5.0
 """How long to wait for another process that is writing."""
@@ -16,21 +16,6 @@ CHECKPOINT_PAGES = 700
 """Size of the write-ahead log, in pages, at which it is copied into the database. A higher value is a little
 faster and makes the log bigger; with this one it stays near 3 MB."""
 _RETRY_SECONDS = 0.05
-_STARTED_AT = time.time()  # noqa: TID251 -- the database's own clock begins here, like that of PostgreSQL
-
-
-def _uptime() -> float:
-    """Seconds on a clock that nobody sets; on Linux it also counts while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
-
-
-_STARTED_UPTIME = _uptime()
-
-
-def steady_now() -> float:
-    """The clock of the database in seconds since the epoch, set once when the process starts: a jump of the
-    wall clock does not affect the locks and due times of running work."""
-    return _STARTED_AT + _uptime() - _STARTED_UPTIME
 
 
 def connect(path: Path | None) -> sqlite3.Connection:

@@ -3,7 +3,7 @@
 They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` and
 ``{instant}`` are the database's own clock in seconds since the epoch; `{instant}` is the same throughout a
 statement, so that an index can be searched for it. For SQLite the few differences are written out here; its
-clock is a function of `sqlite_file.py`.
+clock is `steady_clock.py`.
 """
 
 import re

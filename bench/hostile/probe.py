@@ -1,7 +1,8 @@
-"""The probe of a healthy tenant: `GET /healthz` and a one-token answer, at a steady rate, timed.
+"""The probe of a healthy tenant: `GET /healthz` and a one-token answer, at a steady rate, timed; and
+`control`, the same as `healthz` of a server that does nothing else.
 
-`python -m bench.hostile.probe PORT KEY` prints a line per request until it is ended: its kind, the time at
-which it was due, the seconds until its answer, and its status (0: none).
+`python -m bench.hostile.probe PORT KEY CONTROL_PORT` prints a line per request until it is ended: its kind,
+the time at which it was due, the seconds until its answer, and its status (0: none).
 """
 
 import http.client
@@ -11,13 +12,13 @@ import threading
 import time
 
 TIMEOUT_SECONDS = 10.0
-INTERVAL_SECONDS = {"healthz": 0.02, "answer": 0.04}
+INTERVAL_SECONDS = {"healthz": 0.02, "answer": 0.04, "control": 0.02}
 ANSWER_BODY = json.dumps({"model": "one", "input": "Hello", "store": False})
 
 
 def ask(kind: str, connection: http.client.HTTPConnection, key: str) -> int:
     """One request; the status of its answer."""
-    if kind == "healthz":
+    if kind != "answer":
         connection.request("GET", "/healthz")
     else:
         headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
@@ -47,10 +48,12 @@ def probe(kind: str, port: int, key: str) -> None:
 
 
 def main() -> None:
-    """Probe from two threads."""
-    port, key = int(sys.argv[1]), sys.argv[2]
+    """Probe from a thread for each kind."""
+    port, key, control_port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     for kind in INTERVAL_SECONDS:
-        threading.Thread(target=probe, args=(kind, port, key), daemon=True).start()
+        threading.Thread(
+            target=probe, args=(kind, control_port if kind == "control" else port, key), daemon=True
+        ).start()
     threading.Event().wait()
 
 

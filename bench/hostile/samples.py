@@ -28,6 +28,8 @@ class Lag:
 
     healthz_ms: float
     answer_ms: float
+    control_ms: float
+    """The lag of a server that does nothing: what the machine adds to the others."""
     failures: int
     requests: int
 
@@ -40,7 +42,7 @@ def lag_of(samples: Sequence[Sample]) -> Lag:
         return 1000 * times[math.ceil(0.99 * len(times)) - 1] if times else math.nan
 
     failures = sum(sample.status != 200 for sample in samples)
-    return Lag(p99_ms("healthz"), p99_ms("answer"), failures, len(samples))
+    return Lag(p99_ms("healthz"), p99_ms("answer"), p99_ms("control"), failures, len(samples))
 
 
 class Probe:
@@ -80,7 +82,7 @@ class Probe:
 def probing(target: Target) -> Generator[Probe]:
     """A probe of the healthy tenant, for the duration of the block."""
     process = subprocess.Popen(
-        [*PYTHON, "bench.hostile.probe", str(target.port), target.healthy_key],
+        [*PYTHON, "bench.hostile.probe", str(target.port), target.healthy_key, str(target.control_port)],
         env=variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

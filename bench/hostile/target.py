@@ -32,11 +32,12 @@ def variables() -> dict[str, str]:
 class Target:
     """A server process that is started again after it has died."""
 
-    def __init__(self, folder: Path, upstream_port: int) -> None:
+    def __init__(self, folder: Path, upstream_port: int, control_port: int) -> None:
         self._folder = folder
         self._log = folder / "server.log"
         self._store = folder / "responses.db"
         self.port = _free_port()
+        self.control_port = control_port
         settings = (
             f'[server]\nport = {self.port}\n[store]\nurl = "sqlite:{self._store}"\n'
             f'[[upstreams]]\nname = "shared"\nbase_url = "http://127.0.0.1:{upstream_port}/v1"\n'
@@ -149,25 +150,31 @@ class Target:
 
 @contextmanager
 def attacked_server(folder: Path) -> Generator[Target]:
-    """A server with its upstream, for the duration of the block."""
-    upstream = subprocess.Popen(
-        [*PYTHON, "bench.hostile.upstream"],
+    """A server with its upstream and the control, for the duration of the block."""
+    with _helper("upstream") as upstream_port, _helper("control") as control_port:
+        target = Target(folder, upstream_port, control_port)
+        try:
+            yield target
+        finally:
+            target.close()
+
+
+@contextmanager
+def _helper(name: str) -> Generator[int]:
+    """A server of this package that prints its port."""
+    process = subprocess.Popen(
+        [*PYTHON, f"bench.hostile.{name}"],
         env=variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    target: Target | None = None
     try:
-        assert upstream.stdout is not None
-        target = Target(folder, int(upstream.stdout.readline()))
-        yield target
+        assert process.stdout is not None
+        with process.stdout as output:
+            yield int(output.readline())
     finally:
-        if target is not None:
-            target.close()
-        end_session(upstream)
-        if upstream.stdout is not None:
-            upstream.stdout.close()
+        end_session(process)
 
 
 def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, dict[str, object]]:

@@ -6,14 +6,14 @@ import pytest
 from bench.hostile.rounds import AttackRound, failed, markdown
 from bench.hostile.samples import Lag, Sample, lag_of
 
-QUIET = Lag(healthz_ms=2, answer_ms=5, failures=0, requests=100)
+QUIET = Lag(healthz_ms=2, answer_ms=5, control_ms=1, failures=0, requests=100)
 HELD = AttackRound("a", 7, {"400": 7}, {"cancel seconds": 0.2}, QUIET, QUIET, 60, 80, None)
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"during": replace(QUIET, healthz_ms=51)}, "healthz 51 ms"),
+        ({"during": replace(QUIET, healthz_ms=52)}, "healthz 52 ms"),
         ({"during": replace(QUIET, answer_ms=1500)}, "answer 1,500 ms"),
         ({"during": replace(QUIET, answer_ms=float("nan"))}, "answer nan ms"),
         ({"during": replace(QUIET, failures=3)}, "3 of 100 probes failed"),
@@ -28,6 +28,11 @@ def test_a_bound_that_does_not_hold_is_the_verdict(change: dict[str, object], fa
     assert done.faults == [fault]
     assert failed([HELD, done])
     assert fault in markdown([done])
+
+
+def test_the_lag_of_the_machine_is_not_that_of_the_server() -> None:
+    busy = Lag(healthz_ms=300, answer_ms=330, control_ms=290, failures=0, requests=100)
+    assert replace(HELD, during=busy).faults == []
 
 
 def test_an_attack_that_changes_nothing_is_held() -> None:

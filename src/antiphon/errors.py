@@ -205,6 +205,8 @@ class BackendError(AntiphonError):
     code = "upstream_error"
     retryable: bool = False
     """Whether the same turn may succeed when it is retried, with this or another backend."""
+    unsent: bool = False
+    """Whether it occurred before the request was sent, so that the request cannot have caused it."""
 
 
 class BackendRefused(BackendError):

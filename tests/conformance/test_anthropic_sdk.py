@@ -109,7 +109,7 @@ async def test_a_thought_comes_back(claude: Any) -> None:
     thinking_block, text = first.content
     assert isinstance(thinking_block, ThinkingBlock)
     assert thinking_block.thinking == "Let me think."
-    assert thinking_block.signature.startswith("antiphon1.")
+    assert thinking_block.signature.startswith("antiphon2.")
     assert isinstance(text, TextBlock)
     history: Any = [*HELLO, {"role": "assistant", "content": first.content}, *HELLO]
     second = await claude.messages.create(messages=history, **params)

@@ -1,5 +1,8 @@
 """The HTTP client: its requests, accepted responses, and allowed destinations."""
 
+import errno
+import socket
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +11,7 @@ import pytest
 
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, SettingsError
 from antiphon.http.client import EVENT_STREAM, JSON, JSON_OR_EVENTS, Accept, HttpClient, HttpRequest
+from antiphon.http.connection import Disconnected
 from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
 from antiphon.http.exchange import Exchange, fetch
 from antiphon.http.target import Target
@@ -169,3 +173,17 @@ def test_a_header_cannot_smuggle_another(headers: dict[str, str]) -> None:
 
 def test_a_request_is_json_by_default() -> None:
     assert HttpRequest(b"").accept is JSON_OR_EVENTS
+
+
+def test_an_error_of_connecting_is_marked_unless_this_machine_caused_it() -> None:
+    client = HttpClient(Target(name="gpu", base_url="http://127.0.0.1:9"))
+    for error in (
+        ConnectionRefusedError(errno.ECONNREFUSED, ""),
+        socket.gaierror(),
+        ssl.SSLError(),
+        TimeoutError(),
+    ):
+        assert client.connect_error(error).unsent
+    for number in (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL):
+        assert not client.connect_error(OSError(number, "")).unsent
+    assert not client.connection_error(Disconnected()).unsent

@@ -33,12 +33,12 @@ from antiphon.store.signals import LocalSignals, Signals
 from antiphon.store.sql_stores import SqlAgentRuns, SqlJobs
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.working import MAX_ATTEMPTS
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 REQUEST = AgentExecuteRequest(instruction="Do it.", mode="general", streaming=True)
 DONE = AgentExecuteResponse(kind="ok", text="done")
 Act = Callable[[AgentExecuteRequest, Sequence[AgentEvent], Emit], Awaitable[None]]
-SEALER = Sealer(b"secret", bytes)
+SEAL_KEY = SealKey(b"secret", bytes)
 
 CALLER = Caller.of("t")
 
@@ -69,8 +69,8 @@ class Replica:
         numbers = count(1)
         self.jobs = Worker(jobs, signals, owner=owner)
         self.runs = AgentRuns(
-            seal=SEALER.seal_request,
-            unseal=SEALER.open_request,
+            seal=lambda tenant, body: SEAL_KEY.sealer(tenant).seal_request(body),
+            unseal=lambda tenant, body: SEAL_KEY.sealer(tenant).open_request(body),
             store=store,
             jobs=self.jobs,
             signals=signals,

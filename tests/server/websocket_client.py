@@ -25,7 +25,7 @@ from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Continuation, StoredResponse, response_not_found
 from antiphon.store.none import no_stores
 from antiphon.store.ports import ResponseStore
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 JsonObject = dict[str, Any]
 TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
@@ -65,7 +65,7 @@ class World:
             stores=replace(no_stores(), responses=cast("ResponseStore", self.store)),
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
-            sealer=Sealer(b"secret", bytes),
+            seal_key=SealKey(b"secret", bytes),
             checks=Checks(IsolatedPool()),
         )
         self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)

@@ -21,7 +21,7 @@ from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 MakeCreator = Callable[..., Creator]
 
@@ -50,7 +50,7 @@ async def make_creator(store: Stores) -> AsyncGenerator[MakeCreator, None]:
             "stores": store,
             "ids": IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             "clock": lambda: 1000.0,
-            "sealer": Sealer(b"secret", bytes),
+            "seal_key": SealKey(b"secret", bytes),
             "checks": checks,
             "options": ResponseOptions(**chosen),  # pyright: ignore[reportArgumentType] -- a test double's fields
         }
@@ -70,11 +70,11 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         compactor=parts.compactor,
         tokens=TokenCount(router=creator.router, contexts=parts.contexts),
         router=creator.router,
-        sealer=parts.sealer,
+        seal_key=parts.seal_key,
         store=creator.store,
         background=background,
         stored=StoredResponses(creator.store.responses, background),
         conversations=Conversations(
-            creator.store.conversations, creator.ids, creator.clock, parts.sealer, parts.contexts.checks
+            creator.store.conversations, creator.ids, creator.clock, parts.seal_key, parts.contexts.checks
         ),
     )

@@ -22,7 +22,7 @@ async def test_items_without_ids_get_them_by_their_kind(make_creator: MakeCreato
         creator.store.conversations,
         creator.ids,
         creator.clock,
-        creator.parts.sealer,
+        creator.parts.seal_key,
         creator.parts.contexts.checks,
     )
     created = await conversations.create(CALLER, NewConversation(NewItems((MESSAGE,), ()), {"a": "b"}))
@@ -45,7 +45,7 @@ async def test_removing_an_item_returns_the_conversation(make_creator: MakeCreat
         creator.store.conversations,
         creator.ids,
         creator.clock,
-        creator.parts.sealer,
+        creator.parts.seal_key,
         creator.parts.contexts.checks,
     )
     created = await conversations.create(CALLER, NewConversation(NewItems((), ()), {}))

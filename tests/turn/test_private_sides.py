@@ -11,7 +11,7 @@ from antiphon.protocol.parse_tools import parse_tools, read_tools
 from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.protocol.tools import declaration
 from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 CANARY = "canary-0d1e"
 MCP = {"type": "mcp", "server_label": "a", "server_url": "https://a.example", "authorization": CANARY}
@@ -23,8 +23,8 @@ TOOLS = [
     {"type": "web_search"},
     WITH_HEADERS,
 ]
-SEALER = Sealer(b"secret", lambda count: b"\0" * count)
-OTHER = Sealer(b"another", lambda count: b"\0" * count)
+SEALER = SealKey(b"secret", lambda count: b"\0" * count).sealer("acme")
+OTHER = SealKey(b"another", lambda count: b"\0" * count).sealer("acme")
 
 
 def test_stored_tools_get_their_secrets_back() -> None:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.turn.provider_state import ProviderState
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
-SEALER = Sealer(b"one", lambda size: b"n" * size)
+KEY = SealKey(b"one", lambda size: b"n" * size)
+SEALER = KEY.sealer("acme")
 
 
 STATES = st.builds(
@@ -41,11 +42,13 @@ def test_without_a_request_only_provider_state_is_sealed() -> None:
 
 
 def test_an_envelope_does_not_reveal_its_content() -> None:
-    raw = base64.urlsafe_b64decode(sealed("a secret thought").removeprefix("antiphon1."))
+    raw = base64.urlsafe_b64decode(sealed("a secret thought").removeprefix("antiphon2."))
     assert b"secret" not in raw
 
 
-@pytest.mark.parametrize("envelope", ["", "gAAAAABo", "antiphon1.", "antiphon1.!!!", "antiphon1.AAAA"])
+@pytest.mark.parametrize(
+    "envelope", ["", "gAAAAABo", "antiphon2.", "antiphon2.!!!", "antiphon2.AAAA", "antiphon1.AAAA"]
+)
 def test_a_foreign_envelope_does_not_open(envelope: str) -> None:
     assert SEALER.open(envelope) is None
 
@@ -53,7 +56,7 @@ def test_a_foreign_envelope_does_not_open(envelope: str) -> None:
 @pytest.mark.requirement("PROTOCOL/items-reasoning-damaged")
 def test_another_key_or_a_changed_byte_does_not_open() -> None:
     envelope = sealed("secret")
-    assert Sealer(b"two", bytes).open(envelope) is None
+    assert SealKey(b"two", bytes).sealer("acme").open(envelope) is None
     assert SEALER.open(envelope[:-3] + ("A" if envelope[-3] != "A" else "B") + envelope[-2:]) is None
 
 
@@ -65,6 +68,22 @@ def test_a_summary_that_was_sealed_can_be_opened(text: str) -> None:
 def test_envelopes_of_reasoning_and_summaries_are_not_interchangeable() -> None:
     assert SEALER.open(SEALER.seal_summary("what was said")) is None
     assert SEALER.open_summary(sealed("a thought")) is None
+
+
+def test_an_envelope_does_not_open_for_another_tenant() -> None:
+    other = KEY.sealer("umbra")
+    assert other.open(sealed("a thought")) is None
+    assert other.open_summary(SEALER.seal_summary("what was said")) is None
+    assert other.open_private(SEALER.seal_private({"token": "t"})) is None
+    assert other.open_request(SEALER.seal_request(b"{}")) is None
+    assert KEY.sealer("acme").open(sealed("a thought")) is not None
+
+
+def test_an_envelope_cannot_be_relabelled_as_an_earlier_version() -> None:
+    """Envelopes of the earlier version open for every tenant."""
+    relabelled = "antiphon1." + sealed("a thought").removeprefix("antiphon2.")
+    assert KEY.sealer("umbra").open(relabelled) is None
+    assert SEALER.open(relabelled) is None
 
 
 def test_an_envelope_of_an_earlier_version_still_opens() -> None:

@@ -21,6 +21,13 @@ _CALLERS_STATUSES = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 """Statuses that mean the same to the caller."""
 _CREDENTIAL_STATUSES = frozenset({401, 402, 403})
 _OVERLOADED_STATUSES = frozenset({503, 529})
+_MEDIA = r"\b(?:images?|audio|videos?|vision|multi-?modal)\b"
+_UNSUPPORTED_INPUT = re.compile(
+    rf"{_MEDIA}.{{0,60}}?(?:not supported|unsupported|missing data)"
+    rf"|(?:not support|unsupported|no support for|cannot process|missing data).{{0,40}}?{_MEDIA}",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Matches the message of a 500 that means that the model takes no images (llama.cpp, Ollama)."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -97,6 +104,8 @@ class ErrorTable:
         detail = detail._replace(message=redact(detail.message, endpoint.secrets))
         if status in self.context_statuses and self._is_context_length(detail):
             return BackendRefused(detail.message, status=400, code="context_length_exceeded", param="input")
+        if status == 500 and _UNSUPPORTED_INPUT.search(detail.message):  # caused by the request
+            return BackendRefused(detail.message, status=400, code="unsupported_value", param="input")
         if status in _CREDENTIAL_STATUSES or self.is_credentials(status, detail):
             return _credentials_refused(endpoint, status, detail.message)
         if status in _CALLERS_STATUSES:

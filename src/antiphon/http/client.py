@@ -4,6 +4,7 @@ A request carries the headers of its target and nothing else: no cookies, no pro
 redirects, no compression.
 """
 
+import errno
 import math
 import os
 import socket
@@ -34,6 +35,9 @@ MAX_RETRY_AFTER_SECONDS = 86_400.0
 AUTH_ERROR = "upstream_auth_error"
 """The error code for rejected credentials of Antiphon. Another upstream may serve the request, this one will
 not."""
+
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""Errors of connections that are due to this machine, whose load requests can cause."""
 
 Refuse = Callable[[int, Mapping[str, str], bytes], BackendError]
 """Makes the error for a response with an error status: status, headers (names in lower case), body."""
@@ -154,6 +158,11 @@ class HttpClient:
 
     def connect_error(self, error: Exception) -> BackendError:
         """The error for a connection that could not be opened."""
+        found = self._connect_error(error)
+        found.unsent = not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES)
+        return found
+
+    def _connect_error(self, error: Exception) -> BackendError:
         name = self.target.name
         match error:
             case TimeoutError():
@@ -171,7 +180,7 @@ class HttpClient:
         """The error for a connection that took too long to open. Unlike other timeouts it may be retried."""
         seconds = self.target.deadlines.connect
         error = BackendTimeout(f"No connection to the upstream '{self.target.name}' in {seconds:g} s.")
-        error.retryable = True
+        error.retryable = error.unsent = True
         return error
 
     def close(self) -> None:

@@ -64,9 +64,9 @@ class AgentRuns:
     ids: IdSource
     clock: Clock
     perform: Perform
-    seal: Callable[[bytes], bytes]
-    """Seals a request for the store: the client's tools may contain credentials."""
-    unseal: Callable[[bytes], bytes | None]
+    seal: Callable[[str, bytes], bytes]
+    """Seals a tenant's request for the store: the client's tools may contain credentials."""
+    unseal: Callable[[str, bytes], bytes | None]
     """Opens a sealed request; None if it was sealed with another key."""
     lifetime: float | None = None
     """Seconds until a run is deleted; None: it is not deleted automatically."""
@@ -85,7 +85,7 @@ class AgentRuns:
             created_at=int(now),
             expires_at=None if self.lifetime is None else int(now + self.lifetime),
         )
-        body = self.seal(msgspec.json.encode(replace(request, streaming=False)))
+        body = self.seal(caller.tenant, msgspec.json.encode(replace(request, streaming=False)))
         await self._shielded.run(self._save(caller.tenant, run, body))
         return run
 
@@ -147,14 +147,14 @@ class AgentRuns:
             raise BackendBroken(
                 f"Given up: {claim.attempt - 1} attempts broke off without an end.", code="given_up"
             )
-        request = msgspec.json.decode(self._opened(claim.request), type=AgentExecuteRequest)
+        request = msgspec.json.decode(self._opened(tenant, claim.request), type=AgentExecuteRequest)
         await self.perform(Caller.of(tenant), request, read_journal(claim.events), journal.tell)
         if not journal.ended:
             raise RuntimeError("the agent ended without a terminal event")
 
-    def _opened(self, request: bytes) -> bytes:
+    def _opened(self, tenant: str, request: bytes) -> bytes:
         """Open a stored request. Older versions did not seal it."""
-        body = request if request.startswith(b"{") else self.unseal(request)
+        body = request if request.startswith(b"{") else self.unseal(tenant, request)
         if body is None:
             message = "The request of this run was sealed with another 'seal.key'. Submit it again."
             raise InvalidRequest(message, code="invalid_encrypted_content")

@@ -86,9 +86,17 @@ class Member(Struct, frozen=True):
         return self.value
 
 
-@lru_cache(maxsize=1024)
+MAX_CACHED_CHARACTERS = 64
+"""Clients choose names of any length."""
+
+
 def plain(name: str) -> str:
     """The folded name: `must_not`, `mustNot` and `MustNot` are equal."""
+    return _folded(name) if len(name) <= MAX_CACHED_CHARACTERS else name.replace("_", "").lower()
+
+
+@lru_cache(maxsize=1024)
+def _folded(name: str) -> str:
     return name.replace("_", "").lower()
 
 

@@ -119,7 +119,8 @@ class Background:
         request = parse_create(claim.request, input_optional=True)
         # Followers receive every token from the log, so the model always streams.
         params = replace(request.params, stream=True)
-        tools = open_tools(claim.tools, claim.sealed_tools, self.creator.parts.sealer, "background")
+        sealer = self.creator.parts.seal_key.sealer(tenant)
+        tools = open_tools(claim.tools, claim.sealed_tools, sealer, "background")
         request = replace(request, params=params, items=claim.input, tools=tools)
         earlier = EarlierAttempt(claim.response, read_log(claim.events), claim.private, claim.sealed_tools)
         return self.creator.resume(request, Caller.of(tenant), log, earlier)

@@ -16,7 +16,7 @@ from antiphon.service.responses.history import identified
 from antiphon.store.base import Conversation, ItemPage, Page, PrivateSides
 from antiphon.store.ports import ConversationStore
 from antiphon.turn.private_sides import public_side
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Conversations:
     store: ConversationStore
     ids: IdSource
     clock: Clock
-    sealer: Sealer
+    seal_key: SealKey
     checks: Checks
 
     async def create(self, caller: Caller, new: NewConversation) -> Conversation:
@@ -35,7 +35,7 @@ class Conversations:
             id=self.ids.new("conv"), created_at=int(self.clock()), metadata=new.metadata
         )
         await self.checks.definitions(caller.tenant, new.items.unchecked)
-        items, private = self._with_private(identified(new.items.items, self.ids.new))
+        items, private = self._with_private(identified(new.items.items, self.ids.new), caller.tenant)
         await self.store.add_conversation(caller.tenant, conversation, items, private)
         return conversation
 
@@ -56,7 +56,7 @@ class Conversations:
         await self.checks.definitions(caller.tenant, new.unchecked)
         known = await self._known(caller.tenant, conversation_id, new.items)
         added = identified(new.items, self.ids.new, known)
-        public, private = self._with_private(added)
+        public, private = self._with_private(added, caller.tenant)
         await self.store.add_items(caller.tenant, conversation_id, public, private)
         return public
 
@@ -73,9 +73,10 @@ class Conversations:
         await self.store.delete_item(caller.tenant, conversation_id, item_id)
         return await self.store.conversation(caller.tenant, conversation_id)
 
-    def _with_private(self, items: Sequence[Item]) -> tuple[Sequence[Item], PrivateSides]:
+    def _with_private(self, items: Sequence[Item], tenant: str) -> tuple[Sequence[Item], PrivateSides]:
         """The items without the secrets of tools that they declare, and those, sealed."""
-        sides = [public_side(item, self.sealer) for item in items]
+        sealer = self.seal_key.sealer(tenant)
+        sides = [public_side(item, sealer) for item in items]
         private = {item_id(item): side for item, side in sides if side is not None}
         return [item for item, _ in sides], private
 

@@ -10,7 +10,7 @@ from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Router
 from antiphon.service.stored import StoredResponses
 from antiphon.store.ports import Stores
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Services:
     compactor: Compactor
     tokens: TokenCount
     router: Router
-    sealer: Sealer
+    seal_key: SealKey
     store: Stores
     background: Background
     stored: StoredResponses

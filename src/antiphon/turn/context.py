@@ -49,6 +49,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     """The index of each item in `input`, negative for the history. Empty if the items are in order."""
     grammar: TextFormatGrammar | None = None
     """The grammar of the answer's text; only for backends whose `constrained_text` is native."""
+    tenant: str = ""
+    """For backends that have a state between turns."""
     thinking: Thinking | None = None
     """Options of thinking that an effort cannot express."""
     left_out: tuple[Downgrade, ...] = ()
@@ -83,6 +85,7 @@ def build_turn(
     native: frozenset[str] = FUNCTIONS,
     ignored_tools: frozenset[str] = frozenset(),
     downgrades: Iterable[Downgrade] = (),
+    tenant: str = "",
 ) -> TurnRequest:
     """The turn that answers `request`. The model sees `items`, whose first `history` precede the request's
     input; without `items` it sees those of the request.
@@ -120,6 +123,7 @@ def build_turn(
         places=places,
         forbidden=tools.chosen.ruled_out,
         deferred=tools.deferred,
+        tenant=tenant,
         thinking=request.thinking,
         left_out=tools.left_out,
         downgrades=tuple(found),

@@ -4,11 +4,15 @@ the store.
 The caller passes the key and the random source. An envelope of another server, a damaged one, or one that was
 sealed with another key does not open; an envelope with reasoning contains no summary. The caller decides what
 follows: reasoning is then unknown, a missing summary is an error.
+
+Envelopes are bound to their tenant: the name of the tenant is the associated data of the encryption, so the
+envelope of one tenant is a damaged one for every other.
 """
 
 import base64
 import binascii
 import hashlib
+import hmac
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -19,8 +23,11 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.ids import Entropy
 from antiphon.turn.provider_state import ProviderState
 
-_PREFIX = "antiphon1."
+_PREFIX = "antiphon2."
+_UNBOUND_PREFIX = "antiphon1."
+"""Older envelopes, which are not bound to a tenant. Versions before 0.2.0 open them."""
 _NONCE_BYTES = 12
+PSEUDONYM_CHARACTERS = 32
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
@@ -33,12 +40,28 @@ class Sealed(Struct, frozen=True, omit_defaults=True):
     private: JsonObject | None = None
 
 
-class Sealer:
-    """Seals and opens envelopes with one key."""
+class SealKey:
+    """The key of this server."""
 
     def __init__(self, secret: bytes, entropy: Entropy) -> None:
-        self._cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
-        self._entropy = entropy
+        self.cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
+        self.entropy = entropy
+        self.pseudonyms = hashlib.sha256(b"antiphon.pseudonym\0" + secret).digest()
+
+    def sealer(self, tenant: str) -> "Sealer":
+        """The sealer for what belongs to this tenant."""
+        return Sealer(self, tenant)
+
+
+class Sealer:
+    """Seals and opens the envelopes of one tenant."""
+
+    __slots__ = ("_associated", "_key", "tenant")
+
+    def __init__(self, key: SealKey, tenant: str) -> None:
+        self.tenant = tenant
+        self._key = key
+        self._associated = tenant.encode()
 
     def seal(self, reasoning: str, states: tuple[ProviderState, ...] = ()) -> str | None:
         """An envelope with this reasoning; None if it would be empty."""
@@ -80,17 +103,24 @@ class Sealer:
         members = self.open_private(envelope.decode())
         return None if members is None else str(members["request"]).encode()
 
+    def pseudonym(self, name: str) -> str:
+        """A name that stands for one that the tenant chose: always the same, and never that of another
+        tenant."""
+        text = b"%b\0%b" % (self._associated, name.encode("utf-8", "surrogatepass"))
+        return hmac.digest(self._key.pseudonyms, text, "sha256").hex()[:PSEUDONYM_CHARACTERS]
+
     def _close(self, content: Sealed) -> str:
-        nonce = self._entropy(_NONCE_BYTES)
-        body = self._cipher.encrypt(nonce, msgspec.json.encode(content), None)
+        nonce = self._key.entropy(_NONCE_BYTES)
+        body = self._key.cipher.encrypt(nonce, msgspec.json.encode(content), self._associated)
         return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
 
     def _open(self, envelope: str) -> Sealed | None:
-        if not envelope.startswith(_PREFIX):
+        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
             return None
+        associated = self._associated if envelope.startswith(_PREFIX) else None
         try:
-            raw = base64.urlsafe_b64decode(envelope.removeprefix(_PREFIX))
-            body = self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], None)
+            raw = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
+            body = self._key.cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], associated)
             return msgspec.json.decode(body, type=Sealed)
         except (binascii.Error, ValueError, InvalidTag, msgspec.DecodeError):
             return None

@@ -30,7 +30,7 @@ from antiphon.service.stored import StoredResponses
 from antiphon.service.upkeep import start_upkeep
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
 from antiphon.store.ports import Stores
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
@@ -69,8 +69,8 @@ async def open_agents(
             ids=creator.ids,
             clock=creator.clock,
             perform=served.perform,
-            seal=services.sealer.seal_request,
-            unseal=services.sealer.open_request,
+            seal=lambda tenant, body: services.seal_key.sealer(tenant).seal_request(body),
+            unseal=lambda tenant, body: services.seal_key.sealer(tenant).open_request(body),
             lifetime=creator.retention.lifetime_seconds,
         )
         yield Served(services, AgentServices(agent=served, runs=runs))
@@ -88,7 +88,7 @@ async def _open(
         stores = await stack.enter_async_context(open_stores(settings))
         router = _make_router(settings, routes)
         live.attach(router)
-        sealer = Sealer(seal_secret(settings, data_folder()), secrets.token_bytes)
+        seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes)
         pool = IsolatedPool(_pool_limits(settings))
         stack.push_async_callback(pool.aclose)
         checks = Checks(pool)
@@ -97,7 +97,7 @@ async def _open(
             stores=stores,
             ids=make_ids(),
             clock=time.time,
-            sealer=sealer,
+            seal_key=seal_key,
             checks=checks,
             options=_response_options(settings),
         )
@@ -109,13 +109,11 @@ async def _open(
             compactor=compactor,
             tokens=tokens,
             router=router,
-            sealer=sealer,
+            seal_key=seal_key,
             store=stores,
             background=background,
             stored=StoredResponses(stores.responses, background),
-            conversations=Conversations(
-                stores.conversations, creator.ids, creator.clock, creator.parts.sealer, checks
-            ),
+            conversations=Conversations(stores.conversations, creator.ids, creator.clock, seal_key, checks),
             ignored_tools=frozenset(settings.tools.ignore),
         )
 

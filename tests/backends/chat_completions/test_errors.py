@@ -11,6 +11,7 @@ from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.backends.registry import default_endpoint
 from antiphon.errors import BackendRefused
 from antiphon.http.client import retry_after
+from antiphon.service.routing.circuits import is_backend_fault
 
 ENDPOINT = replace(default_endpoint("groq"), api_key="the-configured-key", name="up")
 
@@ -178,3 +179,23 @@ def test_retry_after_is_read_in_seconds_or_as_a_date(headers: dict[str, str], se
 )
 def test_an_error_in_a_stream_has_the_matching_status(error: Any, status: int) -> None:
     assert ERRORS.failure(ENDPOINT, error).status == status
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        "this model is missing data required for image input",
+        "This model does not support images",
+        "audio input is not supported",
+    ],
+)
+def test_a_500_at_pictures_is_caused_by_the_request(message: str) -> None:
+    error = refuse(500, {"error": {"message": message}})
+    assert (error.status, error.code, error.retryable) == (400, "unsupported_value", False)
+    assert not is_backend_fault(error)
+    assert refuse(503, {"error": {"message": message}}).retryable
+
+
+def test_a_500_that_mentions_a_picture_is_not_always_caused_by_it() -> None:
+    assert refuse(500, {"error": {"message": "the image worker has crashed"}}).retryable

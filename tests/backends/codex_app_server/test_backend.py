@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.backends.codex_app_server.backend import CodexBackend, Limits
 from antiphon.backends.codex_app_server.parking import Parking
@@ -232,6 +233,28 @@ async def test_equal_questions_and_equal_call_ids_do_not_mix_up_two_turns(tmp_pa
             answer = text_of(await stage.run(tools=[LOOK], input=continued(number)))
             assert f"ask-c1-t{number}" in answer
             assert f"saw {number}" in answer
+
+
+async def test_a_tenant_does_not_continue_the_turn_of_another(tmp_path: Path) -> None:
+    async with staged(tmp_path, "calls_alike") as stage:
+        await stage.run(tools=[LOOK])
+        turn = turn_for(tools=[LOOK], input=continued(1))
+        foreign = stage.backend.prepare(replace(turn, tenant="umbra")).request
+        assert stage.backend.parking.take(foreign) is None
+        assert stage.backend.parking.take(stage.backend.prepare(turn).request) is not None
+
+
+async def test_a_tenant_with_many_waiting_turns_replaces_its_own(tmp_path: Path) -> None:
+    async with staged(tmp_path, "calls") as stage:
+        stage.backend.parking = Parking(TEST_TIMEOUT_SECONDS, capacity=2)
+        await stage.run(tools=[LOOK])
+        for _ in range(2):
+            prepared = stage.backend.prepare(replace(turn_for(tools=[LOOK]), tenant="umbra"))
+            async with aclosing(prepared.chunks()) as batches:
+                async for _batch in batches:
+                    pass
+        assert len(stage.backend.parking) == 2
+        await until(lambda: stage.notes == ["interrupted t2"])
 
 
 @pytest.mark.parametrize("edit", [{"text": "Words"}, {"text": ""}, {"arguments": '{"at": 1}'}])

@@ -324,7 +324,7 @@ async def test_thinking_with_omitted_display(open_client: OpenClient, streamed: 
         answer = await client.post("/v1/messages", json=body)
     message = fold_message(answer.text) if streamed else answer.json()
     assert message["content"][0]["thinking"] == ""
-    assert message["content"][0]["signature"].startswith("antiphon1.")
+    assert message["content"][0]["signature"].startswith("antiphon2.")
 
 
 async def test_reasoning_in_chat(open_client: OpenClient) -> None:

@@ -21,9 +21,9 @@ from antiphon.protocol.tools import FunctionTool, HostedTool, ToolRef
 from antiphon.server.compat.api import CompatRequest, Place
 from antiphon.server.compat.messages.request import read_count, read_messages
 from antiphon.turn.provider_state import ProviderState
-from antiphon.turn.sealing import Sealed, Sealer
+from antiphon.turn.sealing import Sealed, SealKey
 
-SEALER = Sealer(b"secret", bytes)
+SEALER = SealKey(b"secret", bytes).sealer("acme")
 OURS = SEALER.seal("I think.") or ""
 MARKED = SEALER.seal("", (ProviderState("x", {}),)) or ""
 USER = {"role": "user", "content": "hi"}

@@ -14,7 +14,7 @@ from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.compaction import HEADING
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 from tests.service.conftest import MakeCreator
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
@@ -91,7 +91,7 @@ async def test_a_client_with_its_own_history_continues_with_the_compaction_item(
     assert texts(backend.turns[-1]) == ["a", f"{HEADING}\n\nthe summary", "c"]
     with pytest.raises(InvalidRequest) as caught:
         await create_response(
-            make_creator(backend, sealer=Sealer(b"another", bytes)), input=[*history, replayed]
+            make_creator(backend, seal_key=SealKey(b"another", bytes)), input=[*history, replayed]
         )
     assert (caught.value.param, caught.value.code) == ("input[2]", "invalid_encrypted_content")
 

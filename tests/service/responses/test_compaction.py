@@ -41,10 +41,11 @@ from antiphon.store.ports import Stores
 from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
 from antiphon.turn.context import TurnRequest
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 USAGE = Usage(3, InputTokensDetails(), 5, OutputTokensDetails(), 8)
-SEALER = Sealer(b"secret", bytes)
+SEAL_KEY = SealKey(b"secret", bytes)
+SEALER = SEAL_KEY.sealer("t")
 TOO_LONG = BackendRefused("too long", status=400, code="context_length_exceeded")
 
 QUESTION = Message(role="user", content="what time is it?")
@@ -81,10 +82,10 @@ def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor
     routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
     return Compactor(
         router=Router(routes, chance=lambda: 0.5),
-        contexts=Contexts(cast("Stores", Shelves()), SEALER, lambda: 1000.0, Checks(IsolatedPool())),
+        contexts=Contexts(cast("Stores", Shelves()), SEAL_KEY, lambda: 1000.0, Checks(IsolatedPool())),
         ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
         clock=lambda: 1000.0,
-        sealer=SEALER,
+        seal_key=SEAL_KEY,
         model=model,
         count_tokens=lambda items, _: len(items),
     )
@@ -113,7 +114,7 @@ def body(**params: Any) -> bytes:
 async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: Any) -> CompactionPlan:
     request = create_from(**{"model": "m", "input": "unused", **params})
     request = replace(request, items=items[history:])
-    return await under_test.plan(items, Context(request, items[:history]))
+    return await under_test.plan(items, Context(request, items[:history]), "t")
 
 
 # summarise
@@ -121,7 +122,7 @@ async def plan(under_test: Compactor, *items: Item, history: int = 0, **params: 
 
 async def test_a_summary_has_the_models_text_and_usage() -> None:
     backend = summarising()
-    summary = await compactor(backend).summarise([QUESTION, CALL, OUTPUT], model="m")
+    summary = await compactor(backend).summarise([QUESTION, CALL, OUTPUT], "t", model="m")
     assert (summary.text, summary.usage) == ("it is noon", USAGE)
     assert "assistant calls clock" in summary_input(backend.turns[0])
     assert backend.turns[0].tools == ()
@@ -129,15 +130,15 @@ async def test_a_summary_has_the_models_text_and_usage() -> None:
 
 async def test_reasoning_is_not_part_of_the_summary() -> None:
     backend = summary_backend(ReasoningDelta("hm"), TextDelta("noon"), Finished("stop"))
-    assert (await compactor(backend).summarise([QUESTION], model="m")).text == "noon"
+    assert (await compactor(backend).summarise([QUESTION], "t", model="m")).text == "noon"
 
 
 async def test_the_operators_summary_model_takes_precedence_over_the_requests_model() -> None:
     backend = summarising()
-    await compactor(backend, model="m").summarise([QUESTION], model="unknown here")
+    await compactor(backend, model="m").summarise([QUESTION], "t", model="unknown here")
     assert backend.turns[0].model == "m"
     with pytest.raises(ModelNotFound):
-        await compactor(backend).summarise([QUESTION], model="unknown here")
+        await compactor(backend).summarise([QUESTION], "t", model="unknown here")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ async def test_the_operators_summary_model_takes_precedence_over_the_requests_mo
 )
 async def test_another_backend_may_take_over_at_any_time(failure: list[Step]) -> None:
     second = summarising()
-    summary = await compactor(ScriptedBackend(failure), second).summarise([QUESTION], model="m")
+    summary = await compactor(ScriptedBackend(failure), second).summarise([QUESTION], "t", model="m")
     assert (summary.text, len(second.turns)) == ("it is noon", 1)
 
 
@@ -154,7 +155,7 @@ async def test_an_error_of_the_request_is_raised_without_fallback() -> None:
     refusal = BackendRefused("no", status=400)
     second = summarising()
     with pytest.raises(BackendRefused):
-        await compactor(ScriptedBackend([refusal]), second).summarise([QUESTION], model="m")
+        await compactor(ScriptedBackend([refusal]), second).summarise([QUESTION], "t", model="m")
     assert second.turns == []
 
 
@@ -169,12 +170,12 @@ async def test_an_error_of_the_request_is_raised_without_fallback() -> None:
 )
 async def test_an_incomplete_or_empty_summary_is_an_error(chunks: Sequence[Chunk]) -> None:
     with pytest.raises(BackendBroken):
-        await compactor(summary_backend(*chunks)).summarise([QUESTION], model="m")
+        await compactor(summary_backend(*chunks)).summarise([QUESTION], "t", model="m")
 
 
 async def test_a_truncated_summary_is_reported() -> None:
     summary = await compactor(summary_backend(TextDelta("half a"), Finished("length"))).summarise(
-        [QUESTION], model="m"
+        [QUESTION], "t", model="m"
     )
     assert summary.text == f"half a\n{BROKEN_OFF}"
 
@@ -189,7 +190,7 @@ async def test_a_history_that_is_too_long_for_the_model_is_summarised_in_parts()
 
     backend = ScriptedBackend(steps_for)
     items = [Message(role="user", content=f"word {number}") for number in range(5)]
-    summary = await compactor(backend).summarise(items, model="m")
+    summary = await compactor(backend).summarise(items, "t", model="m")
     assert summary.text == "up to 4"
     answered = [summary_input(turn) for turn in backend.turns if summary_input(turn).count("user:") <= 2]
     assert "came_before" not in answered[0]
@@ -205,7 +206,7 @@ async def test_one_item_that_is_too_long_for_the_model_is_shortened() -> None:
         )
     )
     items = [Message(role="user", content="x" * 50_000)]
-    assert (await compactor(backend).summarise(items, model="m")).text == "short"
+    assert (await compactor(backend).summarise(items, "t", model="m")).text == "short"
     assert "characters are left out here" in summary_input(backend.turns[-1])
 
 
@@ -213,7 +214,7 @@ async def test_retries_with_shorter_input_are_bounded() -> None:
     backend = ScriptedBackend([TOO_LONG])
     items = [Message(role="user", content="x" * 5_000) for _ in range(8)]
     with pytest.raises(BackendRefused) as caught:
-        await compactor(backend).summarise(items, model="m")
+        await compactor(backend).summarise(items, "t", model="m")
     assert caught.value.code == "context_length_exceeded"
     assert len(backend.turns) < 20
 
@@ -225,7 +226,7 @@ async def test_every_sign_of_life_is_passed_on() -> None:
         beats.append(1)
 
     backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("x"), Finished("stop")]])
-    await compactor(backend).summarise([QUESTION], model="m", beat=beat)
+    await compactor(backend).summarise([QUESTION], "t", model="m", beat=beat)
     assert len(beats) == 3
 
 

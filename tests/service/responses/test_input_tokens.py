@@ -116,7 +116,9 @@ async def test_without_a_model_it_is_an_estimate(make_creator: MakeCreator) -> N
 async def test_sealed_reasoning_is_counted_by_its_content(make_creator: MakeCreator) -> None:
     creator = make_creator(Counting([]))
     sealed = Reasoning(
-        id="rs_1", summary=[], encrypted_content=creator.parts.sealer.seal("one two three") or ""
+        id="rs_1",
+        summary=[],
+        encrypted_content=creator.parts.seal_key.sealer("t").seal("one two three") or "",
     )
     body: dict[str, Any] = {
         "type": "reasoning",

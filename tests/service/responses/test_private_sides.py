@@ -15,7 +15,7 @@ from antiphon.service.responses.session import ConnectionMemory
 from antiphon.store.base import Conversation, Page
 from antiphon.store.ports import Stores
 from antiphon.turn.chunks import Finished, HostedItemDone, TextDelta
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 from tests.service.conftest import MakeCreator
 
 CALLER = Caller.of("t")
@@ -96,7 +96,7 @@ async def test_tools_with_unreadable_credentials_must_be_sent_again(
         make_creator(ScriptedBackend([ANSWER]), ignored_tools=frozenset({"mcp"})), tools=[SECRET]
     )
     other = make_creator(
-        ScriptedBackend([ANSWER]), ignored_tools=frozenset({"mcp"}), sealer=Sealer(b"another", bytes)
+        ScriptedBackend([ANSWER]), ignored_tools=frozenset({"mcp"}), seal_key=SealKey(b"another", bytes)
     )
     with pytest.raises(InvalidRequest, match="Send 'tools' again") as caught:
         await create_response(other, previous_response_id=first.id)

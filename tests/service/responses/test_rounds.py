@@ -334,7 +334,7 @@ async def test_heartbeats_are_sent_while_text_is_held(
 
 
 @pytest.mark.requirement("PROTOCOL/items-reasoning-damaged")
-@pytest.mark.parametrize("envelope", ["gAAAAA-of-somebody-else", "antiphon1.damaged"])
+@pytest.mark.parametrize("envelope", ["gAAAAA-of-somebody-else", "antiphon2.damaged"])
 async def test_reasoning_that_cannot_be_opened_is_omitted_with_a_warning(
     make_creator: MakeCreator, caplog: pytest.LogCaptureFixture, envelope: str
 ) -> None:

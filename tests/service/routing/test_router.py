@@ -169,7 +169,7 @@ def test_the_names_that_clients_invent_do_not_fill_the_memory() -> None:
 def fail(route: Route, times: int = 5) -> None:
     assert route.guards is not None
     for _ in range(times):
-        route.guards.circuits.failed(route.guards.key, BackendUnreachable())
+        route.guards.circuits.failed(route.guards.key, BackendUnreachable(), "acme")
 
 
 def test_backends_of_the_same_name_have_separate_circuits() -> None:
@@ -178,7 +178,7 @@ def test_backends_of_the_same_name_have_separate_circuits() -> None:
     fail(one)
     assert [state.circuit for state in router.health()] == ["open", "closed"]
     assert other.guards is not None
-    other.guards.circuits.check(other.guards.key)
+    other.guards.circuits.check(other.guards.key, "acme")
 
 
 def test_health_lists_every_route_and_every_other_name_that_failed() -> None:
@@ -199,7 +199,7 @@ async def test_a_change_preserves_taken_slots_and_resets_circuits() -> None:
     router = router_of(Route("m", retained, limits=limits), Route("n", gone))
     fail(router.routes("n")[0])
     old_use = router.turn_count(gone)
-    async with router.routes("m")[0].slot():
+    async with router.routes("m")[0].slot("acme"):
         router.change(
             [Route("m", retained, limits=limits), Route("o", backend("new"))],
             Names(aliases={"fast": "o"}),
@@ -207,7 +207,7 @@ async def test_a_change_preserves_taken_slots_and_resets_circuits() -> None:
         )
         assert [route.backend.name for route in router.routes("fast")] == ["new"]
         with pytest.raises(BackendBusy):
-            await router.routes("m")[0].slot().__aenter__()
+            await router.routes("m")[0].slot("acme").__aenter__()
         assert router.turn_count(retained).turns == 1
         assert router.turn_count(gone) is not old_use
     assert [state.failures for state in router.health()] == [0, 0]

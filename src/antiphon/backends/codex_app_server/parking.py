@@ -8,11 +8,12 @@ from antiphon.backends.codex_app_server.thread import Thread
 from antiphon.protocol.content import JsonObject
 
 MAX_PARKED_TURNS = 64
-"""The most parked turns; a new one replaces the oldest."""
+"""The most parked turns; a new one replaces the oldest of its tenant, if there is one, or of all."""
 
 
 @dataclass(eq=False, slots=True)
 class _Parked:
+    tenant: str
     thread: Thread
     length: int
     fingerprint: bytes
@@ -34,11 +35,14 @@ class Parking:
     def put(self, thread: Thread, request: CodexRequest) -> None:
         """Store a turn that `request` began and that has called tools."""
         if len(self._parked) >= self._capacity:
-            self._give_up(self._parked[0])
+            own = (parked for parked in self._parked if parked.tenant == request.tenant)
+            self._give_up(next(own, self._parked[0]))
         length = len(request.items)
         timer = asyncio.get_running_loop().call_later(self._timeout, lambda: self._give_up(parked))
         calls = [request.sent_back(call.call_id, call.name, call.arguments) for call in thread.open_calls]
-        parked = _Parked(thread, length, request.fingerprint(length), (thread.text, calls), timer)
+        parked = _Parked(
+            request.tenant, thread, length, request.fingerprint(length), (thread.text, calls), timer
+        )
         self._parked.append(parked)
 
     def take(self, request: CodexRequest) -> Thread | None:

@@ -85,6 +85,7 @@ class CodexRequest(Struct, frozen=True):
     tools: Mapping[str, TurnTool]
     downgrades: tuple[Downgrade, ...]
     unenforced: frozenset[Constraint] = frozenset()
+    tenant: str = ""
 
     @property
     def outputs(self) -> Mapping[str, JsonObject]:
@@ -94,7 +95,9 @@ class CodexRequest(Struct, frozen=True):
 
     def fingerprint(self, length: int) -> bytes:
         """The request with so many items of the history: an equal one continues the same turn."""
-        return sha256(msgspec.json.encode([self.thread, self.turn, self.items[:length]])).digest()
+        return sha256(
+            msgspec.json.encode([self.tenant, self.thread, self.turn, self.items[:length]])
+        ).digest()
 
     def added_after(self, length: int) -> tuple[str, list[JsonObject]] | None:
         """Text and calls of the assistant after `length` items of the history and before the outputs at its
@@ -128,6 +131,7 @@ def build_request(turn: TurnRequest, options: ThreadOptions) -> CodexRequest:
         tools=names.by_alias,
         downgrades=tuple(downgrades),
         unenforced=_unenforced(turn),
+        tenant=turn.tenant,
     )
 
 

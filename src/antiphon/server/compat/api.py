@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
@@ -91,6 +92,6 @@ class Renderer(Protocol):
 class CompatApi(Protocol):
     """Reads the requests of one API."""
 
-    def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
-        """The request, and the renderer of its answer; raises `InvalidRequest`."""
+    def read(self, body: bytes, caller: Caller) -> tuple[CompatRequest, Renderer]:
+        """The request of this caller, and the renderer of its answer; raises `InvalidRequest`."""
         ...

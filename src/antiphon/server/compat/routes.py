@@ -12,7 +12,6 @@ from antiphon.caller import READ, WRITE
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.protocol.events import ErrorEvent, Event, ResponseCreated, ResponseInProgress
 from antiphon.server.compat.api import CompatApi, CompatRequest, Renderer
-from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import read_count
 from antiphon.server.error_shapes import ANTHROPIC_ERRORS, CHAT_ERRORS, internal_error
 from antiphon.server.exchange import COUNTED_BY, BodyReader, Exchange
@@ -21,6 +20,7 @@ from antiphon.server.routing import Route
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.run import ResponseRun
+from antiphon.turn.sealing import SealKey
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,9 @@ class CompatRoutes:
         running: _Running | None = None
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
-                question, renderer = self._api.read(await self._bodies.read_within(exchange, lease))
+                question, renderer = self._api.read(
+                    await self._bodies.read_within(exchange, lease), exchange.caller
+                )
                 request = replace(question.request, stop=question.stops)
                 run = self._creator.start(request, exchange.caller)
                 running = _Running(question, renderer, run)
@@ -126,14 +128,15 @@ class MessagesRoutes(CompatRoutes):
 class CountTokensRoutes:
     """Counts the tokens of a Messages request; the model is not called."""
 
-    def __init__(self, tokens: TokenCount, bodies: BodyReader, open_envelope: OpenEnvelope) -> None:
+    def __init__(self, tokens: TokenCount, bodies: BodyReader, seal_key: SealKey) -> None:
         self._tokens = tokens
         self._bodies = bodies
-        self._open_envelope = open_envelope
+        self._seal_key = seal_key
 
     async def count(self, exchange: Exchange) -> None:
         """The number of tokens, and in a header whether it is exact."""
-        question = read_count(await self._bodies.read(exchange), self._open_envelope)
+        sealer = self._seal_key.sealer(exchange.caller.tenant)
+        question = read_count(await self._bodies.read(exchange), sealer.open)
         try:
             count = await self._tokens.count(question.request, exchange.caller)
         except AntiphonError as error:

@@ -53,7 +53,6 @@ def route_groups(
     """The objects that handle the routes, in the order of `GROUPS`."""
     creator, lifetimes, bodies = services.creator, options.lifetimes, options.bodies
     stored = StoredRoutes(services.stored, lifetimes)
-    open_envelope = services.sealer.open
     features = ServerFeatures(
         keeps=options.stores, websocket=options.websocket, ignored_tools=services.ignored_tools
     )
@@ -62,8 +61,8 @@ def route_groups(
     yield CompactRoutes(services.compactor, lifetimes, bodies)
     yield stored
     yield ChatCompletionsRoutes(ChatCompletionsApi(), creator, lifetimes, bodies)
-    yield MessagesRoutes(MessagesApi(open_envelope), creator, lifetimes, bodies)
-    yield CountTokensRoutes(services.tokens, bodies, open_envelope)
+    yield MessagesRoutes(MessagesApi(services.seal_key), creator, lifetimes, bodies)
+    yield CountTokensRoutes(services.tokens, bodies, services.seal_key)
     yield ConversationRoutes(services.conversations, bodies)
     if agents is not None:
         yield AgentRoutes(agents.agent, lifetimes, bodies, options.heartbeat_seconds)

@@ -25,7 +25,7 @@ from antiphon.turn.compaction import (
     is_callers_message,
     split_fresh,
 )
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 from antiphon.turn.token_estimate import estimate_tokens
 from antiphon.turn.transcript import transcript
 
@@ -54,7 +54,7 @@ class Compactor:
     contexts: Contexts
     ids: IdSource
     clock: Clock
-    sealer: Sealer
+    seal_key: SealKey
     model: str | None = None
     count_tokens: Callable[[Sequence[Item], CreateResponse], int] = _estimated_tokens
 
@@ -67,11 +67,15 @@ class Compactor:
             previous_response_id=request.previous_response_id,
             unchecked=request.unchecked,
         )
-        view = self.contexts.compacted(snapshot.items, snapshot.history_length, "previous_response_id")
-        summary = await self.summarise(view, model=request.model, instructions=request.instructions)
+        view = self.contexts.compacted(
+            caller.tenant, snapshot.items, snapshot.history_length, "previous_response_id"
+        )
+        summary = await self.summarise(
+            view, caller.tenant, model=request.model, instructions=request.instructions
+        )
         compaction = Compaction(
             id=self.ids.new("cmp"),
-            encrypted_content=self.sealer.seal_summary(summary.text),
+            encrypted_content=self.seal_key.sealer(caller.tenant).seal_summary(summary.text),
             status="completed",
         )
         messages = [self._as_output(item) for item in snapshot.items if is_callers_message(item)]
@@ -82,7 +86,9 @@ class Compactor:
             usage=summary.usage,
         )
 
-    async def plan(self, items: Sequence[Item], context: Context, *, beat: Beat = no_beat) -> CompactionPlan:
+    async def plan(
+        self, items: Sequence[Item], context: Context, tenant: str, *, beat: Beat = no_beat
+    ) -> CompactionPlan:
         """The beginning of the turn after these items; they are compacted now if that is requested or due.
 
         Feed `compacted` to the machine before the model's first chunk. If the plan `is_all`, complete the
@@ -90,32 +96,39 @@ class Compactor:
         """
         request = context.request
         params = request.params
-        view = self.view(items, context)
+        view = self.view(items, context, tenant)
         if items and isinstance(items[-1], CompactionTrigger):
-            summary = await self.summarise(view, model=params.model, beat=beat)
-            return CompactionPlan(view, self._sealed(summary, asked=True))
+            summary = await self.summarise(view, tenant, model=params.model, beat=beat)
+            return CompactionPlan(view, self._sealed(summary, tenant, asked=True))
         thresholds = [entry.compact_threshold for entry in params.context_management or ()]
         if not thresholds or not compaction_due(
             view, min(thresholds), lambda items: self.count_tokens(items, request)
         ):
             return CompactionPlan(view)
         replaced, _ = split_fresh(view)
-        compacted = self._sealed(await self.summarise(replaced, model=params.model, beat=beat), asked=False)
+        summary = await self.summarise(replaced, tenant, model=params.model, beat=beat)
+        compacted = self._sealed(summary, tenant, asked=False)
         replaced, fresh = split_fresh(items)
         shorter = [*replaced, Compaction(encrypted_content=compacted.envelope), *fresh]
-        return CompactionPlan(self._compacted(shorter, len(items), context), compacted)
+        return CompactionPlan(self._compacted(shorter, len(items), context, tenant), compacted)
 
-    def view(self, items: Sequence[Item], context: Context) -> Sequence[Item]:
+    def view(self, items: Sequence[Item], context: Context, tenant: str) -> Sequence[Item]:
         """The items with the last compaction in place of those that it summarises."""
-        return self._compacted(items, len(items), context)
+        return self._compacted(items, len(items), context, tenant)
 
-    def _compacted(self, items: Sequence[Item], length: int, context: Context) -> Sequence[Item]:
+    def _compacted(self, items: Sequence[Item], length: int, context: Context, tenant: str) -> Sequence[Item]:
         history_length = max(0, length - len(context.request.items))
         brought_by = "conversation" if context.request.params.conversation else "previous_response_id"
-        return self.contexts.compacted(items, history_length, brought_by)
+        return self.contexts.compacted(tenant, items, history_length, brought_by)
 
     async def summarise(
-        self, items: Sequence[Item], *, model: str, instructions: str | None = None, beat: Beat = no_beat
+        self,
+        items: Sequence[Item],
+        tenant: str,
+        *,
+        model: str,
+        instructions: str | None = None,
+        beat: Beat = no_beat,
     ) -> Summary:
         """The summary of these items, by the operator's model or else by this one."""
         passages = transcript(items)
@@ -126,6 +139,7 @@ class Compactor:
             router=self.router,
             ids=self.ids,
             clock=self.clock,
+            tenant=tenant,
             model=self.model or model,
             instructions=instructions,
             beat=beat,
@@ -139,5 +153,5 @@ class Compactor:
         item_id = self.ids.new("msg") if isinstance(message.id, UnsetType) else message.id
         return replace(message, id=item_id, status="completed", content=parts)
 
-    def _sealed(self, summary: Summary, *, asked: bool) -> Compacted:
-        return Compacted(self.sealer.seal_summary(summary.text), summary.usage, asked)
+    def _sealed(self, summary: Summary, tenant: str, *, asked: bool) -> Compacted:
+        return Compacted(self.seal_key.sealer(tenant).seal_summary(summary.text), summary.usage, asked)

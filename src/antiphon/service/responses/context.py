@@ -27,7 +27,7 @@ from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, 
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 CONVERSATION_LEASE_SECONDS = 60.0
 """How long a response holds its conversation without renewing the lock."""
@@ -116,7 +116,7 @@ class Contexts:
     """Resolves what requests refer to."""
 
     stores: Stores
-    sealer: Sealer
+    seal_key: SealKey
     clock: Clock
     checks: Checks
     inherit_tools: bool = True
@@ -148,7 +148,7 @@ class Contexts:
             await self.checks.definitions(tenant, request.unchecked)
         if request.stored:
             await self.stores.responses.check()
-        base, is_stored = _NO_HISTORY, True
+        base, is_stored, sealer = _NO_HISTORY, True, self.seal_key.sealer(tenant)
         parent = request.params.previous_response_id
         if parent is not None:
             recalled = session.recall(parent) if session is not None else None
@@ -158,7 +158,7 @@ class Contexts:
             base = await lock.acquire()
         if base.tools and self.inherit_tools and not request.tools:
             brought_by = "previous_response_id" if lock is None else "conversation"
-            tools = open_tools(base.tools, base.sealed_tools, self.sealer, brought_by)
+            tools = open_tools(base.tools, base.sealed_tools, sealer, brought_by)
             request = replace(request, tools=tools)
         own = await self._own_items(tenant, request.items)
         items, private = own.items, base.private
@@ -169,7 +169,7 @@ class Contexts:
             private = {**private, **{item_id(items[index]): side for index, side in own.private.items()}}
         if items is not request.items:
             request = replace(request, items=items)
-        return Context(request, base.items, is_stored, private, seal_tools(request.tools, self.sealer))
+        return Context(request, base.items, is_stored, private, seal_tools(request.tools, sealer))
 
     async def resolve_again(
         self,
@@ -212,18 +212,21 @@ class Contexts:
         inherited = base.tools if self.inherit_tools and not tools else tools
         return Snapshot([*base.items, *own.items], len(base.items), inherited, base.private)
 
-    def view(self, items: Sequence[Item], private: PrivateSides = NONE_PRIVATE) -> ModelView:
+    def view(self, tenant: str, items: Sequence[Item], private: PrivateSides = NONE_PRIVATE) -> ModelView:
         """The items as the model sees them, compactions aside."""
-        return model_view(model_sides(items, private, self.sealer), self.sealer)
+        sealer = self.seal_key.sealer(tenant)
+        return model_view(model_sides(items, private, sealer), sealer)
 
-    def compacted(self, items: Sequence[Item], history_length: int, brought_by: str) -> Sequence[Item]:
+    def compacted(
+        self, tenant: str, items: Sequence[Item], history_length: int, brought_by: str
+    ) -> Sequence[Item]:
         """The items with the last compaction in place of what it summarises. `brought_by` is the parameter
         that errors about the history name."""
 
         def param(index: int) -> str:
             return f"input[{index - history_length}]" if index >= history_length else brought_by
 
-        return compact_view(items, self.sealer.open_summary, param)
+        return compact_view(items, self.seal_key.sealer(tenant).open_summary, param)
 
     async def _conversation_items(self, tenant: str, conversation_id: str) -> Sequence[Item]:
         try:
@@ -238,6 +241,7 @@ class Contexts:
         sealed."""
         if _WITH_SIDES.isdisjoint(map(type, items)):
             return _OwnItems(items, {})
+        sealer = self.seal_key.sealer(tenant)
         found: list[Item] = []
         private: dict[int, str] = {}
         for index, given in enumerate(items):
@@ -246,7 +250,7 @@ class Contexts:
                 stored = await self.stores.responses.item(tenant, given.id)
                 item, side = stored.item, stored.private
             if side is None:
-                item, side = public_side(item, self.sealer)
+                item, side = public_side(item, sealer)
             found.append(item)
             if side is not None:
                 private[index] = side

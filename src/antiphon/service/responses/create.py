@@ -20,7 +20,7 @@ from antiphon.service.responses.rounds import RoundBuilder
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun, RunParts
 from antiphon.service.routing.router import Router
 from antiphon.store.ports import Stores
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,18 +114,18 @@ def response_services(
     stores: Stores,
     ids: IdSource,
     clock: Clock,
-    sealer: Sealer,
+    seal_key: SealKey,
     checks: Checks,
     options: ResponseOptions = DEFAULT_OPTIONS,
 ) -> ResponseServices:
     """The services, each with the parts that it uses."""
-    contexts = Contexts(stores, sealer, clock, checks, options.inherit_tools)
-    compactor = Compactor(router, contexts, ids, clock, sealer, options.summary_model)
+    contexts = Contexts(stores, seal_key, clock, checks, options.inherit_tools)
+    compactor = Compactor(router, contexts, ids, clock, seal_key, options.summary_model)
     parts = RunParts(
         contexts=contexts,
         compactor=compactor,
         rounds=RoundBuilder(clock, checks, options.ignored_tools, options.max_repairs),
-        sealer=sealer,
+        seal_key=seal_key,
         clock=clock,
     )
     creator = Creator(

@@ -38,10 +38,9 @@ class TokenCount:
             unchecked=request.unchecked,
         )
         brought_by = "previous_response_id" if conversation_id is None else "conversation"
-        shown = self.contexts.compacted(snapshot.items, snapshot.history_length, brought_by)
-        reading = read(
-            self.contexts.view(shown, snapshot.private).items, request.params.instructions, snapshot.tools
-        )
+        shown = self.contexts.compacted(caller.tenant, snapshot.items, snapshot.history_length, brought_by)
+        view = self.contexts.view(caller.tenant, shown, snapshot.private)
+        reading = read(view.items, request.params.instructions, snapshot.tools)
         return await self._count(request.params.model, reading)
 
     async def _count(self, model: str, reading: Reading) -> Count:

@@ -7,6 +7,8 @@ the model has searched for tools.
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendBroken
 from antiphon.protocol.downgrade import Downgrade
@@ -30,6 +32,8 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.context import TurnRequest, build_turn
 from antiphon.turn.machine import BROKEN_OFF
+from antiphon.turn.sealing import Sealer
+from antiphon.turn.tenant_params import upstream_params
 
 MAX_SILENCE_SECONDS = 5.0
 """How long stages may hold chunks back before the client is sent a heartbeat."""
@@ -134,9 +138,14 @@ class RoundBuilder:
     ignored_tools: frozenset[str] = frozenset()
     max_repairs: int = 2
 
-    def turn(self, plan: RoundPlan, context: Context, downgrades: Sequence[Downgrade] = ()) -> TurnRequest:
-        """The turn that a plan asks for. `downgrades` are known already."""
+    def turn(
+        self, plan: RoundPlan, context: Context, sealer: Sealer, downgrades: Sequence[Downgrade] = ()
+    ) -> TurnRequest:
+        """The turn that a plan asks for, by the tenant of the sealer. `downgrades` are known already."""
         request, attempt = context.request, plan.attempt
+        params = upstream_params(request.params, sealer)
+        if params is not request.params:
+            request = replace(request, params=params)
         turn = build_turn(
             request,
             [*attempt.items, *plan.added] if plan.added else attempt.items,
@@ -145,14 +154,20 @@ class RoundBuilder:
             native=attempt.route.backend.natives,
             ignored_tools=self.ignored_tools,
             downgrades=(*downgrades, *attempt.downgrades, *plan.downgrades),
+            tenant=sealer.tenant,
         )
         return without_spent_search(turn, plan.searches)
 
     def build(
-        self, plan: RoundPlan, context: Context, tenant: str, downgrades: Sequence[Downgrade] = ()
+        self,
+        plan: RoundPlan,
+        context: Context,
+        tenant: str,
+        sealer: Sealer,
+        downgrades: Sequence[Downgrade] = (),
     ) -> Round:
         """The round, ready to be sent. Raises what the backend cannot serve."""
-        turn = self.turn(plan, context, downgrades)
+        turn = self.turn(plan, context, sealer, downgrades)
         sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
         prepared = plan.attempt.route.backend.prepare(sent)
         stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))

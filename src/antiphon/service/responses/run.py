@@ -32,7 +32,7 @@ from antiphon.turn.chunks import Chunk, Failed
 from antiphon.turn.machine import Machine
 from antiphon.turn.opening import NewId
 from antiphon.turn.private_sides import stored_sides
-from antiphon.turn.sealing import Sealer
+from antiphon.turn.sealing import SealKey
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class RunParts:
     contexts: Contexts
     compactor: Compactor
     rounds: RoundBuilder
-    sealer: Sealer
+    seal_key: SealKey
     clock: Clock
 
 
@@ -150,6 +150,7 @@ class ResponseRun:
         self._parts = parts
         self._request = request
         self._tenant = tenant
+        self._sealer = parts.seal_key.sealer(tenant)
         self._routes = routes
         self._new_id = new_id
         self._finisher = finisher
@@ -175,7 +176,7 @@ class ResponseRun:
                         if answer.is_settled():
                             break
                     async with (
-                        plan.attempt.route.slot() as slot,
+                        plan.attempt.route.slot(self._tenant) as slot,
                         aclosing(self._batches(made, slot)) as batches,
                     ):
                         async for batch in batches:
@@ -247,9 +248,11 @@ class ResponseRun:
         """Raise at once what would be raised later; the request with what it inherits."""
         try:
             context, view = await self._resolve()
-            shown = self._parts.compactor.view(view.items, context)
+            shown = self._parts.compactor.view(view.items, context, self._tenant)
             plan = RoundPlan(Attempt(self._routes, shown))
-            plan.attempt.route.backend.prepare(self._parts.rounds.turn(plan, context, self._downgrades))
+            plan.attempt.route.backend.prepare(
+                self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
+            )
         except BaseException:
             await self.release()
             raise
@@ -304,7 +307,7 @@ class ResponseRun:
                 sealed_tools=earlier.sealed_tools,
             )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
-        view = contexts.view(items, context.private)
+        view = contexts.view(self._tenant, items, context.private)
         if view.unopened:
             text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
             logger.warning("response %s: %s", self.id, text)
@@ -317,7 +320,7 @@ class ResponseRun:
         if not view.compacts and not params.context_management:
             return CompactionPlan(view.items)
         return await self._parts.compactor.plan(
-            view.items, context, beat=self._lock.renew if self._lock is not None else no_beat
+            view.items, context, self._tenant, beat=self._lock.renew if self._lock is not None else no_beat
         )
 
     def _new_answer(self, context: Context) -> Answer:
@@ -327,17 +330,18 @@ class ResponseRun:
             if earlier is None
             else earlier.response
         )
+        sealer = self._sealer
         machine = Machine(
             response,
             new_id=self._new_id,
-            seal=parts.sealer.seal if _wants_seal(request) else parts.sealer.seal_states,
+            seal=sealer.seal if _wants_seal(request) else sealer.seal_states,
             profile=request.profile,
             silent=not request.streamed and earlier is None,
         )
         return Answer(machine, context, earlier)
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
-        made = self._parts.rounds.build(plan, answer.context, self._tenant, self._downgrades)
+        made = self._parts.rounds.build(plan, answer.context, self._tenant, self._sealer, self._downgrades)
         for omitted in made.turn.left_out:
             logger.warning("response %s: %s", self.id, omitted.render())
         answer.enter(made)
@@ -407,7 +411,7 @@ class ResponseRun:
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
         events, output = answer.close_round()
         self._plan = plan.after_output(
-            self._parts.contexts.view(output, stored_sides(answer.machine.private)).items
+            self._parts.contexts.view(self._tenant, output, stored_sides(answer.machine.private)).items
         )
         return events
 

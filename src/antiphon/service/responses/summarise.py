@@ -48,6 +48,7 @@ class Summariser:
     router: Router
     ids: IdSource
     clock: Clock
+    tenant: str
     model: str
     instructions: str | None = None
     beat: Beat = no_beat
@@ -88,7 +89,7 @@ class Summariser:
         response = new_response(request, id=self.ids.new("resp"), created_at=int(self.clock()))
         machine = Machine(response, new_id=self.ids.new, silent=True)
         async with (
-            route.slot() as slot,
+            route.slot(self.tenant) as slot,
             aclosing(slot.chunks(prepared, streamed=turn.streamed)) as batches,
         ):
             async for chunks in batches:

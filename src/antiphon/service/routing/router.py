@@ -68,9 +68,9 @@ class Route:
         """The context window in tokens; None if unknown. Only for routes from the router."""
         return self.context_window or await self.backend.context_window(self.upstream)
 
-    def slot(self) -> TurnSlot:
-        """The slot for one turn: ``async with route.slot() as slot``."""
-        return TurnSlot(self.guards)
+    def slot(self, tenant: str) -> TurnSlot:
+        """The slot for one turn of this tenant: ``async with route.slot(tenant) as slot``."""
+        return TurnSlot(self.guards, tenant)
 
 
 class RouteHealth(Struct, frozen=True):

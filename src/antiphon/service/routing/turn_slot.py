@@ -69,17 +69,18 @@ class TurnSlot:
     An error that leaves the context before `answered` counts as a failure of the backend. Without guards,
     the slot does nothing."""
 
-    __slots__ = ("_answered", "_guards")
+    __slots__ = ("_answered", "_guards", "_tenant")
 
-    def __init__(self, guards: RouteGuards | None) -> None:
+    def __init__(self, guards: RouteGuards | None, tenant: str) -> None:
         self._guards = guards
+        self._tenant = tenant
         self._answered = False
 
     async def __aenter__(self) -> Self:
         guards = self._guards
         if guards is not None:
             if guards.concurrency is not None or guards.circuits.any_failing:
-                await _enter(guards)
+                await _enter(guards, self._tenant)
             guards.turns.turns += 1
         return self
 
@@ -97,9 +98,9 @@ class TurnSlot:
         if error is None:
             self.answered()
         elif isinstance(error, BackendError):
-            guards.circuits.failed(guards.key, error)
+            guards.circuits.failed(guards.key, error, self._tenant)
         else:
-            guards.circuits.abandoned(guards.key)
+            guards.circuits.abandoned(guards.key, self._tenant)
 
     def answered(self) -> None:
         """The backend produced output, so later errors do not count as its failure."""
@@ -116,13 +117,13 @@ class TurnSlot:
         return _within(prepared.chunks(), first_seconds, deadlines.total, self._guards.key)
 
 
-async def _enter(guards: RouteGuards) -> None:
-    guards.circuits.check(guards.key)  # no turn waits for a paused backend
+async def _enter(guards: RouteGuards, tenant: str) -> None:
+    guards.circuits.check(guards.key, tenant)  # no turn waits for a paused backend
     if guards.concurrency is None:
-        return guards.circuits.admit(guards.key)
+        return guards.circuits.admit(guards.key, tenant)
     await guards.concurrency.enter(guards.key.model)
     try:
-        guards.circuits.admit(guards.key)
+        guards.circuits.admit(guards.key, tenant)
     except BaseException:
         guards.concurrency.leave()
         raise

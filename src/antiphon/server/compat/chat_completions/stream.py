@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.caller import Caller
 from antiphon.protocol.content import JsonObject, Logprob
 from antiphon.protocol.downgrade import Downgrade, rendered
 from antiphon.protocol.events import (
@@ -49,7 +50,7 @@ _encode = msgspec.json.encode
 class ChatCompletionsApi:
     """Reads chat requests."""
 
-    def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
+    def read(self, body: bytes, caller: Caller) -> tuple[CompatRequest, Renderer]:
         """The request, and the renderer of its answer."""
         question, wire = read_chat(body)
         wants_usage = wire.stream_options is not None and wire.stream_options.include_usage is True

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, rendered
@@ -39,9 +40,9 @@ from antiphon.server.compat.messages.answer import (
     stop_reason,
     whole_message,
 )
-from antiphon.server.compat.messages.conversation import OpenEnvelope
 from antiphon.server.compat.messages.request import NAMES, read_messages
 from antiphon.server.error_shapes import anthropic_error
+from antiphon.turn.sealing import SealKey
 
 _encode = msgspec.json.encode
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -52,14 +53,14 @@ _THOUGHT: JsonObject = {"type": "thinking", "thinking": "", "signature": ""}
 
 
 class MessagesApi:
-    """Reads the requests of this API. `open_envelope` recognises thoughts that were sealed here."""
+    """Reads the requests of this API. `seal_key` recognises thoughts that were sealed here."""
 
-    def __init__(self, open_envelope: OpenEnvelope) -> None:
-        self._open_envelope = open_envelope
+    def __init__(self, seal_key: SealKey) -> None:
+        self._seal_key = seal_key
 
-    def read(self, body: bytes) -> tuple[CompatRequest, Renderer]:
+    def read(self, body: bytes, caller: Caller) -> tuple[CompatRequest, Renderer]:
         """The request, and the renderer of its answer."""
-        question, wire = read_messages(body, self._open_envelope)
+        question, wire = read_messages(body, self._seal_key.sealer(caller.tenant).open)
         shown = wire.thinking is None or wire.thinking.display != "omitted"
         return question, MessagesRenderer(question.downgrades, thoughts=shown)
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.casing import fold, from_members, respelled, spelled
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentToolCall, ImageAttachment
+from antiphon.protocol.bounds import check_length, check_texts
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, decode, kind_of, missing
@@ -25,6 +26,10 @@ from antiphon.retrieval.scope import parse_scope
 _IMAGE_TYPE = re.compile(r"image/[\w.+-]+", re.IGNORECASE | re.ASCII)
 _JSON_MEMBERS = frozenset({"toolsjson", "toolresultsjson"})
 MAX_TITLE_CHARS = 200
+MAX_RESULTS = 10_000
+"""Results of tools in a request."""
+MAX_ACTIVE_FILES = 10_000
+MAX_IMAGES = 100
 
 Check = Callable[[AgentExecuteRequest], None]
 """A further check. It raises `InvalidRequest` with the Python name of the field, which is then respelled."""
@@ -77,6 +82,12 @@ def _members(body: bytes) -> JsonObject:
 
 def _request(sent: JsonObject, check: Check | None) -> AgentExecuteRequest:
     request = from_members(_with_arrays_as_text(sent), AgentExecuteRequest)
+    for name, values, most in (
+        ("tool_results", request.tool_results, MAX_RESULTS),
+        ("active_files", request.active_files, MAX_ACTIVE_FILES),
+        ("image_attachments", request.image_attachments, MAX_IMAGES),
+    ):
+        check_length(values, most, spelled(sent, name), "elements")
     tools_path = spelled(sent, "tools_json")
     check_tools(_array(request.tools_json, tools_path), tools_path)
     parse_scope(request.rag_scope_filter, spelled(sent, "rag_scope_filter"))
@@ -128,7 +139,9 @@ def _check_image(image: ImageAttachment, path: str, sent: JsonObject) -> None:
 def _results(request: AgentExecuteRequest, sent: JsonObject) -> tuple[AgentToolCall, ...]:
     """Both members as one list. Equal results of the same call count once."""
     as_text, as_list = spelled(sent, "tool_results_json"), spelled(sent, "tool_results")
-    results = _read_results(_array(request.tool_results_json, as_text), as_text)
+    listed_as_text = _array(request.tool_results_json, as_text)
+    check_length(listed_as_text, MAX_RESULTS, as_text, "results")
+    results = _read_results(listed_as_text, as_text)
     listed = cast("list[object]", sent[as_list]) if request.tool_results else []
     for call_id, result in _read_results(listed, as_list).items():
         if results.setdefault(call_id, result) != result:
@@ -162,6 +175,7 @@ def _array(text: str | None, path: str) -> list[object]:
     """The elements of a JSON array that was sent as text; none if it is blank."""
     if not text or not text.strip():
         return []
+    check_texts([text], path)
     try:
         found: object = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.items import Compaction, Item, Message
 from antiphon.protocol.parse import decode, missing
 from antiphon.protocol.parse_items import parse_input
+from antiphon.protocol.requests import Id
 from antiphon.protocol.response import Usage
 
 
@@ -18,7 +19,7 @@ class _RawCompact(Struct, frozen=True, kw_only=True):
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     input: str | list[Any] | None = None
     instructions: str | None = None
-    previous_response_id: str | None = None
+    previous_response_id: Id | None = None
 
 
 class CompactRequest(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from antiphon.grammars.grammar import (
     grammars_installed,
 )
 from antiphon.grammars.lark import InvalidGrammar
+from antiphon.protocol.bounds import check_nesting
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse import missing
 from antiphon.protocol.schema_bounds import (
@@ -97,6 +98,7 @@ class Definitions:
 
     def schema(self, schema: JsonObject, path: str) -> None:
         """Reject an invalid JSON Schema, and one that is too expensive; or leave it unchecked."""
+        check_nesting(schema, path)
         encoded = msgspec.json.encode(schema)
         self._schemas_bytes += len(encoded)
         if self._schemas_bytes > MAX_SCHEMAS_BYTES and len(encoded) <= MAX_SCHEMA_BYTES:

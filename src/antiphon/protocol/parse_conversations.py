@@ -5,11 +5,12 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_length
 from antiphon.protocol.content import Metadata
 from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse import check_metadata, decode
-from antiphon.protocol.parse_items import parse_item
+from antiphon.protocol.parse_items import check_members, parse_item
 from antiphon.protocol.stored_items import item_type
 
 MAX_ITEMS = 1_000
@@ -70,9 +71,8 @@ def parse_metadata(body: bytes) -> Metadata:
 
 
 def _parse_items(values: list[Any]) -> NewItems:
-    if len(values) > MAX_ITEMS:
-        message = f"'items' holds {len(values)} items; at most {MAX_ITEMS} are accepted at a time."
-        raise InvalidRequest(message, param="items", code="array_above_max_length")
+    check_length(values, MAX_ITEMS, "items", "items")
+    check_members(values, "items")
     definitions = Definitions()
     items = tuple(_parse_item(value, definitions, f"items[{index}]") for index, value in enumerate(values))
     return NewItems(items, definitions.unchecked)

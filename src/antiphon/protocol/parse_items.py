@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_count, check_length, check_nesting, check_texts
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.items import (
@@ -24,6 +25,12 @@ from antiphon.protocol.parse_tools import parse_tools
 from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 
 MAX_ITEMS = 10_000
+MAX_PARTS = 10_000
+"""Content parts of all items of a request together."""
+MAX_DECLARED_TOOLS = 1024
+"""Tools that the items of a request declare together."""
+MAX_RESULTS = 1000
+"""Results in one output of the shell."""
 MAX_ID_CHARACTERS = 256
 
 
@@ -31,9 +38,8 @@ def parse_input(value: str | list[Any], definitions: Definitions) -> tuple[Item,
     """The `input` parameter: a string is one user message."""
     if isinstance(value, str):
         return (Message(role="user", content=value),)
-    if len(value) > MAX_ITEMS:
-        message = f"'input' holds {len(value)} items; at most {MAX_ITEMS} are accepted."
-        raise InvalidRequest(message, param="input", code="array_above_max_length")
+    check_length(value, MAX_ITEMS, "input", "items")
+    check_members(value, "input")
     items = tuple(parse_item(item, definitions, f"input[{index}]") for index, item in enumerate(value))
     for index, item in enumerate(items[:-1]):
         if isinstance(item, CompactionTrigger):
@@ -42,8 +48,27 @@ def parse_input(value: str | list[Any], definitions: Definitions) -> tuple[Item,
     return items
 
 
+def check_members(values: list[Any], path: str) -> None:
+    """Reject items that hold too many parts, tools or values of arguments together."""
+    parts = tools = 0
+    arguments: list[str] = []
+    for value in values:
+        if type(value) is dict:
+            members = cast("JsonObject", value)
+            for content in (members.get("content"), members.get("output")):
+                parts += len(cast("list[Any]", content)) if type(content) is list else 0
+            declared: object = members.get("tools")
+            tools += len(cast("list[Any]", declared)) if type(declared) is list else 0
+            if type(text := members.get("arguments")) is str:
+                arguments.append(text)
+    check_texts(arguments, path)
+    check_count(parts, MAX_PARTS, path, "content parts")
+    check_count(tools, MAX_DECLARED_TOOLS, path, "tools")
+
+
 def parse_item(value: object, definitions: Definitions, path: str) -> Item:
     """One item. The tools that it declares are checked like those of the request."""
+    check_nesting(value, path)
     body = as_object(value, path)
     kind = _kind(body, path)
     body = _check_id(body, kind, path)
@@ -187,11 +212,13 @@ def _additional_tools(body: JsonObject, path: str) -> JsonObject:
 def _tool_search_call(body: JsonObject, path: str) -> JsonObject:
     arguments: object = body.get("arguments", {})
     if isinstance(arguments, str):
+        # `check_members` has counted its values.
         try:
             arguments = msgspec.json.decode(arguments)
         except msgspec.DecodeError:
             message = f"Invalid value for '{path}.arguments': it is not valid JSON. Send an object."
             raise InvalidRequest(message, param=f"{path}.arguments", code="invalid_json") from None
+    check_nesting(arguments, f"{path}.arguments")
     return {**_searched(body, path), "arguments": as_object(arguments, f"{path}.arguments")}
 
 
@@ -238,6 +265,7 @@ def _computer_call(body: JsonObject, path: str) -> JsonObject:
 
 def _shell_call_output(body: JsonObject, path: str) -> JsonObject:
     results = convert(required(body, "output", path), list[Any], f"{path}.output")
+    check_length(results, MAX_RESULTS, f"{path}.output", "results")
     for index, result in enumerate(results):
         where = f"{path}.output[{index}]"
         convert(as_object(result, where), _ShellResult, where)

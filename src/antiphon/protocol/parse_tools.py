@@ -8,6 +8,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_count, check_length, check_nesting
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, convert, missing, required
@@ -30,6 +31,8 @@ from antiphon.protocol.tools import (
 )
 
 MAX_TOOLS = 512
+MAX_NAMESPACE_TOOLS = 1024
+"""Tools in all namespaces of a list together."""
 
 _NAMED = ("function", "custom", "namespace")
 _CHOSEN = HOSTED_TOOLS.union(_NAMED, CLIENT_TOOLS, {"computer_use"})
@@ -61,14 +64,21 @@ def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:
 def _all(
     values: list[Any], definitions: Definitions, path: str, parse: Callable[[object, str], Tool]
 ) -> tuple[Tool, ...]:
-    if len(values) > MAX_TOOLS:
-        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
-        raise InvalidRequest(message, param=path, code="array_above_max_length")
+    check_length(values, MAX_TOOLS, path, "tools")
+    _check_namespaces(values, path)
     tools = tuple(parse(value, f"{path}[{index}]") for index, value in enumerate(values))
     _refuse_duplicates(tools, path)
     for index, tool in enumerate(tools):
         _check(tool, definitions, f"{path}[{index}]")
     return tools
+
+
+def _check_namespaces(values: list[Any], path: str) -> None:
+    members = 0
+    for value in values:
+        inner = cast("JsonObject", value).get("tools") if type(value) is dict else None
+        members += len(cast("list[Any]", inner)) if type(inner) is list else 0
+    check_count(members, MAX_NAMESPACE_TOOLS, path, "tools in namespaces")
 
 
 def _check(tool: Tool, definitions: Definitions, path: str) -> None:
@@ -92,12 +102,14 @@ def _check(tool: Tool, definitions: Definitions, path: str) -> None:
 
 
 def _function_or_unread(value: object, path: str) -> Tool:
+    check_nesting(value, path)
     body = as_object(value, path)
     kind = convert(required(body, "type", path), str, f"{path}.type")
     return _callable(body, path) if kind == "function" else hosted_tool(kind, body)
 
 
 def _tool(value: object, path: str) -> Tool:
+    check_nesting(value, path)
     body = as_object(value, path)
     kind = convert(required(body, "type", path), str, f"{path}.type")
     if kind in ("function", "custom"):
@@ -179,6 +191,7 @@ def parse_tool_choice(value: str | JsonObject) -> ToolChoice:
             return value
         message = f"Invalid value for 'tool_choice': '{value}'; use 'none', 'auto', 'required' or an object."
         raise InvalidRequest(message, param="tool_choice", code="invalid_value")
+    check_nesting(value, "tool_choice")
     body = as_object(value, "tool_choice")
     if body.get("type") == "allowed_tools":
         return _allowed_tools(body)
@@ -189,6 +202,7 @@ def _allowed_tools(body: JsonObject) -> AllowedTools:
     # The chat-completions spelling nests the same two members once more.
     inner = as_object(body.get("allowed_tools", body), "tool_choice")
     values = convert(required(inner, "tools", "tool_choice"), list[Any], "tool_choice.tools")
+    check_length(values, MAX_TOOLS, "tool_choice.tools", "tools")
     empty: list[ToolRef] = []
     shell = {"type": "allowed_tools", "mode": inner.get("mode", "auto"), "tools": empty}
     mode = convert(shell, AllowedTools, "tool_choice").mode

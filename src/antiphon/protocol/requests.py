@@ -27,6 +27,8 @@ Includable = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
 ]
+Id = Annotated[str, Meta(max_length=256)]
+Label = Annotated[str, Meta(max_length=1024)]
 
 
 class ReasoningOptions(Struct, frozen=True):
@@ -66,7 +68,7 @@ class StreamOptions(Struct, frozen=True, omit_defaults=True):
 class ConversationRef(Struct, frozen=True):
     """A conversation, by its id."""
 
-    id: str
+    id: Id
 
 
 class ContextManagement(Struct, frozen=True):
@@ -82,11 +84,11 @@ class CreateBody(Struct, frozen=True, kw_only=True):
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     access_programs: JsonObject | None = None
     background: bool | None = None
-    context_management: list[ContextManagement] | None = None
-    conversation: str | ConversationRef | None = None
+    context_management: Annotated[list[ContextManagement], Meta(max_length=16)] | None = None
+    conversation: Id | ConversationRef | None = None
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
     image: JsonObject | None = None
-    include: list[Includable] | None = None
+    include: Annotated[list[Includable], Meta(max_length=32)] | None = None
     instructions: str | None = None
     max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
@@ -94,9 +96,9 @@ class CreateBody(Struct, frozen=True, kw_only=True):
     moderation: JsonObject | None = None
     parallel_tool_calls: bool | None = None
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
-    previous_response_id: str | None = None
+    previous_response_id: Id | None = None
     prompt: JsonObject | None = None
-    prompt_cache_key: str | None = None
+    prompt_cache_key: Label | None = None
     prompt_cache_options: JsonObject | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
     reasoning: ReasoningOptions | None = None
@@ -110,7 +112,7 @@ class CreateBody(Struct, frozen=True, kw_only=True):
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     truncation: Truncation | None = None
-    user: str | None = None
+    user: Label | None = None
 
 
 class _ForeignParams(CreateBody, frozen=True, kw_only=True):

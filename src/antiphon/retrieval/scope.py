@@ -5,15 +5,18 @@ conditions, or `conditions` with operators, all of which must hold. Member names
 """
 
 from collections.abc import Mapping
+from typing import cast
 
 from msgspec import Struct
 
+from antiphon.protocol.bounds import check_count
 from antiphon.retrieval.conditions import Condition, Member, contains_one_of, one_of, parse_condition, plain
 
 PARTS = ("must", "must_not", "should", "min_should", "conditions")
 OPERATORS = ("==", "!=", "contains", "does_not_contain")
 MAX_DEPTH = 8
 """Levels of nested filters."""
+MAX_FILTER_VALUES = 2000
 
 
 class Quorum(Struct, frozen=True):
@@ -47,7 +50,24 @@ _EVERYTHING = Scope()
 
 def parse_scope(value: object, param: str = "ragScopeFilter") -> Scope:
     """Parse a scope from JSON. `InvalidRequest` names the invalid path. None: no filter."""
-    return _EVERYTHING if value is None else _scope(Member(param, value), 1)
+    if value is None:
+        return _EVERYTHING
+    _check_size(value, param)
+    return _scope(Member(param, value), 1)
+
+
+def _check_size(value: object, param: str) -> None:
+    """Every chunk is compared with every condition."""
+    waiting, count = [value], 0
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Mapping):
+            found = [*cast("Mapping[str, object]", found).values()]
+        if isinstance(found, list | tuple):
+            inner = cast("list[object]", found)
+            count += len(inner)
+            check_count(count, MAX_FILTER_VALUES, param, "values")
+            waiting += inner
 
 
 def _holds(rule: Rule, metadata: Mapping[str, object]) -> bool:

@@ -77,14 +77,15 @@ def _allowed(choice: AllowedTools, offer: Offer) -> Chosen:
         found, served = _find(ref, offer, f"tool_choice.tools[{index}]")
         tools += found
         hosted += served
-    visible = tuple(tool for tool in offer.shown if tool in tools)
-    served = tuple(tool for tool in offer.box.hosted if tool in hosted)
+    names, identities = {tool.name for tool in tools}, set(map(id, hosted))
+    visible = tuple(tool for tool in offer.shown if tool.name in names)
+    served = tuple(tool for tool in offer.box.hosted if id(tool) in identities)
     mode = choice.mode if visible or served else "none"
     return Chosen(visible, mode, served, _others(tools, offer))
 
 
 def _others(tools: Sequence[TurnTool], offer: Offer) -> frozenset[str]:
-    return frozenset(tool.name for tool in (*offer.shown, *offer.hidden) if tool not in tools)
+    return frozenset(tool.name for tool in (*offer.shown, *offer.hidden)) - {tool.name for tool in tools}
 
 
 def _is_left_out(ref: ToolRef, offer: Offer) -> bool:

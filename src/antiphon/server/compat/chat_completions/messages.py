@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.bounds import check_count, check_nesting, check_texts
 from antiphon.protocol.content import (
     InputAudio,
     InputFile,
@@ -27,6 +28,7 @@ from antiphon.protocol.items import (
     ToolOutput,
 )
 from antiphon.protocol.parse import missing
+from antiphon.protocol.parse_items import MAX_ITEMS, MAX_PARTS
 from antiphon.server.compat.api import Place
 from antiphon.server.compat.chat_completions.wire import (
     AudioPart,
@@ -50,10 +52,23 @@ class Conversation(Struct, frozen=True):
 
 def read_messages(messages: Sequence[ChatMessage]) -> Conversation:
     """All messages."""
+    _check_bounds(messages)
     reader = _Reader()
     for index, message in enumerate(messages):
         reader.add(message, f"messages[{index}]")
     return Conversation(tuple(reader.items), tuple(reader.places), tuple(reader.downgrades))
+
+
+def _check_bounds(messages: Sequence[ChatMessage]) -> None:
+    calls = [call for message in messages for call in message.tool_calls or ()]
+    check_count(len(messages) + len(calls), MAX_ITEMS, "messages", "messages and calls")
+    parts = sum(len(message.content) for message in messages if isinstance(message.content, list))
+    check_count(parts, MAX_PARTS, "messages", "content parts")
+    arguments = [call.function.arguments for call in calls if call.function is not None]
+    check_texts([text for text in arguments if isinstance(text, str)], "messages")
+    for nested in arguments:
+        if isinstance(nested, dict):
+            check_nesting(nested, "messages")
 
 
 class _Reader:

@@ -6,6 +6,7 @@ from typing import Any, cast
 from msgspec import UnsetType
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_length, check_nesting
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, convert, missing, required
@@ -49,13 +50,12 @@ def read_choice(body: ChatBody) -> ToolChoice:
 
 
 def _bounded(values: list[Any] | None, path: str) -> Sequence[Any]:
-    if values is not None and len(values) > MAX_TOOLS:
-        message = f"'{path}' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
-        raise InvalidRequest(message, param=path, code="array_above_max_length")
+    check_length(values or (), MAX_TOOLS, path, "tools")
     return values or ()
 
 
 def _tool(value: object, definitions: Definitions, path: str) -> FunctionTool | CustomTool:
+    check_nesting(value, path)
     body = as_object(value, path)
     kind = convert(required(body, "type", path), str, f"{path}.type")
     if kind == "function":
@@ -73,6 +73,7 @@ def _tool(value: object, definitions: Definitions, path: str) -> FunctionTool | 
 
 
 def _function(value: object, definitions: Definitions, path: str) -> FunctionTool:
+    check_nesting(value, path)
     tool = convert({**as_object(value, path), "type": "function"}, FunctionTool, path)
     if tool.parameters is not None:
         definitions.schema(tool.parameters, f"{path}.parameters")

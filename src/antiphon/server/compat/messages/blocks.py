@@ -7,9 +7,11 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.bounds import check_length
 from antiphon.protocol.content import InputFile, InputImage, InputText, JsonObject
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
+from antiphon.protocol.parse_items import MAX_PARTS
 
 Part = InputText | InputImage | InputFile
 
@@ -79,6 +81,7 @@ def read_parts(content: str | list[Any], path: str, downgrades: Downgrades) -> l
     """The parts of a content that is not the model's own."""
     if isinstance(content, str):
         return [InputText(text=content)]
+    check_length(content, MAX_PARTS, path, "content blocks")
     parts: list[Part] = []
     for index, value in enumerate(content):
         place = f"{path}[{index}]"

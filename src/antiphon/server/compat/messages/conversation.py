@@ -1,12 +1,13 @@
 """From Anthropic's messages to items: a message may contain text, calls, their outputs and reasoning."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_count, check_nesting
 from antiphon.protocol.content import (
     InputText,
     JsonObject,
@@ -18,6 +19,7 @@ from antiphon.protocol.content import (
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from antiphon.protocol.parse import as_object, convert
+from antiphon.protocol.parse_items import MAX_PARTS
 from antiphon.server.compat.api import Place
 from antiphon.server.compat.foreign_params import CHAT
 from antiphon.server.compat.messages.blocks import (
@@ -85,6 +87,7 @@ class Conversation:
 
     def read(self, messages: Sequence[WireMessage]) -> None:
         """All messages."""
+        _check_bounds(messages)
         for index, message in enumerate(messages):
             path = f"messages[{index}]"
             match message.role:
@@ -201,6 +204,18 @@ class Conversation:
             self.downgrades.add("input_omitted", left_out, "messages")
         else:
             self._put(Reasoning(summary=[], encrypted_content=block.data), Place(path))
+
+
+def _check_bounds(messages: Sequence[WireMessage]) -> None:
+    blocks = 0
+    for index, message in enumerate(messages):
+        if isinstance(message.content, list):
+            check_nesting(message.content, f"messages[{index}].content")
+            blocks += len(message.content)
+            for block in message.content:
+                inner = cast("JsonObject", block).get("content") if isinstance(block, dict) else None
+                blocks += len(cast("list[Any]", inner)) if isinstance(inner, list) else 0
+    check_count(blocks, MAX_PARTS, "messages", "content blocks")
 
 
 def _texts(texts: Sequence[InputText]) -> str | list[MessagePart]:

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.bounds import check_length, check_nesting
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrades
@@ -29,13 +30,12 @@ class CustomTool(Struct, frozen=True):
 
 def read_tools(values: list[Any], definitions: Definitions, downgrades: Downgrades) -> tuple[Tool, ...]:
     """The tools of a request."""
-    if len(values) > MAX_TOOLS:
-        message = f"'tools' holds {len(values)} tools; at most {MAX_TOOLS} are accepted."
-        raise InvalidRequest(message, param="tools", code="array_above_max_length")
+    check_length(values, MAX_TOOLS, "tools", "tools")
     tools: list[Tool] = []
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = f"tools[{index}]"
+        check_nesting(value, path)
         tool = _tool(as_object(value, path), definitions, path, downgrades)
         if isinstance(tool, FunctionTool):
             if tool.name in seen:

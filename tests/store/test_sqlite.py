@@ -269,6 +269,69 @@ async def test_vacuum_frees_disk_space(store: Stores, database: SqliteDatabase) 
     await store.responses.save("t", turn("after"))
 
 
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def fill_and_delete(store: Stores, count: int) -> None:
+    for number in range(count):
+        await store.responses.save("t", StoredResponse(response=response(f"resp_{number}", "x" * 20_000)))
+    for number in range(count):
+        await store.responses.delete("t", f"resp_{number}")
+
+
+async def test_unused_space_is_returned_in_small_steps(
+    store: Stores, database: SqliteDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "MAX_FREE_PAGES", 10)
+    monkeypatch.setattr(sqlite_file, "SHRINK_PAGES", 20)
+    await fill_and_delete(store, 50)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        before = size_of(path)
+        steps = 1
+        while await store.upkeep.shrink():
+            steps += 1
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert steps > 5
+    assert size_of(path) < before / 2
+    assert not await store.upkeep.shrink()
+    await store.responses.save("t", turn("after"))
+
+
+async def test_an_older_file_shrinks_after_its_first_vacuum(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "MAX_FREE_PAGES", 0)
+    path.parent.mkdir()
+    with sqlite3.connect(path) as older:
+        older.execute("PRAGMA auto_vacuum = NONE")
+        older.execute("CREATE TABLE something (value)")
+    store = sql_stores(database := await SqliteDatabase.open(path), LocalSignals(), clock)
+    await fill_and_delete(store, 20)
+    assert not await store.upkeep.shrink()
+    await database.vacuum()
+    await fill_and_delete(store, 20)
+    assert await store.upkeep.shrink()
+    await store.aclose()
+
+
+def make_file(path: Path, mode: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    path.chmod(mode)
+
+
+async def test_side_files_have_the_mode_of_the_database(path: Path) -> None:
+    make_file(path, 0o640)
+    make_file(path.with_name(path.name + "-wal"), 0o666)
+    database = await SqliteDatabase.open(path)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    await database.aclose()
+    assert len(modes) == 3
+    assert set(modes.values()) == {0o640}
+
+
 async def test_an_in_memory_store_writes_no_files() -> None:
     database = await SqliteDatabase.open(None, migrate=False)
     assert all(done for _, done in await database.migration_status())

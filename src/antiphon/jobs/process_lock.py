@@ -26,6 +26,7 @@ class ProcessLock:
         """Take the lock; False if another process holds it."""
         if self._file is not None:
             return True
+        self._path.touch(mode=0o600)
         file = self._path.open("ab")
         try:
             if fcntl is not None:

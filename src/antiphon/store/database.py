@@ -49,6 +49,10 @@ class Database(Protocol):
         """Raise if the last writes failed. It sends no query."""
         ...
 
+    async def shrink(self) -> bool:
+        """Return a part of the space of erased rows, in a short transaction; whether there is more."""
+        ...
+
     async def aclose(self) -> None:
         """Close files, threads and connections."""
         ...

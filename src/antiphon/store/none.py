@@ -38,6 +38,7 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "free_lapsed": 0,
     "held": (),
     "sweep": 0,
+    "shrink": False,
     "list_responses": (),
     "list_runs": (),
     "list_keys": (),

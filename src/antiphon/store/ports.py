@@ -238,6 +238,10 @@ class UpkeepStore(Protocol):
         """Erase a batch of expired rows and return their number. Call it again while it is not 0."""
         ...
 
+    async def shrink(self) -> bool:
+        """Return a part of the space of erased rows; whether there is more."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:

@@ -122,6 +122,10 @@ class PostgresDatabase:
         async with self._own_connection() as connection:
             await connection.execute("VACUUM (ANALYZE)")
 
+    async def shrink(self) -> bool:
+        """False: PostgreSQL reuses the space of erased rows by itself."""
+        return False
+
     async def size(self) -> int:
         """Bytes on disk, indexes included."""
         async with self._own_connection() as connection:

@@ -349,3 +349,7 @@ class SqlUpkeep(_SqlPort):
     async def sweep(self) -> int:
         """Erase some of what has expired."""
         return await self._db.write(upkeep.sweep(self._log_lifetime, self._now()), durable=False)
+
+    async def shrink(self) -> bool:
+        """Return some of the unused space."""
+        return await self._db.shrink()

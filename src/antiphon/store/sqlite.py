@@ -98,11 +98,15 @@ class SqliteDatabase:
         if self._path is not None:
             await self._on_own_connection(sqlite_file.vacuum)
 
+    async def shrink(self) -> bool:
+        """Return some unused space to the file system; whether there is more."""
+        return self._path is not None and await self._on_own_connection(sqlite_file.shrink)
+
     async def size(self) -> int:
         """Bytes on disk; 0 for a database in memory."""
         if self._path is None:
             return 0
-        files = [Path(f"{self._path}{suffix}") for suffix in ("", "-wal", "-shm")]
+        files = [Path(f"{self._path}{suffix}") for suffix in ("", *sqlite_file.SIDE_FILES)]
         return sum(file.stat().st_size for file in files if file.exists())
 
     async def _on_own_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -1,8 +1,10 @@
 """The file of a SQLite database: open, migrate and shrink it. Every function here blocks."""
 
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from antiphon.errors import SettingsError
@@ -15,7 +17,13 @@ BUSY_TIMEOUT_SECONDS = 5.0
 CHECKPOINT_PAGES = 700
 """Size of the write-ahead log, in pages, at which it is copied into the database. A higher value is a little
 faster and makes the log bigger; with this one it stays near 3 MB."""
+SIDE_FILES = ("-wal", "-shm", "-journal")
+MAX_FREE_PAGES = 1000
+"""Unused pages that stay in the file, because new rows need them soon."""
+SHRINK_PAGES = 200
+"""Pages that are returned to the file system in one transaction: other writers wait for milliseconds."""
 _RETRY_SECONDS = 0.05
+_INCREMENTAL = 2
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -33,12 +41,25 @@ def connect(path: Path | None) -> sqlite3.Connection:
         )
         # Deterministic, here: the same throughout a statement, so that an index can be searched for it.
         connection.create_function("steady_now", 0, steady_now, deterministic=True)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect on a new file only
         _use_write_ahead_log(connection)
+        if path is not None:
+            _protect_side_files(path)
         connection.execute("PRAGMA temp_store = MEMORY")  # else every savepoint writes to a file
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     except (OSError, sqlite3.Error) as error:
         raise _unusable(path, error) from error
     return connection
+
+
+def _protect_side_files(path: Path) -> None:
+    """Give the files beside the database its mode. SQLite does so when it creates them; they may be left by
+    another program or a copy."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    for side in (path.with_name(path.name + suffix) for suffix in SIDE_FILES):
+        with suppress(OSError):
+            if stat.S_IMODE(side.stat().st_mode) != mode:
+                side.chmod(mode)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
@@ -85,9 +106,20 @@ def migration_status(connection: sqlite3.Connection) -> list[tuple[Migration, bo
 
 
 def vacuum(connection: sqlite3.Connection) -> None:
-    """Return the space of erased rows to the file system."""
+    """Return the space of erased rows to the file system. An older file can shrink by itself from now on."""
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def shrink(connection: sqlite3.Connection) -> bool:
+    """Return some unused pages to the file system; whether there are more."""
+    [[automatic]] = connection.execute("PRAGMA auto_vacuum").fetchall()
+    [[free]] = connection.execute("PRAGMA freelist_count").fetchall()
+    if automatic != _INCREMENTAL or free <= MAX_FREE_PAGES:
+        return False
+    connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
+    return free - SHRINK_PAGES > MAX_FREE_PAGES
 
 
 def _applied(connection: sqlite3.Connection) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -35,7 +36,11 @@ def seal_secret(settings: Settings, folder: Path) -> bytes:
         return settings.seal.key.encode()
     path = folder / SEAL_KEY_FILE
     try:
-        return path.read_bytes() if path.exists() else _make_secret(path)
+        if not path.exists():
+            return _make_secret(path)
+        with suppress(PermissionError):  # it belongs to another user, who lets this one read it
+            path.chmod(0o600)
+        return path.read_bytes()
     except OSError as error:
         raise SettingsError(
             f"Cannot store the sealing key at {path}: {error.strerror}. "

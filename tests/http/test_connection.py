@@ -222,3 +222,28 @@ async def test_an_upstream_that_cannot_be_trusted_is_not_used(certificate: Path)
     with pytest.raises(BackendBroken, match="cannot be trusted"):
         await fetch(client, client.request("GET", "models"), 5.0)
     server.close()
+
+
+async def test_idle_connections_are_bounded_and_the_oldest_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_IDLE_CONNECTIONS", 2)
+    async with connected(answering(complete_response(200, b"a"))) as (pool, upstream):
+        lines = [await pool.connect() for _ in range(4)]
+        for line in lines:
+            response = line.send(REQUEST)
+            assert await response.head()
+            assert await read_all(response) == b"a"
+        await asyncio.sleep(0.01)
+        assert [pool.take(), pool.take(), pool.take()] == [lines[3], lines[2], None]
+        assert not lines[0].usable
+        assert upstream.connections == 4
+
+
+async def test_a_connection_that_is_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "IDLE_TIMEOUT_SECONDS", 0.05)
+    async with connected(answering(complete_response(200, b"a"))) as (pool, upstream):
+        assert await read_all(await send_request(pool)) == b"a"
+        await asyncio.wait_for(upstream.cut_off.wait(), 5)
+        assert pool.take() is None
+        assert await read_all(await send_request(pool)) == b"a"

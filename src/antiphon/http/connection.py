@@ -19,6 +19,10 @@ MAX_HEAD_BYTES = 64 * 1024
 """Size limit of status line and headers together."""
 MAX_UNREAD_BYTES = 256 * 1024
 """Beyond this many unread bytes the server is made to wait."""
+MAX_IDLE_CONNECTIONS = 256
+"""Of one pool; beyond this the connection that is idle for the longest time is closed."""
+IDLE_TIMEOUT_SECONDS = 60.0
+"""An idle connection is closed after this time, at the latest after twice of it."""
 INTERRUPTED = b""
 """The result of a `read` that was interrupted."""
 
@@ -164,6 +168,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._keep_alive = False
         self._lingering: asyncio.TimerHandle | None = None
+        self.idle_since = 0.0
 
     @property
     def usable(self) -> bool:
@@ -286,7 +291,8 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """The connections to one origin; of the idle ones the newest is used first."""
+    """The connections to one origin; of the idle ones the newest is used first, so that the others can be
+    closed when they are not needed any more."""
 
     def __init__(
         self, host: str, port: int, tls: ssl.SSLContext | None, egress: EgressPolicy = ALLOW_CONFIGURED
@@ -297,6 +303,7 @@ class Pool:
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._cleanup: asyncio.TimerHandle | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of the connections. Cached: `get_running_loop` makes a system call."""
@@ -327,7 +334,20 @@ class Pool:
         return connection
 
     def put_back(self, connection: Connection) -> None:
+        connection.idle_since = connection.loop.time()
         self._idle.append(connection)
+        if len(self._idle) > MAX_IDLE_CONNECTIONS:
+            self._idle.pop(0).abort()
+        if self._cleanup is None:
+            self._cleanup = connection.loop.call_later(IDLE_TIMEOUT_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close the connections that nobody has used for a while; the list is ordered by that time."""
+        loop = self.loop()
+        before = loop.time() - IDLE_TIMEOUT_SECONDS
+        while self._idle and self._idle[0].idle_since <= before:
+            self._idle.pop(0).abort()
+        self._cleanup = loop.call_later(IDLE_TIMEOUT_SECONDS, self._close_idle) if self._idle else None
 
     def forget(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -336,5 +356,7 @@ class Pool:
 
     def close(self) -> None:
         """Abort all connections."""
+        if self._cleanup is not None:
+            self._cleanup.cancel()
         for connection in list(self._open):
             connection.abort()

@@ -18,6 +18,7 @@ from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
+from antiphon.server.descriptors import raise_limit, watch_descriptors
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
@@ -166,11 +167,13 @@ async def _serve(
     settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None, keys: Keys
 ) -> AsyncGenerator[Served, None]:
     """The application of a server: with its keys and the upkeep of the store."""
+    raise_limit()
     async with open_agents(settings, routes, live) as served, AsyncExitStack() as stack:
         services = served.services
         await keys.refresh(services.store.keys)
         if keys.empty and settings.server.host not in LOOPBACK:
             raise SettingsError(no_keys(settings.server.host))
+        _run(stack, watch_descriptors)
         if settings.lasting:
             _run(stack, partial(keys.watch, services.store.keys, services.store.signals))
         if not services.store.stateless:

@@ -6,6 +6,7 @@ import sys
 from typing import TextIO
 
 from antiphon.cli.terminal import errors
+from antiphon.known_secrets import KNOWN_SECRETS, without_url_secrets
 
 _COLOURS = {
     "DEBUG": "\x1b[2m",
@@ -24,6 +25,10 @@ class LineFormatter(logging.Formatter):
     def __init__(self, *, colours: bool) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
         self._colours = colours
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and the lines of a traceback, without secrets."""
+        return without_url_secrets(KNOWN_SECRETS.scrub(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record = copy.copy(record)  # other handlers format the same record

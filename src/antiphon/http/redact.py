@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-_HIDDEN = "[redacted]"
+from antiphon.known_secrets import HIDDEN, KNOWN_SECRETS
+
 _KEY_SHAPES = re.compile(
     r"""(?ix)
     (?<=bearer\s)(?!(?-i:KEY)`)[^\s"',;<>]+             # Authorization: Bearer …; `Bearer KEY` is our advice
@@ -22,11 +23,11 @@ _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re
 
 def redact(text: str, secrets: Iterable[str] = (), limit: int = 500) -> str:
     """`text` on one line, at most `limit` characters, without `secrets` and anything that looks like one."""
-    text = text[: 8 * limit]  # bounds the cost of the patterns below
+    text = KNOWN_SECRETS.scrub(text[: 8 * limit])  # bounds the cost of the patterns below
     for secret in secrets:
         # Not inside a longer word: a key such as "x" must not replace every "x".
-        text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", _HIDDEN, text)
-    text = " ".join(_KEY_SHAPES.sub(_HIDDEN, text).split())
+        text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", HIDDEN, text)
+    text = " ".join(_KEY_SHAPES.sub(HIDDEN, text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

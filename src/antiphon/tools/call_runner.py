@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
+from antiphon.known_secrets import KNOWN_SECRETS
 from antiphon.tools.call_record import CallEnded, CallKey, CallRecord, CallStarted, RecordedCall, next_step
 from antiphon.tools.declaration import CallContext, ServerTool, ToolCall, ToolOutput
 from antiphon.tools.invocation import ToolTimeout, cut_output, describe_error, invoke
@@ -123,7 +124,10 @@ class CallRunner:
         return CallEnded(outcome="interrupted", result=_error(_INTERRUPTED))
 
     async def _cut(self, call: ToolCall, ended: CallEnded) -> CallEnded:
-        output = ended.result.output
+        output = KNOWN_SECRETS.scrub(ended.result.output)
+        if output != ended.result.output:
+            await self.warn(f"The output of '{call.name}' contained a secret of the server; it is redacted.")
+            ended = replace(ended, result=replace(ended.result, output=output))
         if len(output) <= self.max_output:
             return ended
         await self.warn(

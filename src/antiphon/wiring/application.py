@@ -13,6 +13,7 @@ from antiphon.errors import SettingsError
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
 from antiphon.jobs.process_lock import ProcessLock, lock_path
 from antiphon.jobs.worker import Worker
+from antiphon.known_secrets import KNOWN_SECRETS, url_password
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.protocol.profile import OPENAI
@@ -81,6 +82,7 @@ async def open_agents(
 async def _open(
     settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None = None
 ) -> AsyncGenerator[Services, None]:
+    KNOWN_SECRETS.add(settings.seal.key, *settings.server.api_keys, url_password(settings.store.url))
     async with AsyncExitStack() as stack:
         live = live or LiveRoutes(settings)
         if routes is None:

@@ -20,6 +20,7 @@ from antiphon.backends.registry import (
     endpoint_kind,
 )
 from antiphon.http.target import Deadlines
+from antiphon.known_secrets import KNOWN_SECRETS, header_secrets
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.names import LOCAL_ALIAS
 from antiphon.service.routing.router import Route
@@ -96,6 +97,7 @@ class BackendSet:
 
     def _open_upstream(self, row: UpstreamSettings, heartbeat: float) -> None:
         kind, endpoint = endpoint_kind(row.kind), make_endpoint(row, heartbeat)
+        KNOWN_SECRETS.add(endpoint.api_key or "", *header_secrets(endpoint.headers.items()))
         backends: dict[bool, Backend] = {}
         for model in row.models:
             described = _describes_tools(row, model)

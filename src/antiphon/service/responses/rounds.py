@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendBroken
+from antiphon.known_secrets import KNOWN_SECRETS, KnownSecrets
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.ids import Clock
 from antiphon.service.checks import Checks, TenantChecks
 from antiphon.service.responses.context import Context
+from antiphon.service.responses.secret_filter import SecretFilter
 from antiphon.service.responses.stages.base import RoundPlan, Stage
 from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
 from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
@@ -49,6 +51,7 @@ class Round:
         "_clock",
         "_ended",
         "_held_since",
+        "_secrets",
         "answered",
         "next",
         "prepared",
@@ -58,7 +61,12 @@ class Round:
     )
 
     def __init__(
-        self, turn: TurnRequest, prepared: PreparedTurn, stages: Sequence[Stage], clock: Clock
+        self,
+        turn: TurnRequest,
+        prepared: PreparedTurn,
+        stages: Sequence[Stage],
+        clock: Clock,
+        secrets: KnownSecrets,
     ) -> None:
         self.turn = turn
         self.prepared = prepared
@@ -69,6 +77,7 @@ class Round:
         self.next: RoundPlan | None = None
         self.stages = stages
         self._clock = clock
+        self._secrets = SecretFilter(secrets) if secrets else None
         self._ended = False
         self._held_since = 0.0
 
@@ -82,6 +91,10 @@ class Round:
         if type(batch[0]) is Heartbeat:
             return batch
         self.answered = True
+        if self._secrets is not None:
+            batch = self._secrets.feed(batch)
+            if not batch:
+                return batch
         return self._staged(batch) if self.stages else batch
 
     def check_answered(self) -> None:
@@ -137,6 +150,7 @@ class RoundBuilder:
     checks: Checks
     ignored_tools: frozenset[str] = frozenset()
     max_repairs: int = 2
+    secrets: KnownSecrets = KNOWN_SECRETS
 
     def turn(
         self, plan: RoundPlan, context: Context, sealer: Sealer, downgrades: Sequence[Downgrade] = ()
@@ -172,7 +186,9 @@ class RoundBuilder:
         prepared = plan.attempt.route.backend.prepare(sent)
         stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))
         stop = context.request.stop
-        return Round(turn, prepared, [*stages, StopSequenceStage(stop)] if stop else stages, self.clock)
+        if stop:
+            stages = [*stages, StopSequenceStage(stop)]
+        return Round(turn, prepared, stages, self.clock, self.secrets)
 
     def _stages(
         self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, checks: TenantChecks

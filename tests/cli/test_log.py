@@ -2,10 +2,12 @@
 
 import logging
 import re
+import sys
 
 import pytest
 
 from antiphon.cli.log import LineFormatter, configure_logging
+from antiphon.known_secrets import KNOWN_SECRETS
 
 
 def record(message: str, level: int = logging.INFO) -> logging.LogRecord:
@@ -37,3 +39,16 @@ def test_logging_goes_to_standard_error_from_the_chosen_level(capsys: pytest.Cap
     assert captured.out == ""
     assert captured.err.count("loud") == 1
     assert "quiet" not in captured.err
+
+
+def test_secrets_are_in_no_line_and_no_traceback() -> None:
+    KNOWN_SECRETS.add("canary-of-the-log-000001")
+    try:
+        raise ValueError("canary-of-the-log-000001")
+    except ValueError:
+        broken = record("GET /v1?key=canary2 with canary-of-the-log-000001")
+        broken.exc_info = sys.exc_info()
+    text = LineFormatter(colours=False).format(broken)
+    assert "canary" not in text
+    assert "ValueError: [redacted]" in text
+    assert "GET /v1?key=[redacted] with [redacted]" in text

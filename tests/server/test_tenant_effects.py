@@ -100,6 +100,7 @@ async def test_an_upstream_does_not_take_equal_names_of_two_tenants_for_the_same
             answer = await post(server, await server.new_key(tenant), **names)
             assert {name: answer[name] for name in names} == names  # the client's own, in the answer
             params = backend.turns[-1].params
+            assert backend.turns[-1].tenant == tenant
             return [params.prompt_cache_key, params.safety_identifier, params.user]
 
         acme = await sent("acme", **NAMES)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.known_secrets import KNOWN_SECRETS
 from antiphon.protocol.content import JsonObject
 from antiphon.tools.call_record import CallEnded, CallKey, CallMemory, CallStarted, RecordedCall
 from antiphon.tools.call_runner import CallRunner
@@ -236,3 +237,16 @@ async def test_a_call_without_a_check_is_passed_on_unrecorded() -> None:
     world = World()
     assert await world.runner().check(call("unchecked"), 1)
     assert world.memory.calls == {}
+
+
+def reveal(arguments: JsonObject) -> str:
+    return "it is canary-of-a-tool-000001"
+
+
+async def test_a_secret_of_the_server_in_an_output_is_redacted() -> None:
+    KNOWN_SECRETS.add("canary-of-a-tool-000001")
+    world = World()
+    world.tools["look"] = ServerTool("look", "", ANYTHING, reveal)
+    assert (await world.runner().answer(call("look"), 1)).output == "it is [redacted]"
+    assert world.ended().result.output == "it is [redacted]"
+    assert "contained a secret" in world.warnings[0]

@@ -11,11 +11,12 @@ from antiphon.turn.sealing import Sealer
 def upstream_params(params: CreateBody, sealer: Sealer) -> CreateBody:
     """The parameters that an upstream receives: names that a tenant chose are replaced by pseudonyms. Those
     of the default tenant, who is the operator, are sent as they are."""
+    if sealer.tenant == DEFAULT_TENANT:
+        return params
     names = {
         "prompt_cache_key": params.prompt_cache_key,
         "safety_identifier": params.safety_identifier,
         "user": params.user,
     }
-    if sealer.tenant == DEFAULT_TENANT or not any(names.values()):
-        return params
-    return replace(params, **{key: sealer.pseudonym(name) for key, name in names.items() if name})
+    given = {key: sealer.pseudonym(name) for key, name in names.items() if name}
+    return replace(params, **given) if given else params

@@ -290,6 +290,15 @@ def test_a_tenant_cannot_extend_the_pause_for_all(circuits: Circuits, clock: Clo
     circuits.admit(KEY, "umbra")
 
 
+def test_failures_before_a_pause_for_all_do_not_count_after_it(circuits: Circuits, clock: Clock) -> None:
+    fail(circuits, 3, BROKEN)
+    fail(circuits, 3, unsent(), "ceres")
+    clock.now += 30
+    circuits.admit(KEY, "umbra")
+    fail(circuits, 1, BROKEN, "umbra")
+    circuits.admit(KEY, "somebody else")
+
+
 def test_a_trial_that_hangs_blocks_its_own_tenant_only(circuits: Circuits, clock: Clock) -> None:
     fail(circuits, 3, unsent())
     clock.now += 30

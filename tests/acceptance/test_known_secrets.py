@@ -69,7 +69,9 @@ class EchoingUpstream(BaseHTTPRequestHandler):
         deltas += [{"content": SAID[i : i + 3]} for i in range(0, len(SAID), 3)]
         function = {"name": "f", "arguments": json.dumps({"a": SAID})}
         deltas.append({"tool_calls": [{"index": 0, "id": "c1", "function": function}]})
-        events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        events: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+        ]
         if model == "breaks":
             events.append({"error": {"message": f"no {SAID}"}})
         else:

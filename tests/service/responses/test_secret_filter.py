@@ -1,6 +1,6 @@
 """Secrets of the process are removed from what a model says, however it is split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -47,7 +47,7 @@ def texts(chunks: list[Chunk]) -> str:
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
 
 
-def filtered(*batches: list[Chunk], secrets: KnownSecrets | None = None) -> list[Chunk]:
+def filtered(*batches: Sequence[Chunk], secrets: KnownSecrets | None = None) -> list[Chunk]:
     under_test = SecretFilter(secrets or known())
     return [chunk for batch in batches for chunk in under_test.feed(batch)]
 

@@ -340,7 +340,7 @@ def test_json_with_tools_is_only_prompted_where_the_combination_is_unsupported(f
 def test_a_schema_that_is_too_deep_is_described() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(70):
-        schema = {"anyOf": [schema]}
+        schema = {"type": "array", "items": schema}
     payload = build(text={"format": {"type": "json_schema", "name": "n", "schema": schema}})
     assert config(payload) == {"responseMimeType": "application/json"}
     assert payload.unenforced == {"format"}

@@ -10,6 +10,7 @@ import uvicorn
 
 from antiphon.server.app import App
 from antiphon.server.process import bind, make_config
+from antiphon.server.websocket_protocol import ReceiveLimits
 
 TEST_TIMEOUT_SECONDS = 60.0
 
@@ -40,10 +41,18 @@ async def serve_here(
     *,
     drain: float = 0,
     max_message: int = 2**20,
+    receive_limits: ReceiveLimits | None = None,
     on_leaving: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Here, None]:
     """Serve it until the end of the block; `on_leaving` is called when the server is stopped."""
-    config = make_config(app, workers=1, drain=drain, log_level="warning", max_message=max_message)
+    config = make_config(
+        app,
+        workers=1,
+        drain=drain,
+        log_level="warning",
+        max_message=max_message,
+        receive_limits=receive_limits,
+    )
     with bind("127.0.0.1", 0) as listener:
         server = Server(config)
         running = asyncio.create_task(server.serve(sockets=[listener]))

@@ -37,6 +37,17 @@ docstring of a class is its default message.
 from typing import ClassVar
 
 
+def drop_tracebacks(error: BaseException) -> None:
+    """Free the frames that an error was raised through, with the request that they hold.
+
+    The frames refer to the error, so without this they would stay until the garbage collector finds them.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        found = found.__cause__ or found.__context__
+
+
 class AntiphonError(Exception):
     """Internal error; see the server log."""
 

@@ -57,8 +57,15 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Memory of a server process in bytes, of which requests are refused beyond 90 %; 0: no limit."""
     body_timeout: Seconds = 30.0
     """Seconds within which a request body must have arrived."""
+    max_websocket_bytes: Annotated[int, Meta(ge=1024)] = 64 * 1024 * 1024
+    """Bytes of large WebSocket messages that a process receives at the same time."""
     websocket: bool = True
     """Whether `GET /v1/responses` accepts WebSockets; otherwise it answers 426."""
+
+    @property
+    def websocket_budget(self) -> int:
+        """`max_websocket_bytes`, or the size of one message if that is more."""
+        return max(self.max_websocket_bytes, self.max_body)
 
 
 class ProfileSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,9 +17,9 @@ from antiphon.caller import Caller
 from antiphon.protocol.profile import OPENAI
 from antiphon.server.app import App
 from antiphon.server.http_protocol import HttpProtocol
-from antiphon.server.process import DrainedWebSocket
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.endpoint import SocketClient
+from antiphon.server.websocket_protocol import ReceiveLimits, WebSocketProtocol
 from antiphon.turn.chunks import TextDelta
 from tests.server.test_websocket_streams import Gate
 from tests.server.websocket_client import TERMINAL, TEST_TIMEOUT_SECONDS, World
@@ -42,16 +42,18 @@ class Wire:
         return f"ws://127.0.0.1:{self.port}/v1/responses"
 
     @property
-    def sockets(self) -> list[DrainedWebSocket]:
+    def sockets(self) -> list[WebSocketProtocol]:
         return [
             protocol
             for protocol in self.server.server_state.connections
-            if isinstance(protocol, DrainedWebSocket)
+            if isinstance(protocol, WebSocketProtocol)
         ]
 
 
 @asynccontextmanager
-async def serving(world: World) -> AsyncGenerator[Wire, None]:
+async def serving(
+    world: World, *, max_message: int = MAX_MESSAGE, receive_limits: ReceiveLimits | None = None
+) -> AsyncGenerator[Wire, None]:
     """The endpoint on a free port."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +69,8 @@ async def serving(world: World) -> AsyncGenerator[Wire, None]:
     async with serve_here(
         lambda: cast("App", app),
         drain=5,
-        max_message=MAX_MESSAGE,
+        max_message=max_message,
+        receive_limits=receive_limits,
         on_leaving=lambda: world.lifetimes.drain(0),
     ) as here:
         yield Wire(here.server, here.port)
@@ -82,9 +85,11 @@ async def events_of_turn(client: ClientConnection) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("PROTOCOL/websocket-compressed")
-async def test_frames_travel_compressed() -> None:
+async def test_an_offer_of_compression_is_declined() -> None:
     async with serving(World(ScriptedBackend.saying("Hel", "lo"))) as wire, connect(wire.url) as client:
-        assert [type(extension).__name__ for extension in client.protocol.extensions] == ["PerMessageDeflate"]
+        assert client.request is not None
+        assert "permessage-deflate" in client.request.headers["sec-websocket-extensions"]
+        assert client.protocol.extensions == []
         assert client.response is not None
         assert client.response.headers["x-request-id"] == "req_1"
         await client.send(json.dumps(CREATE))

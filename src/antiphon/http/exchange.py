@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 
-from antiphon.errors import BackendBroken, BackendError
+from antiphon.errors import BackendBroken, BackendError, drop_tracebacks
 from antiphon.http.client import AUTH_ERROR, HttpClient, HttpRequest
 from antiphon.http.connection import INTERRUPTED, Connection, ConnectionFault, Disconnected, IncomingResponse
 from antiphon.http.deadlines import DeadlineWatch
@@ -163,6 +163,7 @@ class Exchange:
         try:
             return task.result()
         except OSError as error:
+            drop_tracebacks(error)  # asyncio leaves it in a reference cycle, which must not hold the request
             raise self._client.connect_error(error) from None
 
     async def _head(self) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from antiphon.caller import Caller
-from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired
+from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired, drop_tracebacks
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
@@ -50,6 +50,7 @@ class AppOptions:
     keys: Keys
     hosts: HostGuard
     max_body: int = 32 * 1024 * 1024
+    max_websocket_bytes: int = 64 * 1024 * 1024
     body_timeout: float = 30.0
     max_bodies: int = MAX_BODIES_BYTES
     websocket: bool = True
@@ -96,7 +97,8 @@ class App:
         """Serve these services."""
         options = self._options
         if options.websocket:
-            self._websocket = WebSocketEndpoint(services.creator, self.lifetimes, limits=WebSocketLimits())
+            limits = WebSocketLimits(server_bytes=options.max_websocket_bytes)
+            self._websocket = WebSocketEndpoint(services.creator, self.lifetimes, limits=limits)
         bodies = BodyReader(self.lifetimes, options.max_body, options.body_timeout, self.admission)
         self.routes = RouteTable(
             route_groups(
@@ -124,6 +126,7 @@ class App:
         except MethodNotAllowed as error:
             await exchange.send_error(error, ((b"allow", match.allow.encode()),))
         except AntiphonError as error:
+            drop_tracebacks(error)
             _log(exchange, error)
             await _send_error(exchange, error)
         except Exception:

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from antiphon.errors import AntiphonError, HeadersTooLarge, InvalidRequest, UnsupportedHttpVersion
 from antiphon.server.request_cycle import RequestCycle, error_answer, header_lines
+from antiphon.server.send_watch import CHECK_SECONDS, CLOSE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SendWatch
 from antiphon.server.types import ASGIApp, Scope
 
 logger = logging.getLogger(__name__)
@@ -27,12 +28,6 @@ HEAD_TIMEOUT_SECONDS = 10.0
 """A request's head must be complete within this time."""
 IDLE_TIMEOUT_SECONDS = 75.0
 """A connection without a request is closed after this time."""
-SEND_TIMEOUT_SECONDS = 60.0
-"""A client that reads nothing of what is buffered for it within this time is disconnected."""
-CLOSE_TIMEOUT_SECONDS = 5.0
-"""The same on a connection that is being closed."""
-CHECK_SECONDS = 5.0
-"""Between two checks of these times, by one timer per connection."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 200
 MAX_URL_BYTES = 16 * 1024
@@ -65,9 +60,8 @@ class HttpProtocol(asyncio.Protocol):
         self._head_since: float | None = None
         """Since when the head of a request is due."""
         self._idle_since: float | None = None
-        self._unsent_bytes = 0
-        self._unsent_since = 0.0
-        """How much was buffered for the client at the last check, and since when it is exactly that much."""
+        self._written_bytes = 0
+        """Handed to the transport so far."""
         self._closing = False
         self._writable: asyncio.Future[None] | None = None
         self._reading = True
@@ -91,7 +85,8 @@ class HttpProtocol(asyncio.Protocol):
         self._client, self._server = get_remote_addr(transport), get_local_addr(transport)
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         self._new_parser()
-        self._head_since = self._unsent_since = self.loop.time()
+        self._head_since = self.loop.time()
+        self._send_watch = SendWatch(self._head_since)
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check_times)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,9 +137,8 @@ class HttpProtocol(asyncio.Protocol):
     def _check_times(self) -> None:
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check_times)
         now, unsent = self.loop.time(), self.transport.get_write_buffer_size()
-        if not unsent or unsent != self._unsent_bytes:
-            self._unsent_bytes, self._unsent_since = unsent, now
-        elif now - self._unsent_since >= (CLOSE_TIMEOUT_SECONDS if self._closing else SEND_TIMEOUT_SECONDS):
+        stalled = self._send_watch.stalled_seconds(unsent, self._written_bytes - unsent, now)
+        if stalled >= (CLOSE_TIMEOUT_SECONDS if self._closing else SEND_TIMEOUT_SECONDS):
             logger.info("a client does not read its answer: disconnected")
             self.transport.abort()
         if self._answered is None and (
@@ -274,6 +268,11 @@ class HttpProtocol(asyncio.Protocol):
             self._reading = True
             self.transport.resume_reading()
 
+    def write(self, data: bytes) -> None:
+        """Send this after what was sent before."""
+        self._written_bytes += len(data)
+        self.transport.write(data)
+
     def writable(self) -> asyncio.Future[None] | None:
         """Wait for this before you write, if it is not `None`."""
         return self._writable
@@ -329,7 +328,7 @@ class HttpProtocol(asyncio.Protocol):
             self._refusal = error
 
     def _send_refusal(self, error: AntiphonError) -> None:
-        self.transport.write(error_answer(error, self.server_state.default_headers))
+        self.write(error_answer(error, self.server_state.default_headers))
         self._close()
 
 

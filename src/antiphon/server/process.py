@@ -6,6 +6,7 @@ cuts its streams. If SIGHUP comes because the terminal was closed, the server st
 """
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -14,70 +15,25 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
-import msgspec
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
-from antiphon.errors import InvalidRequest, SettingsError
+from antiphon.errors import SettingsError
 from antiphon.server.app import App
 from antiphon.server.http_protocol import HttpProtocol
+from antiphon.server.websocket_protocol import ReceiveLimits, WebSocketProtocol
 
 logger = logging.getLogger(__name__)
 
 PING_SECONDS = 20.0
 """Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
-CLOSE_TIMEOUT_SECONDS = 2.0
-"""A client may take this long to answer a close frame."""
-
-
-def _bad_handshake() -> bytes:
-    """The complete HTTP response to an invalid handshake."""
-    error = InvalidRequest(
-        "This WebSocket handshake cannot be read. Send a GET with at most 128 headers of up to 8 kB.",
-        code="invalid_handshake",
-    )
-    body = msgspec.json.encode({"error": error.to_wire()})
-    head = (
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-_BAD_HANDSHAKE = _bad_handshake()
-
-
-class DrainedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, except that a shutdown leaves open sockets to the application.
-
-    At a signal to stop, uvicorn alone closes every socket at once, in the middle of an answer.
-    """
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.close_timeout = CLOSE_TIMEOUT_SECONDS
-
-    def data_received(self, data: bytes) -> None:
-        """Also answer a handshake that cannot be parsed, which uvicorn alone does not."""
-        super().data_received(data)
-        if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            self.close_sent = True
-            self.transport.write(_BAD_HANDSHAKE)
-            self.transport.close()
-
-    def shutdown(self) -> None:
-        """The server stops: the drain closes open sockets when their turns have ended."""
-        if self.close_sent or not self.handshake_complete:
-            super().shutdown()
-
-    def keepalive_timeout(self) -> None:
-        """The client does not answer pings, so do not wait until it has read the rest."""
-        super().keepalive_timeout()
-        self.transport.abort()
+LARGE_BLOCK_BYTES = 1024 * 1024
+_M_MMAP_THRESHOLD = -3
+"""The name of the parameter in glibc's `malloc.h`."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -96,18 +52,26 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def make_config(
-    build_app: Callable[[], App], *, workers: int, drain: float, log_level: str, max_message: int
+    build_app: Callable[[], App],
+    *,
+    workers: int,
+    drain: float,
+    log_level: str,
+    max_message: int,
+    receive_limits: ReceiveLimits | None = None,
 ) -> uvicorn.Config:
     """uvicorn with our protocols and our logging."""
+    limits = receive_limits or ReceiveLimits()
+    # Compression is declined: 31 kB would become a message of 31 MB, and every event would cost more CPU.
     return uvicorn.Config(
         cast("Any", build_app),
         factory=True,
         http=HttpProtocol,
-        ws=DrainedWebSocket,
+        ws=cast("Any", partial(WebSocketProtocol, limits=limits)),
         ws_max_size=max_message,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
-        ws_per_message_deflate=True,
+        ws_per_message_deflate=False,
         loop="auto",
         lifespan="on",
         workers=workers,
@@ -129,12 +93,18 @@ def serve(
     drain: float,
     log_level: str,
     max_message: int,
+    receive_limits: ReceiveLimits,
     reread: Callable[[], bool],
 ) -> None:
     """Serve until a signal to stop; returns when everything has ended. `reread` reloads the settings for new
     workers, and returns whether they are valid."""
     config = make_config(
-        build_app, workers=workers, drain=drain, log_level=log_level, max_message=max_message
+        build_app,
+        workers=workers,
+        drain=drain,
+        log_level=log_level,
+        max_message=max_message,
+        receive_limits=receive_limits,
     )
     if workers > 1:
         Workers(config, listener, reread).run()
@@ -212,6 +182,16 @@ def spare_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def return_large_blocks() -> None:
+    """Make the C library return every freed block of a megabyte or more to the system at once.
+
+    glibc alone raises this threshold up to 32 MB with the blocks that it sees: then the large bodies of a
+    moment stay in the process for ever, as holes between other blocks.
+    """
+    with suppress(OSError, AttributeError):  # a library without `mallopt`: musl, macOS, Windows
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def stop_tracking_generators() -> None:

@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 MAX_JOINED_BYTES = 64 * 1024
 """Up to this size the first bytes of a body are copied behind the head."""
+MAX_WRITE_BYTES = 256 * 1024
+"""More is written in pieces, each when the client has read most of the one before: this bounds what is
+buffered for a client that does not read."""
 
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 STATUS_LINES = {
@@ -34,6 +37,10 @@ class Connection(Protocol):
 
     def resume_reading(self) -> None:
         """Receive again, if that was paused."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send this after what was sent before."""
         ...
 
     def writable(self) -> asyncio.Future[None] | None:
@@ -115,10 +122,10 @@ class RequestCycle:
         """Close the connection, so that the client does not take the part for the whole."""
         connection = self._connection
         if self._phase == "begun":
-            connection.transport.write(self._head)
+            connection.write(self._head)
         elif self._phase == "unanswered":
             error = AntiphonError(code="internal_error")
-            connection.transport.write(error_answer(error, connection.server_state.default_headers))
+            connection.write(error_answer(error, connection.server_state.default_headers))
         connection.transport.close()
 
     # The request
@@ -150,7 +157,7 @@ class RequestCycle:
         """ASGI: the next piece of the body, or the end of the connection."""
         if self._more_body and self._awaits_continue():
             self._continued = True
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while not (self._unread or self._disconnected or self._phase == "answered"):
             self._connection.resume_reading()
             self._waiter = waiter = self._connection.loop.create_future()
@@ -183,11 +190,25 @@ class RequestCycle:
             return
         kind = message["type"]
         if kind == "http.response.body":
-            self._send_body(message.get("body", b""), more=message.get("more_body", False))
+            body = message.get("body", b"")
+            if len(body) > MAX_WRITE_BYTES:
+                body = await self._send_all_but_last(body)
+            if not self._disconnected:
+                self._send_body(body, more=message.get("more_body", False))
         elif kind == "http.response.start":
             self._begin(message["status"], message.get("headers", ()))
         else:
             raise RuntimeError(f"An answer has no message of the type {kind}.")
+
+    async def _send_all_but_last(self, body: bytes) -> bytes:
+        """Send a large body in pieces, as fast as the client reads them. Returns the last piece."""
+        rest = memoryview(body)
+        while len(rest) > MAX_WRITE_BYTES and not self._disconnected:
+            self._send_body(bytes(rest[:MAX_WRITE_BYTES]), more=True)
+            rest = rest[MAX_WRITE_BYTES:]
+            while (writable := self._connection.writable()) is not None and not self._disconnected:
+                await asyncio.shield(writable)
+        return bytes(rest)
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._phase != "unanswered":
@@ -219,15 +240,14 @@ class RequestCycle:
         if self._phase in ("unanswered", "answered"):
             raise RuntimeError("A body belongs between the head of an answer and its end.")
         body = self._framed(body, more=more)
-        transport = self._connection.transport
         if self._phase == "begun":
             self._phase = "sending"
             if len(body) <= MAX_JOINED_BYTES:
                 body = self._head + body
             else:
-                transport.write(self._head)
+                self._connection.write(self._head)
         if body:
-            transport.write(body)
+            self._connection.write(body)
         if not more:
             self._phase = "answered"
             self._wake()

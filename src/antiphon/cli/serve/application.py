@@ -17,6 +17,7 @@ from antiphon.server.app import App
 from antiphon.server.process import (
     drain_on_signals,
     reload_on_signal,
+    return_large_blocks,
     spare_collector,
     stop_tracking_generators,
 )
@@ -71,6 +72,7 @@ class ServedApp:
         drain_on_signals(server.drain, app)
         reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
         spare_collector()
+        return_large_blocks()
         stop_tracking_generators()
         self._watchdog = asyncio.get_running_loop().create_task(
             Watchdog(app.admission, server.max_memory).run()

@@ -28,6 +28,7 @@ from antiphon.cli.serve.banner import Banner
 from antiphon.errors import SettingsError
 from antiphon.protocol.profile import HEADER, PROFILES
 from antiphon.server.process import bind, serve
+from antiphon.server.websocket_protocol import ReceiveLimits
 from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.wiring import data_folder, open_stores, seal_secret
 from antiphon.wiring.agent import make_agent
@@ -156,6 +157,7 @@ def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Ca
             drain=server.drain,
             log_level=server.log_level,
             max_message=server.max_body,
+            receive_limits=ReceiveLimits(server.websocket_budget, server.body_timeout),
             reread=app.reread,
         )
     except SystemExit:  # uvicorn exits so if the application did not start; it has logged why

@@ -29,6 +29,8 @@ class WebSocketLimits:
     """Frames that wait for their turn."""
     waiting_bytes: int = 64 * 1024 * 1024
     """Their size together."""
+    server_bytes: int = 64 * 1024 * 1024
+    """The size of the large frames of all connections whose turns have not ended."""
 
 
 class Connection:
@@ -59,6 +61,7 @@ class Connection:
                 await self._shared.channel.close(NORMAL, "The connection was open long enough.")
         finally:
             await _cancel({reading, draining, *self._working()})
+            self._shared.frames.release_all()
 
     async def _finish(self, reading: asyncio.Task[None], error: AntiphonError) -> None:
         """Begin no further turn, and wait until none is running. Raises `ClientGone`."""
@@ -99,11 +102,13 @@ class Connection:
         return stream
 
     def _check_room(self, frame: Frame) -> None:
-        """Waiting frames are held in memory, so there is a limit."""
+        """Frames are held in memory until their turns have ended, so there are limits."""
         sizes = [len(waiting.body) for stream in self._streams.values() for waiting in stream.waiting]
-        if len(sizes) >= self._limits.waiting or sum(sizes) + len(frame.body) > self._limits.waiting_bytes:
+        full = len(sizes) >= self._limits.waiting or sum(sizes) + len(frame.body) > self._limits.waiting_bytes
+        if full or not self._shared.frames.charge(frame):
             raise TooManyRequests(
-                "Too many requests wait on this connection. Send the next one when an answer has ended.",
+                "Too many requests wait on this connection, or too many large ones on this server. Send the "
+                "next one when an answer has ended.",
                 code="websocket_queue_limit_reached",
             )
 

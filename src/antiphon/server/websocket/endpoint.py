@@ -10,7 +10,7 @@ from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import Channel, refuse
 from antiphon.server.websocket.connection import Connection, WebSocketLimits
-from antiphon.server.websocket.stream import Admit, Shared
+from antiphon.server.websocket.stream import Admit, FrameBudget, HeldFrames, Shared
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.session import ConnectionMemory
 
@@ -32,6 +32,7 @@ class WebSocketEndpoint:
         self._creator = creator
         self._lifetimes = lifetimes
         self._limits = limits
+        self._budget = FrameBudget(limits.server_bytes)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, client: SocketClient) -> None:
         """One connection, from its handshake to its end."""
@@ -45,6 +46,7 @@ class WebSocketEndpoint:
             lifetimes=self._lifetimes,
             channel=channel,
             memory=ConnectionMemory(),
+            frames=HeldFrames(self._budget),
             turns=asyncio.Semaphore(self._limits.responses),
             admit=client.admit,
             profile=client.profile,

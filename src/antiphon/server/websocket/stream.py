@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from antiphon.caller import Caller
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, drop_tracebacks
 from antiphon.protocol.events import ErrorEvent, Event, ResponseFailed
 from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
 from antiphon.protocol.profile import Profile
@@ -25,8 +25,49 @@ from antiphon.service.responses.session import ConnectionMemory
 
 logger = logging.getLogger(__name__)
 
+UNCHARGED_BYTES = 64 * 1024
+"""Frames up to this size are not counted, so that ordinary requests always have room."""
+
 Admit = Callable[[], Caller]
 """The caller of a connection; raises `Unauthorized` when its key has ended."""
+
+
+@dataclass(slots=True)
+class FrameBudget:
+    """How many bytes of large frames all connections of a server hold."""
+
+    max_bytes: int
+    charged_bytes: int = 0
+
+
+class HeldFrames:
+    """The large frames of one connection whose turns have not ended."""
+
+    def __init__(self, budget: FrameBudget) -> None:
+        self._budget = budget
+        self._charged_bytes = 0
+
+    def charge(self, frame: Frame) -> bool:
+        """Returns whether there is room for it. Small frames are not counted."""
+        size = len(frame.body)
+        if size <= UNCHARGED_BYTES:
+            return True
+        if self._budget.charged_bytes + size > self._budget.max_bytes:
+            return False
+        self._budget.charged_bytes += size
+        self._charged_bytes += size
+        return True
+
+    def release(self, frame: Frame) -> None:
+        """Its turn has ended."""
+        if len(frame.body) > UNCHARGED_BYTES:
+            self._budget.charged_bytes -= len(frame.body)
+            self._charged_bytes -= len(frame.body)
+
+    def release_all(self) -> None:
+        """The connection has ended."""
+        self._budget.charged_bytes -= self._charged_bytes
+        self._charged_bytes = 0
 
 
 @dataclass(slots=True)
@@ -38,6 +79,7 @@ class Shared:
     lifetimes: Lifetimes
     channel: Channel
     memory: ConnectionMemory
+    frames: HeldFrames
     turns: asyncio.Semaphore
     admit: Admit
     profile: Profile
@@ -68,7 +110,9 @@ class SocketStream:
         try:
             while self.waiting:
                 async with self._shared.turns:
-                    await self._serve(self.waiting.popleft())
+                    frame = self.waiting.popleft()
+                    await self._serve(frame)
+                    self._shared.frames.release(frame)
         except ClientGone:
             self.waiting.clear()
         finally:
@@ -81,6 +125,7 @@ class SocketStream:
         except ClientGone:
             raise
         except AntiphonError as error:
+            drop_tracebacks(error)
             await self._refuse(frame, error)
         except Exception:
             logger.exception("request %s failed", self._shared.request_id)

@@ -103,6 +103,8 @@ class BackgroundSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     lease: Seconds = 10.0
     """Seconds without a sign of life after which other replicas take over the work of a replica."""
+    max_log_bytes: Annotated[int, Meta(ge=10_000)] = 64 * 1024 * 1024
+    """Bytes of stored events after which a background response is cut off."""
 
 
 class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,10 +127,18 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Constraints on answers: forced tools, JSON schemas, grammars."""
+    """Constraints on answers (forced tools, JSON schemas, grammars), and their limits."""
 
     repairs: Annotated[int, Meta(ge=0, le=10)] = 2
     """How often a model is asked again if its answer violates a constraint of the request."""
+    max_bytes: Annotated[int, Meta(ge=1000)] = 32 * 1024 * 1024
+    """Bytes after which an answer is cut off."""
+    max_tokens: Annotated[int, Meta(ge=100)] = 1_000_000
+    """Pieces of a stream after which an answer is cut off; each holds a token or more."""
+    max_items: Annotated[int, Meta(ge=1)] = 1000
+    """Output items after which an answer is cut off."""
+    max_calls: Annotated[int, Meta(ge=1)] = 256
+    """Tool calls after which an answer is cut off."""
 
 
 class IsolatedSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -63,10 +63,14 @@ class DeadlineWatch:
         self._timer.add(self, self._loop)
 
     def begin_wait(self) -> None:
-        """The reader waits again. Time that it spent elsewhere, on a slow client, does not count."""
-        away = self._loop.time() - self._left_at
+        """The reader waits again. Time that it spent elsewhere, on a slow client, counts for the total only:
+        raises if that has passed."""
+        now = self._loop.time()
+        away = now - self._left_at
         self._progress_at += away
         self._delivered_at += away
+        if now >= self._end:
+            raise self._total_passed()
 
     def end_wait(self) -> None:
         self._left_at = self._loop.time()
@@ -99,13 +103,14 @@ class DeadlineWatch:
         """After an interruption: raise if a deadline was its cause."""
         if not self._late:
             return
-        name = self._target.name
         if self._loop.time() >= self._end:
-            raise BackendTimeout(
-                f"The upstream '{name}' took longer than {self._target.deadlines.total:g} s."
-            )
+            raise self._total_passed()
         what = "sent nothing more" if self._started else "did not begin its answer"
-        raise BackendTimeout(f"The upstream '{name}' {what} within {self._limit:g} s.")
+        raise BackendTimeout(f"The upstream '{self._target.name}' {what} within {self._limit:g} s.")
+
+    def _total_passed(self) -> BackendTimeout:
+        seconds = self._target.deadlines.total
+        return BackendTimeout(f"The upstream '{self._target.name}' took longer than {seconds:g} s.")
 
     def close(self) -> None:
         self._timer.remove(self)

@@ -20,6 +20,7 @@ DowngradeCode = Literal[
     "not_sent",
     "not_stored",
     "not_used",
+    "output_limit",
     "output_omitted",
     "reasoning_disabled",
     "repaired",

@@ -1,17 +1,32 @@
 """How long a request may work: until it is done, its client leaves, or the server has drained long enough.
 
 A `Lease` covers one request. When it must end early, the task is cancelled inside the lease and the reason is
-raised out of it: `BodyTimeout`, `ClientGone` or `Unavailable`.
+raised out of it: `BodyTimeout`, `ClientGone`, `BackendTimeout` or `Unavailable`.
 """
 
 import asyncio
 from types import TracebackType
+from typing import Protocol
 
-from antiphon.errors import BodyTimeout, Unavailable
+from antiphon.errors import BackendTimeout, BodyTimeout, Unavailable
 from antiphon.server.types import Receive
 
 SWEEP_SECONDS = 0.2
 """Between two checks of the open leases. Most answers are faster and need no timer of their own."""
+
+
+class Turn(Protocol):
+    """A turn of a model, as far as its lease needs it."""
+
+    @property
+    def total_seconds(self) -> float: ...
+
+
+class Work(Protocol):
+    """Work under a lease, with the turn that is running."""
+
+    @property
+    def turn(self) -> Turn | None: ...
 
 
 class ClientGone(Exception):
@@ -66,7 +81,18 @@ class Lifetimes:
 class Lease:
     """The right of the current task to work on one request."""
 
-    __slots__ = ("_body_by", "_open", "_reason", "_receive", "_task", "_watcher", "loop")
+    __slots__ = (
+        "_body_by",
+        "_open",
+        "_reason",
+        "_receive",
+        "_task",
+        "_turn",
+        "_turn_since",
+        "_watcher",
+        "_work",
+        "loop",
+    )
 
     def __init__(self, receive: Receive | None, registry: "set[Lease]") -> None:
         task = asyncio.current_task()
@@ -78,6 +104,9 @@ class Lease:
         self._reason: Exception | None = None
         self._body_by: float | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._work: Work | None = None
+        self._turn: Turn | None = None
+        self._turn_since = 0.0
 
     def __enter__(self) -> "Lease":
         self._open.add(self)
@@ -107,13 +136,27 @@ class Lease:
         """The body is complete: from now on, end when the client leaves."""
         self._body_by = None
 
+    def limit_turns(self, work: Work) -> None:
+        """End a turn of this work that takes longer than its route allows. The backend's own deadlines end
+        its waits for the upstream; this one also holds while the client reads too slowly."""
+        self._work = work
+
     def check(self) -> None:
         """Called by every sweep."""
+        if self._work is not None:
+            self._check_turn(self._work.turn)
         if self._body_by is not None:
             if self.loop.time() >= self._body_by:
                 self.end(BodyTimeout())
         elif self._watcher is None and self._receive is not None:
             self._watcher = self.loop.create_task(self._wait_for_disconnect(self._receive))
+
+    def _check_turn(self, turn: Turn | None) -> None:
+        now = self.loop.time()
+        if turn is not self._turn:
+            self._turn, self._turn_since = turn, now
+        elif turn is not None and now - self._turn_since >= turn.total_seconds:
+            self.end(BackendTimeout(f"The answer took longer than {turn.total_seconds:g} s."))
 
     async def _wait_for_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -32,6 +32,7 @@ from antiphon.service.stored import StoredResponses
 from antiphon.service.upkeep import start_upkeep
 from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
 from antiphon.store.ports import Stores
+from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
@@ -132,6 +133,12 @@ def _response_options(settings: Settings) -> ResponseOptions:
             save_wait_seconds=settings.store.patience,
         ),
         similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
+        bounds=AnswerBounds(
+            max_bytes=settings.answers.max_bytes,
+            max_tokens=settings.answers.max_tokens,
+            max_items=settings.answers.max_items,
+            max_calls=settings.answers.max_calls,
+        ),
     )
 
 

@@ -106,6 +106,7 @@ class BackendSet:
                 backends[described] = self._take(source, partial(DIALECTS[kind.dialect], source))
             text_calls = row.text_calls or kind.text_calls
             route = _route(model, backends[described], text_calls, _narrowed(row, endpoint))
+            route = replace(route, total_seconds=_as_row(model).total_timeout or row.total_timeout)
             if described and route.text_calls == "off":
                 route = replace(
                     route, text_calls="hermes"

@@ -54,6 +54,7 @@ class CompatRoutes:
                 )
                 request = replace(question.request, stop=question.stops)
                 run = self._creator.start(request, exchange.caller)
+                lease.limit_turns(run)
                 running = _Running(question, renderer, run)
                 if question.streamed:
                     await self._stream(exchange, run, renderer)

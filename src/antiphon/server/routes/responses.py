@@ -128,6 +128,7 @@ class ResponsesRoutes:
                     return
                 del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller)
+                lease.limit_turns(run)
                 if request.streamed:
                     shape = Shape(request.profile, request.params.stream_options or StreamOptions())
                     renderer = SseRenderer(shape)

@@ -147,7 +147,8 @@ class SocketStream:
     async def _run(self, run: ResponseRun, frame: Frame) -> None:
         """Run to the end. An error after the first event is sent as the end of the response."""
         try:
-            with self._shared.lifetimes.lease():
+            with self._shared.lifetimes.lease() as lease:
+                lease.limit_turns(run)
                 async with aclosing(run.events()) as batches:
                     async for events in batches:
                         await self._send(events, frame)

@@ -20,6 +20,7 @@ from antiphon.service.responses.rounds import RoundBuilder
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun, RunParts
 from antiphon.service.routing.router import Router
 from antiphon.store.ports import Stores
+from antiphon.turn.answer_limit import DEFAULT_BOUNDS, AnswerBounds
 from antiphon.turn.sealing import SealKey
 
 
@@ -95,6 +96,7 @@ class ResponseOptions(Struct, frozen=True, kw_only=True):
     """The model that summarises long conversations; None: the model of the request."""
     retention: Retention = Retention()
     similar_models: bool = False
+    bounds: AnswerBounds = DEFAULT_BOUNDS
 
 
 DEFAULT_OPTIONS = ResponseOptions()
@@ -125,6 +127,7 @@ def response_services(
         contexts=contexts,
         compactor=compactor,
         rounds=RoundBuilder(clock, checks, options.ignored_tools, options.max_repairs),
+        bounds=options.bounds,
         seal_key=seal_key,
         clock=clock,
     )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from types import TracebackType
 
 from msgspec import Struct
 
@@ -28,7 +29,8 @@ from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
 from antiphon.store.base import NONE_PRIVATE, PrivateSides
-from antiphon.turn.chunks import Chunk, Failed
+from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
+from antiphon.turn.chunks import Chunk, Failed, Finished
 from antiphon.turn.machine import Machine
 from antiphon.turn.opening import NewId
 from antiphon.turn.private_sides import stored_sides
@@ -59,6 +61,7 @@ class RunParts:
     contexts: Contexts
     compactor: Compactor
     rounds: RoundBuilder
+    bounds: AnswerBounds
     seal_key: SealKey
     clock: Clock
 
@@ -90,7 +93,10 @@ class Answer:
         return events
 
     def begin_and_complete(self) -> list[Event]:
-        """The first events of an answer that takes no round: a compaction was all that was asked for."""
+        """The first events of an answer that takes no round: a compaction was all that was asked for. None if
+        it has begun."""
+        if self.begun:
+            return []
         events = self.begin()
         self.machine.complete()
         return events
@@ -147,6 +153,8 @@ class ResponseRun:
     ) -> None:
         self.id = response_id
         self.ended = False
+        self.turn: Route | None = None
+        """The route whose turn is running."""
         self._parts = parts
         self._request = request
         self._tenant = tenant
@@ -157,6 +165,7 @@ class ResponseRun:
         self._earlier = earlier
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
+        self._limit = AnswerLimit(parts.bounds)
         self._lock = parts.contexts.lock(request, tenant, response_id)
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
@@ -165,7 +174,7 @@ class ResponseRun:
 
         Errors before the first batch are raised: nothing was sent yet.
         """
-        try:
+        async with _Unlocking(self):
             answer, self._plan = await self._open()
             while (plan := self._plan) is not None:
                 self._plan = made = failure = None
@@ -179,20 +188,21 @@ class ResponseRun:
                         plan.attempt.route.slot(self._tenant) as slot,
                         aclosing(self._batches(made, slot)) as batches,
                     ):
+                        self.turn = plan.attempt.route
                         async for batch in batches:
-                            if events := self._feed(answer, made, slot, batch):
+                            if events := self._feed(answer, made, slot, self._limit.take(batch)):
                                 yield events
+                            if self._limit.reached is not None:
+                                break
                         made.check_answered()
                 except (BackendError, RequestError) as error:
                     failure = error
+                self.turn = None
                 if made is None or made.stages or failure is not None:
                     async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
                         async for events in last_batches:
                             yield events
-        except BaseException:
-            await self._release_unless_begun()
-            raise
-        yield await self._finish(answer, () if answer.begun else answer.begin_and_complete())
+        yield await self._finish(answer, answer.begin_and_complete())
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -210,6 +220,10 @@ class ResponseRun:
         if isinstance(error, Unavailable):
             self._finisher.hurry()
         return await self._finish(answer, answer.feed([Failed(error)]))
+
+    def cut_off(self, limit: str) -> None:
+        """End the answer as incomplete with the model's next sign of life: it has reached this limit."""
+        self._limit.reach(limit)
 
     async def abandon(self) -> None:
         """The client left: save what was sent so far as a cancelled response. Does nothing after the end."""
@@ -268,14 +282,15 @@ class ResponseRun:
         answer = self._answer = self._new_answer(context)
         return await self._finish(answer, answer.begin_and_complete())
 
+    @property
+    def begun(self) -> bool:
+        """Whether the first events were made."""
+        return self._answer is not None and self._answer.begun
+
     async def release(self) -> None:
         """Nothing comes of this run: unlock its conversation."""
         if self._lock is not None:
             await self._lock.release()
-
-    async def _release_unless_begun(self) -> None:
-        if self._answer is None or not self._answer.begun:
-            await self.release()
 
     async def _open(self) -> tuple[Answer, RoundPlan | None]:
         """The answer, and the first round; None if a compaction is all that was asked for."""
@@ -409,6 +424,8 @@ class ResponseRun:
         return []
 
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
+        if self._limit.reached is not None:
+            return answer.feed([Finished("length")])
         events, output = answer.close_round()
         self._plan = plan.after_output(
             self._parts.contexts.view(self._tenant, output, stored_sides(answer.machine.private)).items
@@ -416,9 +433,30 @@ class ResponseRun:
         return events
 
     async def _finish(self, answer: Answer, unsent: Sequence[Event] = ()) -> list[Event]:
+        if self._limit.reached is not None:
+            logger.warning("response %s: cut off at %s", self.id, self._limit.reached)
+        self.turn = None
         events = await self._finisher.finish(answer.machine, answer.context, unsent)
         self.ended = True
         return events
+
+
+class _Unlocking:
+    """Releases a run that fails before it has begun."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: ResponseRun) -> None:
+        self._run = run
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not self._run.begun:
+            await self._run.release()
 
 
 def _wants_seal(request: CreateResponse) -> bool:

@@ -17,6 +17,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, Usage, new_response
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route, Router
+from antiphon.turn.answer_limit import AnswerLimit
 from antiphon.turn.chunks import Heartbeat
 from antiphon.turn.compaction import summary_request
 from antiphon.turn.context import build_turn
@@ -87,7 +88,7 @@ class Summariser:
         turn = build_turn(request, model=route.upstream_name(self.model), native=route.backend.natives)
         prepared = route.backend.prepare(turn)
         response = new_response(request, id=self.ids.new("resp"), created_at=int(self.clock()))
-        machine = Machine(response, new_id=self.ids.new, silent=True)
+        machine, limit = Machine(response, new_id=self.ids.new, silent=True), AnswerLimit()
         async with (
             route.slot(self.tenant) as slot,
             aclosing(slot.chunks(prepared, streamed=turn.streamed)) as batches,
@@ -95,7 +96,9 @@ class Summariser:
             async for chunks in batches:
                 if type(chunks[0]) is not Heartbeat:
                     slot.answered()
-                machine.feed(chunks)
+                machine.feed(limit.take(chunks))
+                if limit.reached is not None:
+                    break
                 await self.beat()
         machine.end(int(self.clock()))
         if machine.failure is not None:

@@ -51,6 +51,8 @@ class Route:
     limits: Limits = _NO_LIMITS
     deadlines: TurnDeadlines | None = None
     """Set where they are shorter than the backend's own."""
+    total_seconds: float = math.inf
+    """The time of a complete answer, whoever is slow: the backend or the client."""
     dialect: str = "custom"
     """The wire format of the backend, for display."""
     context_window: int | None = None

@@ -131,13 +131,14 @@ async def _enter(guards: RouteGuards, tenant: str) -> None:
 
 async def _within(batches: Batches, first_seconds: float, total_seconds: float, key: Key) -> Batches:
     """These batches. A deadline raises before the first output, and ends with `Failed` after it."""
-    now = asyncio.get_running_loop().time()
+    loop = asyncio.get_running_loop()
+    now = loop.time()
     first_by, end = now + first_seconds, now + total_seconds
     started = False
     try:
         while True:
             by = end if started else min(first_by, end)
-            batch = await _next(batches, by)
+            batch = await _next(batches, by) if loop.time() < end else _Late()
             if batch is None:
                 return
             if isinstance(batch, _Late):

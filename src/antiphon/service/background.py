@@ -4,10 +4,13 @@ The row of the response is authoritative. One process claims its job, and the ne
 rejects writes of earlier claims. Finished items are the checkpoints: the next attempt continues from them.
 """
 
+import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,9 +18,11 @@ from antiphon.caller import Caller
 from antiphon.errors import (
     AntiphonError,
     BackendBroken,
+    BackendTimeout,
     InvalidRequest,
     StoreFull,
     StoreUnavailable,
+    drop_tracebacks,
 )
 from antiphon.jobs.kinds import Kind
 from antiphon.jobs.worker import Worker
@@ -29,7 +34,16 @@ from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun
-from antiphon.store.base import RESPONSE_JOB, UNFINISHED, Claim, Events, Fenced, Job, StoredResponse
+from antiphon.store.base import (
+    EVENT_PAGE_ROWS,
+    RESPONSE_JOB,
+    UNFINISHED,
+    Claim,
+    Events,
+    Fenced,
+    Job,
+    StoredResponse,
+)
 from antiphon.store.working import MAX_ATTEMPTS, ShieldedTasks, follow_rows, run_until_first_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
@@ -44,6 +58,9 @@ class Background:
 
     creator: Creator
     jobs: Worker
+    max_log_bytes: int = 64 * 1024 * 1024
+    """Of stored events, after which a response is cut off."""
+    _attempts: dict[tuple[str, str], "_Attempt"] = field(init=False, default_factory=dict[Any, Any])
     _shielded: ShieldedTasks = field(init=False, default_factory=ShieldedTasks)
 
     def __post_init__(self) -> None:
@@ -99,7 +116,10 @@ class Background:
             return
         if claim is None:
             return
-        log = EventLog(stores.background, stores.signals, tenant, response_id, claim.token)
+        stored_bytes = sum(len(row.data) for row in claim.events)
+        log = EventLog(
+            *(stores.background, stores.signals, tenant, response_id, claim.token), stored_bytes=stored_bytes
+        )
         try:
             if claim.attempt > MAX_ATTEMPTS:
                 raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
@@ -108,12 +128,41 @@ class Background:
             with suppress(Fenced):
                 await self._end(claim, tenant, error)
             return
+        attempt = self._attempts[tenant, response_id] = _Attempt(run)
         try:
-            await run_until_first_ends(_make(run, log), log.write())
+            await run_until_first_ends(self._make(run, log), log.write())
         except Fenced:
             logger.info("response %s was taken over or has ended", response_id)
+        except asyncio.CancelledError:
+            if attempt.cancelled:
+                await _abandon(run)
+            raise
         finally:
+            del self._attempts[tenant, response_id]
             await log.close()
+
+    async def _make(self, run: ResponseRun, log: EventLog) -> None:
+        """Run one attempt. Errors end the response as failed, except that of an unavailable database: then
+        the worker tries again later."""
+        try:
+            async with aclosing(run.events()) as batches:
+                async for events in batches:
+                    if run.over:
+                        log.hold(events)  # they are stored together with the end
+                        continue
+                    log.add(events)
+                    if log.stored_bytes > self.max_log_bytes:
+                        run.cut_off(f"{self.max_log_bytes} bytes of stored events")
+                    if log.crowded:
+                        await _wait_for_room(run, log)
+        except (Fenced, Unkept, StoreUnavailable, StoreFull):
+            raise
+        except AntiphonError as error:
+            drop_tracebacks(error)
+            await run.abort(error)
+        except Exception:
+            logger.exception("response %s broke", run.id)
+            await run.abort(AntiphonError("Internal error; see the server log.", code="internal_error"))
 
     def _resume(self, claim: Claim, tenant: str, log: EventLog) -> ResponseRun:
         request = parse_create(claim.request, input_optional=True)
@@ -132,6 +181,12 @@ class Background:
         if not response.background:
             message = "Only a response that was created with 'background': true can be cancelled."
             raise InvalidRequest(message, code="not_cancellable")
+        attempt = self._attempts.get((tenant, response_id))
+        if response.status in UNFINISHED and attempt is not None:
+            # It knows its output already: it need not be read from the log.
+            attempt.cancelled = True
+            await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
+            response = await store.responses.response(tenant, response_id)
         while response.status in UNFINISHED:
             claim = await store.background.claim(tenant, response_id)
             if claim is not None:
@@ -166,7 +221,9 @@ class Background:
         await self._check_log(tenant, response_id, after)
         with store.signals.subscribe(f"events:{response_id}") as more:
             async with aclosing(
-                follow_rows(lambda: store.background.events(tenant, response_id, after), more)
+                follow_rows(
+                    lambda: store.background.events(tenant, response_id, after), more, EVENT_PAGE_ROWS
+                )
             ) as batches:
                 async for rows in batches:
                     if not rows:
@@ -190,20 +247,27 @@ class Background:
             raise InvalidRequest(message, param="starting_after", code="invalid_value")
 
 
-async def _make(run: ResponseRun, log: EventLog) -> None:
-    """Run one attempt. Errors end the response as failed, except that of an unavailable database: then the
-    worker tries again later."""
+@dataclass(slots=True)
+class _Attempt:
+    """A run of this process. `cancelled`: its task is cancelled because a client asked for it."""
+
+    run: ResponseRun
+    cancelled: bool = False
+
+
+async def _abandon(run: ResponseRun) -> None:
+    """End the response as cancelled, unless it has just ended in another way."""
     try:
-        async with aclosing(run.events()) as batches:
-            async for events in batches:
-                if run.over:
-                    log.hold(events)  # they are stored together with the end
-                else:
-                    log.add(events)
-    except (Fenced, Unkept, StoreUnavailable, StoreFull):
-        raise
-    except AntiphonError as error:
-        await run.abort(error)
-    except Exception:
-        logger.exception("response %s broke", run.id)
-        await run.abort(AntiphonError("Internal error; see the server log.", code="internal_error"))
+        await run.abandon()
+    except (Fenced, Unkept, AntiphonError) as error:
+        logger.info("response %s is cancelled from its log: %s", run.id, error)
+
+
+async def _wait_for_room(run: ResponseRun, log: EventLog) -> None:
+    """Let the model wait for the store, but no longer than the answer may take."""
+    seconds = run.turn.total_seconds if run.turn is not None else math.inf
+    try:
+        async with asyncio.timeout(seconds if seconds < math.inf else None):
+            await log.room()
+    except TimeoutError:
+        raise BackendTimeout(f"The answer took longer than {seconds:g} s.") from None

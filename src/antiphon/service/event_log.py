@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.protocol.events import EVENT_TYPES, Event
 from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
@@ -20,6 +20,10 @@ from antiphon.store.signals import Signals
 
 FLUSH_SECONDS = 0.02
 """Events of this period are stored together."""
+MAX_ROW_EVENTS = 512
+"""The most events of one row, so that a row can be stored and read in a moment."""
+MAX_WAITING_EVENTS = 4096
+"""Beyond this the model has to wait for the store."""
 
 
 class _Typed(Struct):
@@ -65,7 +69,14 @@ class EventLog:
     """Writes the log of one claimed response. Also the keeper of its end."""
 
     def __init__(
-        self, store: BackgroundStore, signals: Signals, tenant: str, response_id: str, token: int
+        self,
+        store: BackgroundStore,
+        signals: Signals,
+        tenant: str,
+        response_id: str,
+        token: int,
+        *,
+        stored_bytes: int = 0,
     ) -> None:
         self._store = store
         self._signals = signals
@@ -75,8 +86,12 @@ class EventLog:
         self._waiting: list[Event] = []
         self._renderer = SseRenderer()
         self._more = asyncio.Event()
+        self._shrunk = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._append: asyncio.Future[None] | None = None
+        """A write to the store that goes on, whatever is cancelled here."""
         self._held = False
+        self.stored_bytes = stored_bytes
 
     def add(self, events: Sequence[Event]) -> None:
         """Events that were just made."""
@@ -90,6 +105,17 @@ class EventLog:
         self._held = True
         self._waiting += events
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many events wait to be stored that no more should be made."""
+        return len(self._waiting) > MAX_WAITING_EVENTS
+
+    async def room(self) -> None:
+        """Wait until it is no longer crowded."""
+        while self.crowded:
+            self._shrunk.clear()
+            await self._shrunk.wait()
+
     async def write(self) -> None:
         """Store added events until cancelled. Raises `Fenced` if another owner has claimed the response."""
         while True:
@@ -101,16 +127,38 @@ class EventLog:
         """Store the pending events. They are removed from the queue after they are stored."""
         async with self._writing:
             self._more.clear()
-            taken = len(self._waiting)
-            if self._held or not taken:
-                return
-            events = render(self._waiting[:taken], self._renderer)
-            await retry_while_unavailable(
-                f"the background response {self._id}",
-                lambda: self._store.append(self._tenant, self._id, self._token, events),
-            )
-            del self._waiting[:taken]
+            await self._settle_earlier()
+            while self._waiting and not self._held:
+                events = render(self._waiting[:MAX_ROW_EVENTS], self._renderer)
+                await retry_while_unavailable(
+                    f"the background response {self._id}", lambda events=events: self._store_row(events)
+                )
+
+    async def _store_row(self, events: Events) -> None:
+        self._append = asyncio.ensure_future(self._add_row(events))
+        await self._settle()
+
+    async def _add_row(self, events: Events) -> None:
+        await self._store.append(self._tenant, self._id, self._token, events)
+        del self._waiting[: events.count]
+        self.stored_bytes += len(events.data)
+        self._shrunk.set()
         self._signals.publish(f"events:{self._id}")
+
+    async def _settle(self) -> None:
+        """Wait for a write that was begun. A cancellation ends the wait, not the write."""
+        append = self._append
+        if append is not None:
+            try:
+                await asyncio.shield(append)
+            finally:
+                self._append = None if append.done() else append
+
+    async def _settle_earlier(self) -> None:
+        """Wait for a write that a cancellation has left, so that no event is stored twice. If it failed, its
+        events still wait."""
+        with suppress(StoreUnavailable, StoreFull):
+            await self._settle()
 
     def hurried(self) -> "EventLog":
         """The log retries until the server ends the work."""
@@ -119,6 +167,7 @@ class EventLog:
     async def save(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """The last events and the response, in one commit."""
         async with self._writing:
+            await self._settle_earlier()
             last = render([*self._waiting, *events], self._renderer)
             try:
                 await retry_while_unavailable(

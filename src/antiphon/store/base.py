@@ -12,6 +12,8 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
 
+EVENT_PAGE_ROWS = 16
+"""The most rows of an event log that are read at once: a follower holds no more of it."""
 LOG_GAP = "event_log_gap"
 """The error code for an append that does not continue the log: the database has lost events, as a standby
 that took over may have."""

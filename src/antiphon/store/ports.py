@@ -168,7 +168,8 @@ class BackgroundStore(Protocol):
         ...
 
     async def events(self, tenant: str, response_id: str, after: int) -> tuple[Sequence[Events], bool]:
-        """Rows of the log that hold events with numbers above `after`, and whether the response has ended.
+        """The first rows of the log that hold events with numbers above `after`, up to `EVENT_PAGE_ROWS`, and
+        whether the response has ended and these are its last.
 
         A row may begin with older events. A response without a log gives no rows.
         """

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antiphon.errors import AntiphonError
 from antiphon.store import chains, conversations, jobs, responses
 from antiphon.store.base import (
+    EVENT_PAGE_ROWS,
     LOG_GAP,
     RESPONSE_JOB,
     UNFINISHED,
@@ -27,6 +28,8 @@ from antiphon.store.bodies import (
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
+
+_ALL_ROWS = 2**31 - 1
 
 
 def submit(
@@ -67,7 +70,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         return None
     token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]
     items, private = input_from_text(waiting)
-    log = yield Statement("events_after", (tenant, response_id, -1))
+    log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
     return Claim(
         token=token,
         attempt=attempt,
@@ -149,9 +152,9 @@ def _events(rows: Sequence[Row]) -> list[Events]:
 
 
 def events(tenant: str, response_id: str, after: int, now: int) -> Script[tuple[Sequence[Events], bool]]:
-    """The rows with events after `after`, and whether the response has ended."""
+    """The first rows with events after `after`, and whether the response has ended and these are the last."""
     found = yield Statement("find_response", (tenant, response_id, now))
     if not found:
         raise response_not_found(response_id)
-    rows = yield Statement("events_after", (tenant, response_id, after))
-    return _events(rows), found[0][3] not in UNFINISHED
+    rows = yield Statement("events_after", (tenant, response_id, after, EVENT_PAGE_ROWS))
+    return _events(rows), found[0][3] not in UNFINISHED and len(rows) < EVENT_PAGE_ROWS

@@ -1,6 +1,7 @@
 """Helpers of background work: shielded submission, concurrent coroutines, and following stored rows."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -45,9 +46,9 @@ async def run_until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
 
 
 async def follow_rows(
-    read: Callable[[], Awaitable[tuple[Sequence[T], bool]]], signal: Subscription
+    read: Callable[[], Awaitable[tuple[Sequence[T], bool]]], signal: Subscription, page_rows: float = math.inf
 ) -> AsyncGenerator[Sequence[T], None]:
-    """Yield the rows that `read` returns, until it reports the end.
+    """Yield the rows that `read` returns, until it reports the end. After `page_rows` there are more.
 
     It waits while the database is unavailable. After `HEARTBEAT_SECONDS` without rows it yields none, as a
     heartbeat.
@@ -64,4 +65,5 @@ async def follow_rows(
             silent_since = loop.time()
         if ended:
             return
-        await signal.wait(POLL_SECONDS)
+        if len(rows) < page_rows:
+            await signal.wait(POLL_SECONDS)

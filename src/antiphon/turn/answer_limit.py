@@ -69,7 +69,7 @@ same."""
 class AnswerLimit:
     """Counts the chunks of one response."""
 
-    __slots__ = ("_bounds", "_bytes", "_calls", "_item", "_items", "_tokens", "reached")
+    __slots__ = ("_bounds", "_bytes", "_calls", "_item", "_items", "_tokens", "ended", "reached")
 
     def __init__(self, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
         self._bounds = bounds
@@ -77,7 +77,9 @@ class AnswerLimit:
         self._item: _Item | None = None
         """The item of the last chunk."""
         self.reached: str | None = None
-        """The limit that was reached, in words. Nothing more of the answer is needed."""
+        """The limit that was reached, in words."""
+        self.ended = False
+        """Whether the end of the answer was given: nothing more of it is read."""
 
     def reach(self, limit: str) -> None:
         """End the answer with its next batch: it has reached a limit that is counted elsewhere."""
@@ -131,6 +133,7 @@ class AnswerLimit:
 
     def _ending(self, rest: Sequence[Chunk]) -> list[Chunk]:
         """The end of the answer. The usage is that of the whole, if it is known already."""
+        self.ended = True
         text = f"the answer was cut off: this server's limit of an answer is {self.reached}"
         usage = [chunk for chunk in rest if isinstance(chunk, UsageReported)]
         return [DowngradesAdded((Downgrade("output_limit", text),)), *usage, Finished("length")]

@@ -106,7 +106,7 @@ async def _open(
             options=_response_options(settings),
         )
         worker = _make_worker(settings, stores)
-        background = Background(creator, worker)
+        background = Background(creator, worker, settings.background.max_log_bytes)
         stack.push_async_callback(worker.aclose)
         yield Services(
             creator=creator,

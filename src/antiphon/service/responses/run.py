@@ -192,7 +192,7 @@ class ResponseRun:
                         async for batch in batches:
                             if events := self._feed(answer, made, slot, self._limit.take(batch)):
                                 yield events
-                            if self._limit.reached is not None:
+                            if self._limit.ended:
                                 break
                         made.check_answered()
                 except (BackendError, RequestError) as error:
@@ -424,7 +424,7 @@ class ResponseRun:
         return []
 
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
-        if self._limit.reached is not None:
+        if self._limit.ended:
             return answer.feed([Finished("length")])
         events, output = answer.close_round()
         self._plan = plan.after_output(
@@ -433,7 +433,7 @@ class ResponseRun:
         return events
 
     async def _finish(self, answer: Answer, unsent: Sequence[Event] = ()) -> list[Event]:
-        if self._limit.reached is not None:
+        if self._limit.ended:
             logger.warning("response %s: cut off at %s", self.id, self._limit.reached)
         self.turn = None
         events = await self._finisher.finish(answer.machine, answer.context, unsent)

@@ -97,7 +97,7 @@ class Summariser:
                 if type(chunks[0]) is not Heartbeat:
                     slot.answered()
                 machine.feed(limit.take(chunks))
-                if limit.reached is not None:
+                if limit.ended:
                     break
                 await self.beat()
         machine.end(int(self.clock()))

@@ -202,7 +202,7 @@ SELECT first, count, data FROM events
 WHERE tenant = $1 AND response = $2 AND first + count - 1 > $3 AND first >= coalesce((
     SELECT max(first) FROM events WHERE tenant = $1 AND response = $2 AND first <= $3::bigint + 1
 ), 0)
-ORDER BY first;
+ORDER BY first LIMIT $4;
 
 -- name: delete_events
 DELETE FROM events WHERE tenant = $1 AND response = $2;

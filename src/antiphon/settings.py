@@ -131,7 +131,7 @@ class AnswerSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     repairs: Annotated[int, Meta(ge=0, le=10)] = 2
     """How often a model is asked again if its answer violates a constraint of the request."""
-    max_bytes: Annotated[int, Meta(ge=1000)] = 32 * 1024 * 1024
+    max_bytes: Annotated[int, Meta(ge=1000)] = 8 * 1024 * 1024
     """Bytes after which an answer is cut off."""
     max_tokens: Annotated[int, Meta(ge=100)] = 1_000_000
     """Pieces of a stream after which an answer is cut off; each holds a token or more."""

@@ -34,11 +34,14 @@ def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def serving(upstream: FloodingUpstream, **upstream_settings: Any) -> AsyncGenerator[Here, None]:
+async def serving(
+    upstream: FloodingUpstream, *, answers: dict[str, object] | None = None, **upstream_settings: Any
+) -> AsyncGenerator[Here, None]:
     """The whole server on this upstream, which answers one request at a time."""
+    overrides: dict[str, dict[str, object]] = {"store": {"url": "memory:"}, "answers": answers or {}}
     models = (ModelRow("*", max_concurrent=1, queue_timeout=TIMEOUT_SECONDS),)
     row = UpstreamSettings(base_url=upstream.url, models=models, **upstream_settings)
-    settings = load_settings(environment={}, overrides={"store": {"url": "memory:"}}, upstreams=(row,))
+    settings = load_settings(environment={}, overrides=overrides, upstreams=(row,))
     async with serve_here(lambda: build_app(settings)) as here:
         yield here
 

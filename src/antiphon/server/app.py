@@ -121,7 +121,8 @@ class App:
                 exchange.errors = match.versioned_errors
             exchange.profile = profiles.named(exchange.head.profile)
             await self._answer(exchange, match)
-        except ClientGone:
+        except ClientGone as gone:
+            drop_tracebacks(gone)
             logger.info("request %s: the client disconnected", exchange.request_id)
         except MethodNotAllowed as error:
             await exchange.send_error(error, ((b"allow", match.allow.encode()),))

@@ -118,8 +118,10 @@ class Lease:
         self._open.discard(self)
         if self._watcher is not None:
             self._watcher.cancel()
+        task = self._task
+        del self._task  # the frames of a cancelled task refer to this lease: they must not keep each other
         if self._reason is not None and kind is asyncio.CancelledError:
-            self._task.uncancel()
+            task.uncancel()
             raise self._reason from None
 
     def end(self, reason: Exception) -> None:

@@ -7,7 +7,7 @@ rejects writes of earlier claims. Finished items are the checkpoints: the next a
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from antiphon.errors import (
 )
 from antiphon.jobs.kinds import Kind
 from antiphon.jobs.worker import Worker
+from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
@@ -50,6 +51,9 @@ from antiphon.turn.machine import Machine
 from antiphon.turn.private_sides import open_tools
 
 logger = logging.getLogger(__name__)
+
+CANCEL_SECONDS = 5.0
+"""How long a cancelled run may take to store its end, before it is ended from its log."""
 
 
 @dataclass(slots=True)
@@ -123,7 +127,7 @@ class Background:
         try:
             if claim.attempt > MAX_ATTEMPTS:
                 raise BackendBroken(f"Given up: {claim.attempt - 1} attempts broke off without an end.")
-            run = self._resume(claim, tenant, log)
+            run = self._resume(claim, tenant, log, await read_log(claim.events))
         except AntiphonError as error:
             with suppress(Fenced):
                 await self._end(claim, tenant, error)
@@ -139,6 +143,7 @@ class Background:
             raise
         finally:
             del self._attempts[tenant, response_id]
+            attempt.ended.set()
             await log.close()
 
     async def _make(self, run: ResponseRun, log: EventLog) -> None:
@@ -164,14 +169,14 @@ class Background:
             logger.exception("response %s broke", run.id)
             await run.abort(AntiphonError("Internal error; see the server log.", code="internal_error"))
 
-    def _resume(self, claim: Claim, tenant: str, log: EventLog) -> ResponseRun:
+    def _resume(self, claim: Claim, tenant: str, log: EventLog, events: Sequence[Event]) -> ResponseRun:
         request = parse_create(claim.request, input_optional=True)
         # Followers receive every token from the log, so the model always streams.
         params = replace(request.params, stream=True)
         sealer = self.creator.parts.seal_key.sealer(tenant)
         tools = open_tools(claim.tools, claim.sealed_tools, sealer, "background")
         request = replace(request, params=params, items=claim.input, tools=tools)
-        earlier = EarlierAttempt(claim.response, read_log(claim.events), claim.private, claim.sealed_tools)
+        earlier = EarlierAttempt(claim.response, events, claim.private, claim.sealed_tools)
         return self.creator.resume(request, Caller.of(tenant), log, earlier)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
@@ -186,6 +191,8 @@ class Background:
             # It knows its output already: it need not be read from the log.
             attempt.cancelled = True
             await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(attempt.ended.wait(), CANCEL_SECONDS)
             response = await store.responses.response(tenant, response_id)
         while response.status in UNFINISHED:
             claim = await store.background.claim(tenant, response_id)
@@ -201,7 +208,7 @@ class Background:
         """End a claimed response without calling the model: as failed, or as cancelled."""
         creator = self.creator
         machine = Machine(claim.response, new_id=creator.ids.new)
-        events = machine.resume(read_log(claim.events))
+        events = machine.resume(await read_log(claim.events))
         events += machine.cancel() if error is None else machine.feed([Failed(error)])
         events += machine.end(int(creator.clock()))
         stored = StoredResponse(
@@ -253,6 +260,7 @@ class _Attempt:
 
     run: ResponseRun
     cancelled: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def _abandon(run: ResponseRun) -> None:

@@ -6,12 +6,20 @@ Only stored events are sent, so all followers receive the same bytes.
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeGuard, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
-from antiphon.protocol.events import EVENT_TYPES, Event
+from antiphon.protocol.events import (
+    EVENT_TYPES,
+    CustomToolCallInputDelta,
+    Event,
+    FunctionCallArgumentsDelta,
+    OutputTextDelta,
+    ReasoningTextDelta,
+)
 from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
 from antiphon.store.ports import BackgroundStore
@@ -21,20 +29,60 @@ from antiphon.store.signals import Signals
 FLUSH_SECONDS = 0.02
 """Events of this period are stored together."""
 MAX_ROW_EVENTS = 512
-"""The most events of one row, so that a row can be stored and read in a moment."""
+MAX_ROW_BYTES = 256 * 1024
+ROW_STEP_EVENTS = 64
+"""The size of a row: it grows in steps up to these."""
+MAX_READ_AT_ONCE_BYTES = 256 * 1024
 MAX_WAITING_EVENTS = 4096
 """Beyond this the model has to wait for the store."""
 
 
-class _Typed(Struct):
-    """The part of an event that identifies its kind."""
+_TYPE = b'{"type":"'
+_DECODERS = {name.encode(): msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()}
+_MERGED = (OutputTextDelta, ReasoningTextDelta, FunctionCallArgumentsDelta, CustomToolCallInputDelta)
+_TextDelta = OutputTextDelta | ReasoningTextDelta | FunctionCallArgumentsDelta | CustomToolCallInputDelta
 
-    type: str
+
+async def read_log(rows: Sequence[Events]) -> list[Event]:
+    """The events of a log, for the next attempt: consecutive deltas are one. A long log is read in a thread,
+    so that nothing else waits for it."""
+    if sum(len(row.data) for row in rows) <= MAX_READ_AT_ONCE_BYTES:
+        return _read_merged(rows)
+    return await asyncio.to_thread(_read_merged, rows)
 
 
-def read_log(rows: Sequence[Events]) -> list[Event]:
-    """The events of a log."""
-    return [event for row in rows for event in read_events(row.data)]
+def _read_merged(rows: Sequence[Events]) -> list[Event]:
+    events: list[Event] = []
+    texts: list[str] = []
+    """Of the deltas that the last event stands for; empty if it is no delta."""
+    item_id = ""
+    for row in rows:
+        for event in read_events(row.data):
+            if not _is_text(event):
+                _close_merged(events, texts)
+                events.append(event)
+                continue
+            if texts and type(event) is type(events[-1]) and event.item_id == item_id:
+                events[-1] = event
+            else:
+                _close_merged(events, texts)
+                events.append(event)
+                item_id = event.item_id
+            texts.append(event.delta)
+    _close_merged(events, texts)
+    return events
+
+
+def _is_text(event: Event) -> TypeGuard[_TextDelta]:
+    """Whether deltas like this one can be joined. Between two parts of an item there are other events."""
+    return isinstance(event, _MERGED) and not (type(event) is OutputTextDelta and event.logprobs)
+
+
+def _close_merged(events: list[Event], texts: list[str]) -> None:
+    """Give the last event all texts that it stands for."""
+    if len(texts) > 1:
+        events[-1] = replace(cast("_TextDelta", events[-1]), delta="".join(texts))
+    texts.clear()
 
 
 def read_events(data: bytes) -> list[Event]:
@@ -43,8 +91,7 @@ def read_events(data: bytes) -> list[Event]:
 
 
 def _read(data: bytes) -> Event:
-    kind = msgspec.json.decode(data, type=_Typed).type
-    return msgspec.json.decode(data, type=EVENT_TYPES[kind])
+    return _DECODERS[data[len(_TYPE) : data.index(b'"', len(_TYPE))]].decode(data)
 
 
 def render(events: Sequence[Event], renderer: SseRenderer | None = None) -> Events:
@@ -129,10 +176,18 @@ class EventLog:
             self._more.clear()
             await self._settle_earlier()
             while self._waiting and not self._held:
-                events = render(self._waiting[:MAX_ROW_EVENTS], self._renderer)
+                events = self._next_row()
                 await retry_while_unavailable(
                     f"the background response {self._id}", lambda events=events: self._store_row(events)
                 )
+
+    def _next_row(self) -> Events:
+        """The first waiting events: as many as are stored and read in a moment."""
+        row = render(self._waiting[:ROW_STEP_EVENTS], self._renderer)
+        while row.count < min(MAX_ROW_EVENTS, len(self._waiting)) and len(row.data) < MAX_ROW_BYTES:
+            more = render(self._waiting[row.count : row.count + ROW_STEP_EVENTS], self._renderer)
+            row = Events(row.first, row.count + more.count, row.data + more.data)
+        return row
 
     async def _store_row(self, events: Events) -> None:
         self._append = asyncio.ensure_future(self._add_row(events))

@@ -38,7 +38,7 @@ from antiphon.turn.chunks import (
 class AnswerBounds(Struct, frozen=True, kw_only=True):
     """The most that one response may contain, over all of its rounds."""
 
-    max_bytes: int = 32 * 1024 * 1024
+    max_bytes: int = 8 * 1024 * 1024
     """Of text, reasoning, arguments and results of hosted tools, as UTF-8."""
     max_tokens: int = 1_000_000
     """Counted as chunks: in a stream each holds a token or more."""

@@ -7,7 +7,7 @@ In the last two cases no further turn begins, running ones are finished, and the
 import asyncio
 from dataclasses import dataclass
 
-from antiphon.errors import AntiphonError, InvalidRequest, TooManyRequests, Unavailable
+from antiphon.errors import AntiphonError, InvalidRequest, TooManyRequests, Unavailable, drop_tracebacks
 from antiphon.protocol.frames import CREATE, Frame, FrameWriter, read_frame, unsupported_event
 from antiphon.server.websocket.stream import Shared, SocketStream
 
@@ -127,4 +127,6 @@ async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
     """Cancel these tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if result is not None:
+            drop_tracebacks(result)

@@ -1,0 +1,214 @@
+"""Background responses of a model that floods, and of a store that is slow: bounded, and cancelled at once."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend, Step
+from antiphon.caller import Caller
+from antiphon.errors import StoreUnavailable
+from antiphon.jobs.worker import Worker
+from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.response import Response
+from antiphon.service import event_log
+from antiphon.service.background import Background
+from antiphon.service.routing.router import Route, Router
+from antiphon.store.base import EVENT_PAGE_ROWS, Claim, Events, Job
+from antiphon.store.ports import BackgroundStore, Stores
+from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.context import TurnRequest
+from tests.service.conftest import MakeCreator
+from tests.service.test_background import followed
+from tests.turn.order import check_order
+
+CALLER = Caller.of("t")
+TIMEOUT_SECONDS = 20.0
+BATCH = 500
+
+
+class Flood:
+    """Sends batches of small deltas, without end or `batches` of them."""
+
+    def __init__(self, batches: int | None = None) -> None:
+        self.sent = 0
+        self.closed = asyncio.Event()
+        self._batches = batches
+
+    async def __call__(self, _turn: TurnRequest, /) -> AsyncGenerator[Step, None]:
+        try:
+            while self.sent != self._batches:
+                self.sent += 1
+                yield [TextDelta("x")] * BATCH
+                await asyncio.sleep(0)
+            yield [Finished("stop")]
+        finally:
+            self.closed.set()
+
+
+class SlowAppends:
+    """A store whose log is written slowly, or not at all while `gate` is not set."""
+
+    def __init__(self, store: BackgroundStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rows: list[Events] = []
+        self.seconds = 0.0
+        self.claims = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._append, self._claim = store.append, store.claim
+        monkeypatch.setattr(store, "append", self._slowly)
+        monkeypatch.setattr(store, "claim", self._count_claims)
+
+    async def _slowly(self, tenant: str, response_id: str, token: int, events: Events) -> None:
+        self.rows.append(events)
+        await asyncio.sleep(self.seconds)
+        await self.gate.wait()
+        await self._append(tenant, response_id, token, events)
+
+    async def _count_claims(self, tenant: str, response_id: str, job: Job | None = None) -> Claim | None:
+        self.claims += 1
+        return await self._claim(tenant, response_id, job)
+
+
+@pytest.fixture
+def appends(store: Stores, monkeypatch: pytest.MonkeyPatch) -> SlowAppends:
+    return SlowAppends(store.background, monkeypatch)
+
+
+def background_of(make_creator: MakeCreator, flood: Flood, **fields: Any) -> Background:
+    backend = ScriptedBackend(flood)
+    route = Route("m", backend, total_seconds=fields.pop("total_seconds", 3600.0))
+    creator = make_creator(router=Router([route], chance=lambda: 0.5))
+    jobs = Worker(creator.store.jobs, creator.store.signals, owner="process")
+    return Background(creator, jobs, **fields)
+
+
+async def submit(background: Background) -> Response:
+    body = msgspec.json.encode({"model": "m", "input": "hi", "background": True})
+    return await background.submit(parse_create(body), body, CALLER)
+
+
+async def stored(background: Background, response: Response) -> Response:
+    return await background.creator.store.responses.response("t", response.id)
+
+
+async def until_ended(background: Background, response: Response) -> Response:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while (found := await stored(background, response)).status in ("queued", "in_progress"):  # noqa: ASYNC110 -- it polls, as clients do
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def test_the_log_of_a_response_is_bounded(make_creator: MakeCreator) -> None:
+    flood = Flood()
+    background = background_of(make_creator, flood, max_log_bytes=200_000)
+    response = await until_ended(background, await submit(background))
+    assert response.status == "incomplete"
+    assert isinstance(response.downgrades, list)
+    assert "200000 bytes of stored events" in response.downgrades[0]
+    assert flood.closed.is_set()
+    events = await followed(background, response.id)
+    check_order(events)
+    assert len(msgspec.json.encode(events)) < 2_000_000
+    await background.jobs.aclose()
+
+
+async def test_a_model_waits_for_a_slow_store(make_creator: MakeCreator, appends: SlowAppends) -> None:
+    flood = Flood(40)
+    background = background_of(make_creator, flood)
+    appends.gate.clear()
+    response = await submit(background)
+    await asyncio.sleep(0.5)
+    assert flood.sent * BATCH <= event_log.MAX_WAITING_EVENTS + 2 * BATCH
+    appends.gate.set()
+    ended = await until_ended(background, response)
+    assert ended.status == "completed"
+    assert all(row.count <= event_log.MAX_ROW_EVENTS for row in appends.rows)
+    events = await followed(background, response.id)
+    check_order(events)
+    assert sum(event["type"] == "response.output_text.delta" for event in events) == 40 * BATCH
+    await background.jobs.aclose()
+
+
+async def test_the_total_time_holds_while_a_model_waits_for_the_store(
+    make_creator: MakeCreator, appends: SlowAppends
+) -> None:
+    flood = Flood()
+    background = background_of(make_creator, flood, total_seconds=0.3)
+    appends.gate.clear()
+    response = await submit(background)
+    await asyncio.wait_for(flood.closed.wait(), TIMEOUT_SECONDS)
+    appends.gate.set()
+    ended = await until_ended(background, response)
+    assert ended.error is not None
+    assert "took longer than 0.3 s" in ended.error.message
+    await background.jobs.aclose()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+async def test_a_flood_is_cancelled_at_once_and_without_reading_its_log(
+    make_creator: MakeCreator, appends: SlowAppends, seconds: float
+) -> None:
+    flood = Flood()
+    background = background_of(make_creator, flood)
+    appends.seconds = seconds
+    response = await submit(background)
+    await asyncio.sleep(0.4)
+    loop = asyncio.get_running_loop()
+    begun, claims = loop.time(), appends.claims
+    cancelled = await background.cancel(CALLER, response.id)
+    assert loop.time() - begun < 1.0
+    assert cancelled.status == "cancelled"
+    assert appends.claims == claims
+    assert flood.closed.is_set()
+    events = await followed(background, response.id)
+    check_order(events)
+    assert events[-1]["response"]["status"] == "cancelled"
+    assert events[-1]["response"]["output"][0]["status"] == "incomplete"
+    await background.jobs.aclose()
+
+
+async def test_a_run_that_cannot_store_its_end_is_cancelled_from_its_log(
+    make_creator: MakeCreator, appends: SlowAppends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = Flood()
+    background = background_of(make_creator, flood)
+    response = await submit(background)
+    await asyncio.sleep(0.2)
+    finish = background.creator.store.background.finish
+    failures = iter([StoreUnavailable()])
+
+    async def fail_once(*arguments: Any) -> None:
+        for error in failures:
+            raise error
+        await finish(*arguments)
+
+    monkeypatch.setattr(background.creator.store.background, "finish", fail_once)
+    assert (await background.cancel(CALLER, response.id)).status == "cancelled"
+    events = await followed(background, response.id)
+    check_order(events)
+    await background.jobs.aclose()
+
+
+async def test_a_follower_reads_a_long_log_in_pages(
+    make_creator: MakeCreator, store: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = Flood(60)
+    background = background_of(make_creator, flood)
+    response = await until_ended(background, await submit(background))
+    read, pages = store.background.events, list[int]()
+
+    async def counted(*arguments: Any) -> Any:
+        rows, ended = await read(*arguments)
+        pages.append(len(rows))
+        return rows, ended
+
+    monkeypatch.setattr(store.background, "events", counted)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        events = await followed(background, response.id)
+    check_order(events)
+    assert len(pages) > 3
+    assert max(pages) == EVENT_PAGE_ROWS
+    await background.jobs.aclose()

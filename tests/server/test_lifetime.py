@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
-from antiphon.errors import Unavailable
+from antiphon.errors import BackendTimeout, Unavailable
 from antiphon.server.app import App
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.memory import memory_client
@@ -123,3 +124,33 @@ async def test_an_external_cancellation_is_propagated() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@dataclass
+class SlowTurn:
+    total_seconds: float
+
+
+@dataclass
+class SlowWork:
+    """Work whose turn does not end."""
+
+    turn: SlowTurn | None
+
+
+async def test_a_turn_ends_at_its_total_time_whoever_is_slow() -> None:
+    lifetimes, work = Lifetimes(), SlowWork(SlowTurn(0.3))
+    with pytest.raises(BackendTimeout, match=r"longer than 0\.3 s"), lifetimes.lease() as lease:
+        lease.limit_turns(work)
+        await asyncio.sleep(10)
+
+
+async def test_each_turn_has_its_own_time() -> None:
+    lifetimes, work = Lifetimes(), SlowWork(SlowTurn(0.5))
+    with lifetimes.lease() as lease:
+        lease.limit_turns(work)
+        for _ in range(4):
+            await asyncio.sleep(0.3)
+            work.turn = SlowTurn(0.5)
+        work.turn = None
+        await asyncio.sleep(0.8)

@@ -15,6 +15,7 @@ class Process(NamedTuple):
     """One process; its CPU time includes that of its children that have ended."""
 
     pid: int
+    parent: int
     session: int
     seconds: float
 
@@ -22,7 +23,7 @@ class Process(NamedTuple):
 def _read(pid: int) -> Process:
     # The name, in parentheses, may contain spaces; field 3 of proc(5) follows it.
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    return Process(pid, int(fields[3]), sum(int(ticks) for ticks in fields[11:15]) / TICKS)
+    return Process(pid, int(fields[1]), int(fields[3]), sum(int(ticks) for ticks in fields[11:15]) / TICKS)
 
 
 def processes() -> Iterator[Process]:
@@ -59,13 +60,17 @@ def memory_mb(session: int) -> float:
     return total / 1024
 
 
-def resident_mb(session: int) -> float:
-    """Resident set size of a session, in MB of 2**20 bytes; cheaper to read than the proportional one."""
-    pages = 0
-    for process in processes():
-        if process.session == session:
-            with suppress(OSError):
-                pages += int((PROC / str(process.pid) / "statm").read_text().split()[1])
+def resident_mb(pid: int) -> float:
+    """Resident set size of a process and its descendants, in MB of 2**20 bytes; cheaper to read than the
+    proportional one."""
+    known = {process.pid: process for process in processes()}
+    family, pages = {pid}, 0
+    for process in sorted(known.values()):  # a parent is older than its children
+        if process.parent in family:
+            family.add(process.pid)
+    for member in family:
+        with suppress(OSError):
+            pages += int((PROC / str(member) / "statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 

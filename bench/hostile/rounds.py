@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from bench.hostile.attacks import ATTACKS
 from bench.hostile.samples import Lag, Probe, probing
-from bench.hostile.target import Target, attacked_server, run_attacker
+from bench.hostile.target import MAX_MEMORY_MB, Target, attacked_server, run_attacker
 
 ALL_TOGETHER = "all together"
 QUIET_SECONDS = 1.5
@@ -17,7 +17,6 @@ RECOVERY_SECONDS = 20.0
 """A server that does not answer for so long after an attack is killed and started again."""
 MAX_LAG_MS = 50.0
 """Beyond the lag of the control in the same time."""
-MAX_MEMORY_MB = 400.0
 COMMON_OUTCOMES = 3
 
 HEAD = """\

@@ -18,6 +18,8 @@ from bench.procfs import resident_mb
 
 START_TIMEOUT_SECONDS = 30.0
 ALIVE_TIMEOUT_SECONDS = 5.0
+MAX_MEMORY_MB = 400.0
+"""The ceiling that the server is given."""
 MEMORY_LIMIT_MB = 1500.0
 """A server that takes more is killed, so that the machine survives."""
 SAMPLE_SECONDS = 0.05
@@ -39,7 +41,8 @@ class Target:
         self.port = _free_port()
         self.control_port = control_port
         settings = (
-            f'[server]\nport = {self.port}\n[store]\nurl = "sqlite:{self._store}"\n'
+            f"[server]\nport = {self.port}\nmax_memory = {int(MAX_MEMORY_MB * 2**20)}\n"
+            f'[store]\nurl = "sqlite:{self._store}"\n'
             f'[[upstreams]]\nname = "shared"\nbase_url = "http://127.0.0.1:{upstream_port}/v1"\n'
         )
         (folder / "antiphon.toml").write_text(settings)

@@ -3,7 +3,8 @@
     AntiphonError
     ├── RequestError            caused by the request: 4xx, never retried
     │   ├── InvalidRequest      400  malformed, contradictory or out of range
-    │   │   └── Unsupported     400  well-formed, but not supported by this model or server
+    │   │   ├── Unsupported     400  well-formed, but not supported by this model or server
+    │   │   └── TooManyValues   400  a body with more values than are accepted
     │   ├── Unauthorized        401
     │   ├── Forbidden           403  the key is valid, but lacks the scope
     │   ├── NotFound            404  a response, an item or a route
@@ -93,6 +94,12 @@ class Unsupported(InvalidRequest):
     """This feature is not supported here."""
 
     code = "unsupported_value"
+
+
+class TooManyValues(InvalidRequest):
+    """The request body holds too many values."""
+
+    code = "too_many_values"
 
 
 class Unauthorized(RequestError):

@@ -1,16 +1,25 @@
 """Reading a body within limits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
-from antiphon.errors import BodyTimeout, BodyTooLarge, Overloaded
+from antiphon.errors import BodyTimeout, BodyTooLarge, InvalidRequest, Overloaded
+from antiphon.protocol.bounds import MAX_VALUES, UNCOUNTED_BYTES
+from antiphon.server import admission
 from antiphon.server.admission import SMALL_BODY_BYTES, BodyBudget
+from antiphon.server.app import App, Served
 from antiphon.server.exchange import Exchange
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.routes.table import ROUTES
+from antiphon.server.routing import Route
 from antiphon.server.types import Message
+from tests.server.conftest import OpenClient, options
+from tests.service.conftest import MakeCreator, services_of
+from tests.uvicorn_here import serve_here
 
 
 def exchange(messages: Sequence[Message], content_length: bytes = b"") -> Exchange:
@@ -122,6 +131,15 @@ async def test_a_broken_off_body_gives_its_part_back() -> None:
     assert reserved(budget, LARGE)
 
 
+def test_a_body_needs_room_below_the_ceiling_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "memory_bytes", lambda: 1000)
+    budget = BodyBudget(10_000, max_memory_bytes=1000 + 100 * admission.COPIES)
+    with pytest.raises(Overloaded):
+        budget.reserve("a", 101)
+    budget.reserve("a", 100)
+    BodyBudget(10_000).reserve("a", 10_000)
+
+
 def test_a_tenant_may_use_half_of_the_budget_with_several_bodies() -> None:
     budget = BodyBudget(100)
     budget.reserve("a", 80)  # one body may be larger
@@ -133,3 +151,63 @@ def test_a_tenant_may_use_half_of_the_budget_with_several_bodies() -> None:
     budget.reserve("a", 20)
     with pytest.raises(Overloaded):
         budget.reserve("a", 1)
+
+
+MANY_VALUES = b'{"a":[' + b"{}," * MAX_VALUES + b"{}]}"
+
+
+async def test_a_body_with_too_many_values_is_refused_before_its_end() -> None:
+    half = len(MANY_VALUES) // 2 + 100_000
+    with pytest.raises(InvalidRequest) as caught:
+        await exchange([piece(MANY_VALUES[:half])]).body(10**7, BodyBudget(10**7))
+    assert caught.value.code == "too_many_values"
+
+
+@pytest.mark.parametrize("cut", [UNCOUNTED_BYTES - 1, UNCOUNTED_BYTES, UNCOUNTED_BYTES + 1])
+async def test_values_before_the_count_begins_are_counted(cut: int) -> None:
+    body = b"[" + b"[]," * (MAX_VALUES // 2) + b"[]]"
+    pieces = [piece(body[:cut]), piece(body[cut:], more=False)]
+    with pytest.raises(InvalidRequest):
+        await exchange(pieces).body(10**7, BodyBudget(10**7))
+    text = b'"' + b"," * (MAX_VALUES + 1) + b'"'
+    whole = await exchange([piece(text[:cut]), piece(text[cut:], more=False)]).body(10**7, BodyBudget(10**7))
+    assert whole == text
+
+
+READING = [
+    route
+    for route in ROUTES
+    if route.method == "POST" and "cancel" not in route.path and "/agent/" not in route.path
+]
+"""Without those of the agent, which the application of this test does not have; they use the same reader."""
+
+
+@pytest.mark.parametrize("route", READING, ids=lambda route: route.path)
+async def test_every_route_that_reads_a_body_counts_its_values(open_client: OpenClient, route: Route) -> None:
+    async with open_client() as client:
+        answer = await client.post(
+            route.path, content=MANY_VALUES, headers={"content-type": "application/json"}
+        )
+    assert (answer.status_code, "250000 values" in answer.text) == (400, True)
+
+
+async def test_a_client_that_sends_on_gets_the_error(make_creator: MakeCreator) -> None:
+    """Over a socket, with a client that reads only when it has sent everything."""
+    services = services_of(make_creator())
+
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator[Served, None]:
+        yield Served(services)
+
+    rest = b" " * 20_000_000
+    head = (
+        b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n" % (len(MANY_VALUES) + len(rest))
+    )
+    async with serve_here(lambda: App(opened, lambda: "req_1", options())) as here:
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        writer.write(head + MANY_VALUES + rest)
+        await writer.drain()
+        assert b"400 Bad Request" in await reader.readuntil(b"\r\n")
+        assert b"too_many_values" in await reader.readuntil(b"}}")
+        writer.close()

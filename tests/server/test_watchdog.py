@@ -10,10 +10,10 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.server import watchdog as watchdog_module
-from antiphon.server.admission import Admission
+from antiphon.server.admission import Admission, memory_bytes
 from antiphon.server.app import App
 from antiphon.server.memory import memory_client
-from antiphon.server.watchdog import Watchdog, memory_bytes
+from antiphon.server.watchdog import Watchdog
 from antiphon.turn.chunks import Finished, TextDelta
 from tests.server.conftest import never_opened, options
 from tests.service.conftest import MakeCreator, services_of
@@ -23,8 +23,8 @@ class Watched:
     """A watchdog at work."""
 
     def __init__(self, **limits: int) -> None:
-        self.admission = Admission()
-        self.dog = Watchdog(self.admission, **limits)
+        self.admission = Admission(**limits)
+        self.dog = Watchdog(self.admission)
         self._task = asyncio.create_task(self.dog.run())
 
     async def end(self) -> None:

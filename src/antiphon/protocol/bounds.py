@@ -7,30 +7,65 @@ event loop and more than a gigabyte. Texts and pictures are few values.
 from collections.abc import Sized
 from typing import Any, cast
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, TooManyValues
 
 MAX_VALUES = 250_000
 """Objects, arrays and separators of a body together."""
 MAX_NESTING = 100
 """Levels of objects and arrays within an item, a tool or a schema."""
+WINDOW_BYTES = 256 * 1024
+"""A body is counted piece by piece, and not beyond the limit."""
 UNCOUNTED_BYTES = 256 * 1024
 """The values of a smaller body are not counted: it cannot hold more than half of `MAX_VALUES`."""
 
-_STRUCTURE = (b"{", b"[", b",")
+
+class ValueCounter:
+    """Counts the values of JSON while it is received. The characters of texts do not count."""
+
+    __slots__ = ("_escape", "_in_text", "_path", "_values")
+
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+        self._values = 0
+        self._in_text = False
+        self._escape = b""
+        """A backslash at the end of the last piece."""
+
+    def feed(self, piece: bytes) -> None:
+        """Count the values of the next piece. Raises `TooManyValues`."""
+        self._values += _structure(self._outside_texts(piece))
+        if self._values > MAX_VALUES:
+            what = f"The JSON in '{self._path}'" if self._path else "The request body"
+            message = f"{what} holds more than {MAX_VALUES} values. Send fewer items, parts or members."
+            raise TooManyValues(message, param=self._path or None)
+
+    def _outside_texts(self, piece: bytes) -> bytes:
+        """The characters outside of texts: without escapes, every second piece between quotes."""
+        if self._escape or b"\\" in piece:
+            piece = self._without_escapes(self._escape + piece)
+        if b'"' not in piece:
+            return b"" if self._in_text else piece
+        pieces = piece.split(b'"')
+        outside = b"".join(pieces[1::2] if self._in_text else pieces[::2])
+        self._in_text ^= len(pieces) % 2 == 0
+        return outside
+
+    def _without_escapes(self, piece: bytes) -> bytes:
+        backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        self._escape = b"\\" * (backslashes % 2)
+        return piece[: len(piece) - len(self._escape)].replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+def _structure(text: bytes) -> int:
+    return text.count(b"{") + text.count(b"[") + text.count(b",") if text else 0
 
 
 def check_values(body: bytes, path: str = "") -> None:
     """Reject JSON with too many values, before they are decoded. `path`: the parameter; none: the body."""
-    if len(body) <= UNCOUNTED_BYTES or sum(map(body.count, _STRUCTURE)) <= MAX_VALUES:
-        return
-    # The characters of texts do not count: without escaped quotes, every second piece is outside of a text.
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    pieces = unescaped.split(b'"', 2 * MAX_VALUES)
-    structure = b"".join(pieces[::2])
-    if len(pieces) > 2 * MAX_VALUES or sum(map(structure.count, _STRUCTURE)) > MAX_VALUES:
-        what = f"The JSON in '{path}'" if path else "The request body"
-        message = f"{what} holds more than {MAX_VALUES} values. Send fewer items, parts or members."
-        raise InvalidRequest(message, param=path or None, code="too_many_values")
+    if len(body) > UNCOUNTED_BYTES:
+        counter = ValueCounter(path)
+        for start in range(0, len(body), WINDOW_BYTES):
+            counter.feed(body[start : start + WINDOW_BYTES])
 
 
 def check_texts(texts: list[str], path: str) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, Unsupported
+from antiphon.protocol.bounds import check_values
 from antiphon.protocol.events import Event
 from antiphon.protocol.gate import decode_request
 from antiphon.protocol.parse import decode
@@ -64,6 +65,7 @@ def read_frame(message: str | bytes) -> Frame:
     if isinstance(message, bytes):
         raise InvalidRequest("Binary frames are not accepted. Send JSON as text.", code="invalid_frame")
     body = message.encode()
+    check_values(body)
     raw = decode(body, _RawFrame, _WHAT)
     if raw.stream_id is not None and not _is_stream_id(raw.stream_id):
         raise InvalidRequest(

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
-from antiphon.protocol.bounds import check_values
 from antiphon.protocol.parse import convert, decode, missing
 from antiphon.protocol.profile import Check, Profile
 from antiphon.protocol.requests import RawCreate
@@ -30,7 +29,6 @@ def decode_request(
     the second value names those that were given."""
     if not profile.checks:
         return decode(body, kind, what), ()
-    check_values(body)
     try:
         raw = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,21 +1,29 @@
 """Whether the server takes more work: not while it is overloaded, nor more bodies than it has room for."""
 
+import os
 from collections import Counter
+from pathlib import Path
 
-from antiphon.errors import Overloaded
+from antiphon.errors import BodyTooLarge, Overloaded
+from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
 
 SMALL_BODY_BYTES = 64 * 1024
 """Bodies up to this size are not counted."""
 MAX_BODIES_BYTES = 128 * 1024 * 1024
+COPIES = 5
+"""How often a large body is in memory at its peak: received, joined, decoded, encoded for the upstream."""
+_STATM = Path("/proc/self/statm")
 
 
 class Admission:
     """Decides about new requests. Requests without a body, such as a cancellation, are always served."""
 
-    def __init__(self, max_bodies_bytes: int = MAX_BODIES_BYTES) -> None:
+    def __init__(self, max_bodies_bytes: int = MAX_BODIES_BYTES, max_memory_bytes: int = 0) -> None:
+        self.max_memory_bytes = max_memory_bytes
+        """The ceiling of this process; 0: none."""
         self.overload: str | None = None
         """Why no more work is taken, as a sentence; set by the watchdog."""
-        self.bodies = BodyBudget(max_bodies_bytes)
+        self.bodies = BodyBudget(max_bodies_bytes, max_memory_bytes)
 
     def check(self) -> None:
         """Raise `Overloaded` if the server is."""
@@ -26,8 +34,9 @@ class Admission:
 class BodyBudget:
     """The bytes of all bodies that are being received. A tenant may use half of them."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_memory_bytes: int = 0) -> None:
         self._max_bytes = max_bytes
+        self._max_memory = max_memory_bytes
         self._tenants: Counter[str] = Counter()
         self._bytes = 0
 
@@ -36,6 +45,8 @@ class BodyBudget:
         used = self._tenants[tenant]
         if self._bytes + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
             raise Overloaded("Too many large requests are being received. Try again in a moment.")
+        if self._max_memory and memory_bytes() + size * COPIES > self._max_memory:
+            raise Overloaded("The server has too little memory for this request. Try again in a moment.")
         self._tenants[tenant] += size
         self._bytes += size
 
@@ -45,3 +56,62 @@ class BodyBudget:
         self._tenants[tenant] -= size
         if not self._tenants[tenant]:
             del self._tenants[tenant]
+
+
+class ReceivedBody:
+    """A body while it is received: bounded in bytes, in the values of its JSON, and by the budget."""
+
+    __slots__ = ("_budget", "_counter", "_limit", "_pieces", "_reserved", "_tenant", "size")
+
+    def __init__(self, limit: int, budget: BodyBudget, tenant: str) -> None:
+        self.size = 0
+        self._limit = limit
+        self._budget = budget
+        self._tenant = tenant
+        self._pieces: list[bytes] = []
+        self._reserved = 0
+        self._counter: ValueCounter | None = None
+
+    def expect(self, size: int) -> None:
+        """The body will have so many bytes. Raises `BodyTooLarge` or `Overloaded`."""
+        if size > self._limit:
+            raise too_large(self._limit)
+        if size > SMALL_BODY_BYTES and size > self._reserved:
+            self._budget.reserve(self._tenant, size - self._reserved)
+            self._reserved = size
+
+    def add(self, piece: bytes) -> None:
+        """The next piece. Raises `BodyTooLarge`, `Overloaded` or `TooManyValues`."""
+        self.size += len(piece)
+        self.expect(self.size)
+        self._pieces.append(piece)
+        if self.size > UNCOUNTED_BYTES:
+            self._count(piece)
+
+    def _count(self, piece: bytes) -> None:
+        if self._counter is None:
+            self._counter = ValueCounter()
+            piece = self.joined()
+        self._counter.feed(piece)
+
+    def joined(self) -> bytes:
+        """The bytes so far."""
+        return b"".join(self._pieces)
+
+    def release(self) -> None:
+        """Give the reserved bytes back."""
+        if self._reserved:
+            self._budget.release(self._tenant, self._reserved)
+
+
+def too_large(limit: int) -> BodyTooLarge:
+    """The error of a body with more bytes."""
+    return BodyTooLarge(f"The request body is too large; the limit is {limit} bytes.")
+
+
+def memory_bytes() -> int:
+    """The resident memory of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -53,6 +53,7 @@ class AppOptions:
     max_websocket_bytes: int = 64 * 1024 * 1024
     body_timeout: float = 30.0
     max_bodies: int = MAX_BODIES_BYTES
+    max_memory: int = 0
     websocket: bool = True
     heartbeat: float = 10.0
     keeps: bool = True
@@ -75,7 +76,7 @@ class App:
         self._options = options
         self._on_started = on_started or _nothing
         self.lifetimes = Lifetimes()
-        self.admission = Admission(options.max_bodies)
+        self.admission = Admission(options.max_bodies, options.max_memory)
         self.routes = RouteTable(())
         self._websocket: WebSocketEndpoint | None = None
 

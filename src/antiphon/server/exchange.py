@@ -12,11 +12,12 @@ from antiphon.errors import (
     BodyTooLarge,
     HeadersTooLarge,
     Overloaded,
+    TooManyValues,
     Unavailable,
     UnsupportedMedia,
 )
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget
+from antiphon.server.admission import Admission, BodyBudget, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -30,10 +31,14 @@ _EVENT_STREAM = (
     (b"x-accel-buffering", b"no"),
 )
 
-_CLOSING_ERRORS = (BodyTimeout, BodyTooLarge, HeadersTooLarge, Unavailable)
+_CLOSING_ERRORS = (BodyTimeout, BodyTooLarge, HeadersTooLarge, TooManyValues, Unavailable)
 """After these the connection is closed: the rest of the body is not read, or the server is stopping."""
+_WITHIN_BODY = (BodyTooLarge, Overloaded, TooManyValues)
+"""Before these are answered completely, the client may finish sending."""
 COUNTED_BY = b"x-antiphon-count"
 """The header of a token count: `exact` if the model's tokenizer counted, else `estimate`."""
+YIELDING_BYTES = 1024 * 1024
+"""Between the steps of larger bodies other requests get their turn."""
 MAX_DISCARDED_BYTES = 512 * 1024 * 1024
 DISCARD_TIMEOUT_SECONDS = 5.0
 
@@ -92,27 +97,19 @@ class Exchange:
     async def body(self, limit: int, budget: BodyBudget) -> bytes:
         """The complete JSON body. Its size is checked before and while it is read."""
         self._check_json()
-        declared = self._check_length(limit)
-        pieces: list[bytes] = []
-        size, reserved, more, tenant = 0, 0, True, self.caller.tenant
+        received = ReceivedBody(limit, budget, self.caller.tenant)
+        more = True
         try:
-            if declared > SMALL_BODY_BYTES:
-                budget.reserve(tenant, declared)
-                reserved = declared
+            received.expect(int(self.head.content_length or 0))
             while more:
                 piece, more = await self._receive_piece()
-                size += len(piece)
-                if size > limit:
-                    raise _too_large(limit)
-                if size > SMALL_BODY_BYTES and size > reserved:
-                    budget.reserve(tenant, size - reserved)
-                    reserved = size
-                pieces.append(piece)
+                received.add(piece)
         finally:
-            if reserved:
-                budget.release(tenant, reserved)
+            received.release()
         self._has_body = False
-        return b"".join(pieces)
+        if received.size > YIELDING_BYTES:
+            await asyncio.sleep(0)
+        return received.joined()
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
         """The body of any media type, piece by piece as it arrives; nothing is buffered.
@@ -132,7 +129,7 @@ class Exchange:
                 raise BodyTimeout from None
             size += len(piece)
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             if piece:
                 yield piece
 
@@ -142,12 +139,9 @@ class Exchange:
             raise ClientGone
         return message.get("body", b""), message.get("more_body", False)
 
-    def _check_length(self, limit: int) -> int:
-        """The declared size; 0 if there is none."""
-        declared = int(self.head.content_length or 0)
-        if declared > limit:
-            raise _too_large(limit)
-        return declared
+    def _check_length(self, limit: int) -> None:
+        if int(self.head.content_length or 0) > limit:
+            raise too_large(limit)
 
     def _check_json(self) -> None:
         media = self.head.content_type
@@ -202,7 +196,7 @@ class Exchange:
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
         status, payload = self.errors.render(error, self.profile, self.request_id)
-        if isinstance(error, BodyTooLarge | Overloaded) and self._has_body:
+        if isinstance(error, _WITHIN_BODY) and self._has_body:
             self.phase = "answered"
             await self._start(status, (_JSON, (b"content-length", b"%d" % len(payload)), *headers))
             await self._send({"type": "http.response.body", "body": payload, "more_body": True})
@@ -268,7 +262,3 @@ class BodyReader:
         body = await exchange.body(self.max_bytes, self.admission.bodies)
         lease.expect_disconnect()
         return body
-
-
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The request body is too large; the limit is {limit} bytes.")

@@ -15,10 +15,9 @@ import time
 import traceback
 from contextlib import suppress
 from itertools import dropwhile, islice, takewhile
-from pathlib import Path
 from types import FrameType
 
-from antiphon.server.admission import Admission
+from antiphon.server.admission import Admission, memory_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +36,14 @@ MEMORY_SHARE = 0.9
 _MAX_FRAMES = 12
 _LOOP = (f"{os.sep}asyncio{os.sep}", f"{os.sep}uvloop{os.sep}", f"{os.sep}selectors.py")
 """Parts of the file names of the event loop itself."""
-_STATM = Path("/proc/self/statm")
 
 
 class Watchdog:
     """Logs what holds the event loop, and tells `admission` when the server is overloaded."""
 
-    def __init__(self, admission: Admission, max_memory_bytes: int = 0) -> None:
+    def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._max_memory = max_memory_bytes
+        self._max_memory = admission.max_memory_bytes
         self.blocks = 0
         """How often the event loop was held up."""
         self._late_ticks = 0
@@ -139,14 +137,6 @@ def _described(frame: FrameType | None) -> str:
 
 def _is_of_loop(call: tuple[FrameType, int]) -> bool:
     return any(part in call[0].f_code.co_filename for part in _LOOP)
-
-
-def memory_bytes() -> int:
-    """The resident memory of this process; 0 where the system does not tell."""
-    try:
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
 
 
 def _give_memory_back() -> None:

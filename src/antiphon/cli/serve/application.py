@@ -74,9 +74,7 @@ class ServedApp:
         spare_collector()
         return_large_blocks()
         stop_tracking_generators()
-        self._watchdog = asyncio.get_running_loop().create_task(
-            Watchdog(app.admission, server.max_memory).run()
-        )
+        self._watchdog = asyncio.get_running_loop().create_task(Watchdog(app.admission).run())
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to list its models must not delay the start.
             self._announcement = asyncio.get_running_loop().create_task(

@@ -1,5 +1,6 @@
 """``/v1/responses``: create, retrieve, follow, cancel, delete; count tokens; compact."""
 
+import asyncio
 import logging
 from contextlib import aclosing
 from typing import ClassVar
@@ -15,7 +16,7 @@ from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason
 from antiphon.protocol.sse import SseRenderer
 from antiphon.server.error_shapes import internal_error
-from antiphon.server.exchange import COUNTED_BY, BodyReader, Exchange
+from antiphon.server.exchange import COUNTED_BY, YIELDING_BYTES, BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
 from antiphon.service.background import Background
@@ -126,6 +127,8 @@ class ResponsesRoutes:
                 if request.params.background:
                     await self._submit(exchange, request, body)
                     return
+                if len(body) > YIELDING_BYTES:
+                    await asyncio.sleep(0)
                 del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller)
                 lease.limit_turns(run)

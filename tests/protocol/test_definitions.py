@@ -21,6 +21,7 @@ from antiphon.protocol.definitions import (
     examine_encoded,
     known_cost,
 )
+from antiphon.protocol.schema_bounds import MAX_SCHEMA_BYTES
 from antiphon.protocol.tools import TextFormatGrammar
 
 
@@ -115,6 +116,7 @@ def test_the_schemas_of_a_request_are_bounded_in_all() -> None:
     [
         ({"type": "strng"}, "not a valid JSON Schema"),
         ({"$ref": "#"}, "too complex: more than 1000 of its subschemas apply"),
+        ({"description": "d" * MAX_SCHEMA_BYTES}, f"at most {MAX_SCHEMA_BYTES} are accepted"),
     ],
 )
 def test_a_wrong_schema_is_rejected_at_once(wrong: JsonObject, why: str) -> None:

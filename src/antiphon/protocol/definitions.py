@@ -83,13 +83,14 @@ _DEFINITIONS = msgspec.msgpack.Decoder(list[Definition])
 class Definitions:
     """The definitions of one request."""
 
+    _schemas_bytes = 0
+    _cheap_bytes = CHEAP_SCHEMAS_BYTES
+    _cheap_steps = CHEAP_STEPS
+    _grammars = 0
+    _grammars_characters = 0
+
     def __init__(self) -> None:
         self._unchecked: list[Definition] = []
-        self._schemas_bytes = 0
-        self._cheap_bytes = CHEAP_SCHEMAS_BYTES
-        self._cheap_steps = CHEAP_STEPS
-        self._grammars = 0
-        self._grammars_characters = 0
 
     @property
     def unchecked(self) -> tuple[Definition, ...]:
@@ -100,8 +101,11 @@ class Definitions:
         """Reject an invalid JSON Schema, and one that is too expensive; or leave it unchecked."""
         check_nesting(schema, path)
         encoded = msgspec.json.encode(schema)
+        if len(encoded) > MAX_SCHEMA_BYTES:
+            why = f"it has {len(encoded)} bytes, and at most {MAX_SCHEMA_BYTES} are accepted"
+            raise Rejection(why, is_complex=True).error(Definition(path, "json_schema", ""))
         self._schemas_bytes += len(encoded)
-        if self._schemas_bytes > MAX_SCHEMAS_BYTES and len(encoded) <= MAX_SCHEMA_BYTES:
+        if self._schemas_bytes > MAX_SCHEMAS_BYTES:
             message = (
                 f"The schemas of this request have more than {MAX_SCHEMAS_BYTES} bytes in all. Send fewer."
             )

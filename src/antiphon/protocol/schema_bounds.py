@@ -73,8 +73,6 @@ class TooManySteps(TooComplex):
 
 def schema_cost(encoded: bytes, max_steps: int = MAX_STEPS) -> SchemaCost:
     """The cost of an encoded schema. Raises `TooComplex` for one that exceeds a bound."""
-    if len(encoded) > MAX_SCHEMA_BYTES:
-        raise TooComplex(f"it has {len(encoded)} bytes, and at most {MAX_SCHEMA_BYTES} are accepted")
     if _EXPENSIVE.search(encoded) is None:
         return _CHEAP
     walk = len(encoded) // _WALKED_BYTES_PER_STEP

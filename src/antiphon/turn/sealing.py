@@ -28,6 +28,7 @@ _UNBOUND_PREFIX = "antiphon1."
 """Older envelopes, which are not bound to a tenant. Versions before 0.2.0 open them."""
 _NONCE_BYTES = 12
 PSEUDONYM_CHARACTERS = 32
+MAX_REMEMBERED_SEALERS = 1000
 
 
 class Sealed(Struct, frozen=True, omit_defaults=True):
@@ -47,10 +48,16 @@ class SealKey:
         self.cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
         self.entropy = entropy
         self.pseudonyms = hashlib.sha256(b"antiphon.pseudonym\0" + secret).digest()
+        self._sealers: dict[str, Sealer] = {}
 
     def sealer(self, tenant: str) -> "Sealer":
         """The sealer for what belongs to this tenant."""
-        return Sealer(self, tenant)
+        known = self._sealers.get(tenant)
+        if known is None:
+            if len(self._sealers) >= MAX_REMEMBERED_SEALERS:
+                self._sealers.clear()
+            known = self._sealers[tenant] = Sealer(self, tenant)
+        return known
 
 
 class Sealer:

@@ -98,9 +98,10 @@ class Exchange:
         """The complete JSON body. Its size is checked before and while it is read."""
         self._check_json()
         declared, piece, more = int(self.head.content_length or 0), b"", True
-        if declared <= SMALL_BODY_BYTES:
+        small = min(limit, SMALL_BODY_BYTES)
+        if declared <= small:
             piece, more = await self._receive_piece()
-            if not more and len(piece) <= min(limit, SMALL_BODY_BYTES):
+            if not more and len(piece) <= small:
                 self._has_body = False
                 return piece
         received = ReceivedBody(limit, budget, self.caller.tenant)

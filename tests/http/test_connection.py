@@ -16,6 +16,7 @@ from antiphon.http.connection import Connection, CutOff, Disconnected, IncomingR
 from antiphon.http.exchange import fetch
 from antiphon.http.target import Target
 from tests.http.raw_upstream import (
+    SSE_HEAD,
     RawUpstream,
     Script,
     Wire,
@@ -44,11 +45,18 @@ async def send_request(pool: Pool) -> IncomingResponse:
 
 
 async def read_all(response: IncomingResponse) -> bytes:
-    body = b""
+    pieces: list[bytes] = []
     while (data := await response.read()) is not None:
-        body += data
+        pieces.append(data)
     response.close()
-    return body
+    return b"".join(pieces)
+
+
+async def arrived(response: IncomingResponse) -> None:
+    """Wait until the complete body waits to be read."""
+    async with asyncio.timeout(10):
+        while not response.complete:  # noqa: ASYNC110 -- only a reader is woken, and nobody reads
+            await asyncio.sleep(0.01)
 
 
 async def test_a_continue_is_not_the_answer() -> None:
@@ -119,6 +127,44 @@ async def test_a_fast_upstream_waits_for_a_slow_reader(monkeypatch: pytest.Monke
         await asyncio.sleep(0.1)
         assert sent < 16 * 2**20, "the upstream ran ahead without bounds"
         assert len(await read_all(response)) == 400 * 65536
+
+
+@pytest.mark.parametrize("pieces", [[b"x" * 200_000], [b"x" * 1000] * 200, [b"x" * 7] * 20_000])
+async def test_other_tasks_run_between_the_slices_of_a_flood(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    async with connected(answering(SSE_HEAD + b"".join(map(chunked, [*pieces, b""])))) as (pool, _):
+        response = await send_request(pool)
+        await arrived(response)
+        turns, seen = 0, [0]
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        read = b""
+        while (data := await response.read()) is not None:
+            assert len(data) <= connection.MAX_READ_BYTES
+            seen.append(turns)
+            read += data
+        task.cancel()
+        response.close()
+        assert read == body
+        assert len(seen) - 1 < 2 * len(body) / connection.MAX_READ_BYTES + 1, "slices are not too small"
+        assert sorted(set(seen[1:])) == seen[1:], "the other task ran between any two reads"
+
+
+async def test_bytes_that_fit_one_read_are_read_at_once() -> None:
+    async with connected(answering(SSE_HEAD + 16 * chunked(b"x" * 1000) + chunked(b""))) as (pool, _):
+        response = await send_request(pool)
+        await arrived(response)
+        reading = response.read()
+        with pytest.raises(StopIteration) as end:
+            reading.send(None)  # it ends without a turn of the event loop
+        assert end.value.value == b"x" * 16_000
+        response.close()
 
 
 async def test_a_wait_can_be_interrupted_without_loss() -> None:

@@ -19,6 +19,9 @@ MAX_HEAD_BYTES = 64 * 1024
 """Size limit of status line and headers together."""
 MAX_UNREAD_BYTES = 256 * 1024
 """Beyond this many unread bytes the server is made to wait."""
+MAX_READ_BYTES = 16 * 1024
+"""More is read in slices, and other tasks run before each further one: a server that floods does not hold the
+event loop."""
 MAX_IDLE_CONNECTIONS = 256
 """Of one pool; beyond this the connection that is idle for the longest time is closed."""
 IDLE_TIMEOUT_SECONDS = 60.0
@@ -52,6 +55,7 @@ class IncomingResponse:
         "_interrupted",
         "_pieces",
         "_size",
+        "_sliced",
         "_waiter",
         "complete",
         "headers",
@@ -67,6 +71,8 @@ class IncomingResponse:
         self._fault: ConnectionFault | None = None
         self._pieces: list[bytes] = []
         self._size = 0
+        self._sliced = False
+        """Whether the last read left bytes unread."""
         self.status = 0
         self.headers: dict[str, str] = {}
         self.media_type = ""
@@ -86,7 +92,7 @@ class IncomingResponse:
         return True
 
     async def read(self) -> bytes | None:
-        """All unread bytes, or `INTERRUPTED`; None after the last ones."""
+        """Unread bytes, or `INTERRUPTED`; None after the last ones."""
         while not self._pieces:
             if self.complete:
                 return None
@@ -101,10 +107,27 @@ class IncomingResponse:
             if self._interrupted:
                 self._interrupted = False
                 return INTERRUPTED
+        if self._sliced:
+            await asyncio.sleep(0)
+        if self._size > MAX_READ_BYTES:
+            return self._slice()
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
         self._size = 0
+        self._sliced = False
         self._connection.resume()
+        return data
+
+    def _slice(self) -> bytes:
+        """The first unread bytes. The server waits on until the others are read, too."""
+        size = end = 0
+        while end == 0 or size + len(self._pieces[end]) <= MAX_READ_BYTES:
+            size += len(self._pieces[end])
+            end += 1
+        data = b"".join(self._pieces[:end])
+        del self._pieces[:end]
+        self._size -= size
+        self._sliced = True
         return data
 
     def interrupt(self) -> None:
@@ -147,7 +170,11 @@ class IncomingResponse:
 
     def take(self, data: bytes) -> bool:
         """Add a piece of the body; returns whether too much is unread."""
-        self._pieces.append(data)
+        if len(data) <= MAX_READ_BYTES:
+            self._pieces.append(data)
+        else:
+            starts = range(0, len(data), MAX_READ_BYTES)
+            self._pieces += [data[start : start + MAX_READ_BYTES] for start in starts]
         self._size += len(data)
         self.wake()
         return self._size > MAX_UNREAD_BYTES

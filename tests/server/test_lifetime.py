@@ -1,6 +1,8 @@
 """Turns end when their client disconnects, or when the drain timeout of the server expires."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -9,7 +11,7 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendTimeout, Unavailable
 from antiphon.server.app import App
-from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.lifetime import SWEEP_SECONDS, ClientGone, Lifetimes
 from antiphon.server.memory import memory_client
 from antiphon.server.types import Message
 from antiphon.turn.chunks import TextDelta
@@ -136,6 +138,21 @@ class SlowWork:
     """Work whose turn does not end."""
 
     turn: SlowTurn | None
+
+
+async def test_an_answer_is_freed_with_its_lease_without_the_garbage_collector() -> None:
+    lifetimes, work = Lifetimes(), SlowWork(None)
+    alive = weakref.ref(work)
+    gc.disable()
+    try:
+        with lifetimes.lease(never) as lease:
+            lease.limit_turns(work)
+            await asyncio.sleep(2 * SWEEP_SECONDS)  # from the first sweep on, the client is watched
+        del lease, work
+        await asyncio.sleep(0.01)
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_turn_ends_at_its_total_time_whoever_is_slow() -> None:

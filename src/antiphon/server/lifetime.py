@@ -119,7 +119,9 @@ class Lease:
         if self._watcher is not None:
             self._watcher.cancel()
         task = self._task
-        del self._task  # the frames of a cancelled task refer to this lease: they must not keep each other
+        # The frames of a cancelled task refer to this lease: they must not keep each other, nor the answer.
+        del self._task
+        self._watcher = self._work = self._turn = None
         if self._reason is not None and kind is asyncio.CancelledError:
             task.uncancel()
             raise self._reason from None

@@ -1,7 +1,7 @@
 """Background responses of a model that floods, and of a store that is slow: bounded, and cancelled at once."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +16,9 @@ from antiphon.protocol.response import Response
 from antiphon.service import event_log
 from antiphon.service.background import Background
 from antiphon.service.routing.router import Route, Router
-from antiphon.store.base import EVENT_PAGE_ROWS, Claim, Events, Job
+from antiphon.store.base import EVENT_PAGE_BYTES, EVENT_PAGE_ROWS, Claim, Events, Job
 from antiphon.store.ports import BackgroundStore, Stores
-from antiphon.turn.chunks import Finished, TextDelta
+from antiphon.turn.chunks import Chunk, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 from tests.service.test_background import followed
@@ -27,12 +27,15 @@ from tests.turn.order import check_order
 CALLER = Caller.of("t")
 TIMEOUT_SECONDS = 20.0
 BATCH = 500
+SMALL_BATCH = [TextDelta("x")] * BATCH
+LARGE_BATCH = [TextDelta("x" * 50_000)]
 
 
 class Flood:
-    """Sends batches of small deltas, without end or `batches` of them."""
+    """Sends batches of deltas, without end or `batches` of them."""
 
-    def __init__(self, batches: int | None = None) -> None:
+    def __init__(self, batches: int | None = None, batch: Sequence[Chunk] = SMALL_BATCH) -> None:
+        self._batch = batch
         self.sent = 0
         self.closed = asyncio.Event()
         self._batches = batches
@@ -41,7 +44,7 @@ class Flood:
         try:
             while self.sent != self._batches:
                 self.sent += 1
-                yield [TextDelta("x")] * BATCH
+                yield self._batch
                 await asyncio.sleep(0)
             yield [Finished("stop")]
         finally:
@@ -132,6 +135,66 @@ async def test_a_model_waits_for_a_slow_store(make_creator: MakeCreator, appends
     await background.jobs.aclose()
 
 
+async def test_a_model_of_large_deltas_waits_for_a_slow_store(
+    make_creator: MakeCreator, appends: SlowAppends
+) -> None:
+    flood = Flood(100, LARGE_BATCH)
+    background = background_of(make_creator, flood)
+    appends.gate.clear()
+    response = await submit(background)
+    await asyncio.sleep(0.5)
+    assert flood.sent * 50_000 <= event_log.MAX_WAITING_BYTES + 2 * 50_000
+    appends.gate.set()
+    ended = await until_ended(background, response)
+    assert ended.status == "completed"
+    assert all(len(row.data) <= event_log.MAX_ROW_BYTES for row in appends.rows)
+    events = await followed(background, response.id)
+    check_order(events)
+    assert len(events[-1]["response"]["output"][0]["content"][0]["text"]) == 100 * 50_000
+    await background.jobs.aclose()
+
+
+async def test_the_large_events_of_an_end_have_rows_and_pages_of_their_own(
+    make_creator: MakeCreator, store: Stores
+) -> None:
+    background = background_of(make_creator, Flood(40, LARGE_BATCH))
+    response = await until_ended(background, await submit(background))
+    pages, after, ended = list[Sequence[Events]](), -1, False
+    while not ended:
+        rows, ended = await store.background.events("t", response.id, after)
+        after += sum(row.count for row in rows)
+        pages.append(rows)
+    large = [row for page in pages for row in page if len(row.data) > EVENT_PAGE_BYTES]
+    assert [row.count for row in large] == [1, 1, 1, 1], "the text, its part, its item and the response"
+    for page in pages:
+        assert sum(len(row.data) for row in page[:-1]) < EVENT_PAGE_BYTES
+    await background.jobs.aclose()
+
+
+async def test_an_answer_that_is_over_is_not_ended_again_by_a_cancellation(
+    make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = background_of(make_creator, Flood(2))
+    finish, gate, ends = background.creator.store.background.finish, asyncio.Event(), list[Any]()
+
+    async def slowly(*arguments: Any) -> None:
+        ends.append(arguments)
+        await gate.wait()
+        await finish(*arguments)
+
+    monkeypatch.setattr(background.creator.store.background, "finish", slowly)
+    response = await submit(background)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not ends:  # noqa: ASYNC110 -- until the end is being stored
+            await asyncio.sleep(0.01)
+        cancelling = asyncio.create_task(background.cancel(CALLER, response.id))
+        await asyncio.sleep(0.1)
+        gate.set()
+        assert (await cancelling).status == "completed"
+    assert len(ends) == 1
+    await background.jobs.aclose()
+
+
 async def test_the_total_time_holds_while_a_model_waits_for_the_store(
     make_creator: MakeCreator, appends: SlowAppends
 ) -> None:
@@ -210,5 +273,5 @@ async def test_a_follower_reads_a_long_log_in_pages(
         events = await followed(background, response.id)
     check_order(events)
     assert len(pages) > 3
-    assert max(pages) == EVENT_PAGE_ROWS
+    assert 1 < max(pages) <= EVENT_PAGE_ROWS
     await background.jobs.aclose()

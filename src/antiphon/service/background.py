@@ -31,12 +31,11 @@ from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.protocol.sse import COMMENT
-from antiphon.service.event_log import EventLog, Unkept, read_log, render, rest
+from antiphon.service.event_log import EventLog, Unkept, UnstoredEvents, read_log, render, rest
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun
 from antiphon.store.base import (
-    EVENT_PAGE_ROWS,
     RESPONSE_JOB,
     UNFINISHED,
     Claim,
@@ -44,6 +43,7 @@ from antiphon.store.base import (
     Fenced,
     Job,
     StoredResponse,
+    is_full_page,
 )
 from antiphon.store.working import MAX_ATTEMPTS, ShieldedTasks, follow_rows, run_until_first_ends
 from antiphon.turn.chunks import Failed
@@ -188,9 +188,11 @@ class Background:
             raise InvalidRequest(message, code="not_cancellable")
         attempt = self._attempts.get((tenant, response_id))
         if response.status in UNFINISHED and attempt is not None:
-            # It knows its output already: it need not be read from the log.
-            attempt.cancelled = True
-            await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
+            # It knows its output already: it need not be read from the log. If the answer is over, its end is
+            # being stored, which is not begun again.
+            if not attempt.run.over:
+                attempt.cancelled = True
+                await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
             with suppress(TimeoutError):
                 await asyncio.wait_for(attempt.ended.wait(), CANCEL_SECONDS)
             response = await store.responses.response(tenant, response_id)
@@ -220,7 +222,7 @@ class Background:
             private=claim.private,
             sealed_tools=claim.sealed_tools,
         )
-        await creator.store.background.finish(tenant, claim.token, stored, render(events))
+        await creator.store.background.finish(tenant, claim.token, stored, UnstoredEvents(events))
 
     async def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """Yield the events with numbers above `after` as they are stored, until the last one."""
@@ -228,9 +230,7 @@ class Background:
         await self._check_log(tenant, response_id, after)
         with store.signals.subscribe(f"events:{response_id}") as more:
             async with aclosing(
-                follow_rows(
-                    lambda: store.background.events(tenant, response_id, after), more, EVENT_PAGE_ROWS
-                )
+                follow_rows(lambda: store.background.events(tenant, response_id, after), more, is_full_page)
             ) as batches:
                 async for rows in batches:
                     if not rows:

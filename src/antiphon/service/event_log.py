@@ -4,11 +4,12 @@ Only stored events are sent, so all followers receive the same bytes.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TypeGuard, cast
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
@@ -30,11 +31,11 @@ FLUSH_SECONDS = 0.02
 """Events of this period are stored together."""
 MAX_ROW_EVENTS = 512
 MAX_ROW_BYTES = 256 * 1024
-ROW_STEP_EVENTS = 64
-"""The size of a row: it grows in steps up to these."""
+"""The size of a row; an event that is larger has one of its own."""
 MAX_READ_AT_ONCE_BYTES = 256 * 1024
 MAX_WAITING_EVENTS = 4096
-"""Beyond this the model has to wait for the store."""
+MAX_WAITING_BYTES = 1024 * 1024
+"""Beyond these the model has to wait for the store. The bytes are those of the deltas."""
 
 
 _TYPE = b'{"type":"'
@@ -100,6 +101,40 @@ def render(events: Sequence[Event], renderer: SseRenderer | None = None) -> Even
     return Events(events[0].sequence_number, len(events), data)
 
 
+class UnstoredEvents(Struct, frozen=True):
+    """Consecutive events that are rendered row by row, as they are stored."""
+
+    events: Sequence[Event]
+
+    @property
+    def first(self) -> int:
+        """The number of the first event."""
+        return self.events[0].sequence_number
+
+    @property
+    def count(self) -> int:
+        """The number of events."""
+        return len(self.events)
+
+    def rows(self, renderer: SseRenderer | None = None) -> Iterator[Events]:
+        """Rows that are stored and read in a moment, except for events that are too large for that."""
+        renderer = renderer or SseRenderer()
+        first, size, pieces = self.first, 0, list[bytes]()
+        for event in self.events:
+            data = renderer.render((event,))
+            if pieces and (size + len(data) > MAX_ROW_BYTES or len(pieces) == MAX_ROW_EVENTS):
+                yield Events(first, len(pieces), b"".join(pieces))
+                first, size, pieces = event.sequence_number, 0, []
+            pieces.append(data)
+            size += len(data)
+        if pieces:
+            yield Events(first, len(pieces), b"".join(pieces))
+
+
+def _delta_bytes(events: Sequence[Event]) -> int:
+    return sum(len(event.delta) for event in events if isinstance(event, _MERGED))
+
+
 def rest(row: Events, number: int) -> bytes:
     """The events of a row with higher numbers."""
     skipped = number + 1 - row.first
@@ -131,6 +166,7 @@ class EventLog:
         self._id = response_id
         self._token = token
         self._waiting: list[Event] = []
+        self._waiting_bytes = 0
         self._renderer = SseRenderer()
         self._more = asyncio.Event()
         self._shrunk = asyncio.Event()
@@ -143,6 +179,7 @@ class EventLog:
     def add(self, events: Sequence[Event]) -> None:
         """Events that were just made."""
         self._waiting += events
+        self._waiting_bytes += _delta_bytes(events)
         if self._waiting:
             self._more.set()
 
@@ -151,11 +188,12 @@ class EventLog:
         in between would look as if it were not."""
         self._held = True
         self._waiting += events
+        self._waiting_bytes += _delta_bytes(events)
 
     @property
     def crowded(self) -> bool:
         """Whether so many events wait to be stored that no more should be made."""
-        return len(self._waiting) > MAX_WAITING_EVENTS
+        return len(self._waiting) > MAX_WAITING_EVENTS or self._waiting_bytes > MAX_WAITING_BYTES
 
     async def room(self) -> None:
         """Wait until it is no longer crowded."""
@@ -176,18 +214,10 @@ class EventLog:
             self._more.clear()
             await self._settle_earlier()
             while self._waiting and not self._held:
-                events = self._next_row()
+                events = next(UnstoredEvents(self._waiting).rows(self._renderer))
                 await retry_while_unavailable(
                     f"the background response {self._id}", lambda events=events: self._store_row(events)
                 )
-
-    def _next_row(self) -> Events:
-        """The first waiting events: as many as are stored and read in a moment."""
-        row = render(self._waiting[:ROW_STEP_EVENTS], self._renderer)
-        while row.count < min(MAX_ROW_EVENTS, len(self._waiting)) and len(row.data) < MAX_ROW_BYTES:
-            more = render(self._waiting[row.count : row.count + ROW_STEP_EVENTS], self._renderer)
-            row = Events(row.first, row.count + more.count, row.data + more.data)
-        return row
 
     async def _store_row(self, events: Events) -> None:
         self._append = asyncio.ensure_future(self._add_row(events))
@@ -195,6 +225,7 @@ class EventLog:
 
     async def _add_row(self, events: Events) -> None:
         await self._store.append(self._tenant, self._id, self._token, events)
+        self._waiting_bytes -= _delta_bytes(self._waiting[: events.count])
         del self._waiting[: events.count]
         self.stored_bytes += len(events.data)
         self._shrunk.set()
@@ -223,7 +254,7 @@ class EventLog:
         """The last events and the response, in one commit."""
         async with self._writing:
             await self._settle_earlier()
-            last = render([*self._waiting, *events], self._renderer)
+            last = UnstoredEvents([*self._waiting, *events])
             try:
                 await retry_while_unavailable(
                     f"the background response {self._id}",
@@ -234,6 +265,7 @@ class EventLog:
                     raise Unkept(error.message) from error
                 raise
             self._waiting.clear()
+            self._waiting_bytes = 0
         self._signals.publish(f"events:{self._id}")
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The values that go in and out of the stores, and their errors. The ports are in `ports.py`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ from antiphon.protocol.tools import Tool
 
 EVENT_PAGE_ROWS = 16
 """The most rows of an event log that are read at once: a follower holds no more of it."""
+EVENT_PAGE_BYTES = 1024 * 1024
+"""The same in bytes: the row that reaches it is the last one of a page."""
 LOG_GAP = "event_log_gap"
 """The error code for an append that does not continue the log: the database has lost events, as a standby
 that took over may have."""
@@ -96,6 +98,34 @@ class Events(Struct, frozen=True):
     first: int
     count: int
     data: bytes
+
+    def rows(self) -> Iterable["Events"]:
+        """One row of the log."""
+        return (self,)
+
+
+class EventRows(Protocol):
+    """Consecutive events that become several rows of the log, each made when it is stored: those of a large
+    answer are not all in memory at the same time."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first event."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """The number of events."""
+        ...
+
+    def rows(self) -> Iterable[Events]:
+        """The rows, from the first event to the last. They can be made again."""
+        ...
+
+
+def is_full_page(rows: Sequence[Events]) -> bool:
+    """Whether there may be more rows behind a page of the log."""
+    return len(rows) >= EVENT_PAGE_ROWS or sum(len(row.data) for row in rows) >= EVENT_PAGE_BYTES
 
 
 class Claim(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from antiphon.store.base import (
     Claim,
     Continuation,
     Conversation,
+    EventRows,
     Events,
     ItemPage,
     Job,
@@ -163,7 +164,7 @@ class BackgroundStore(Protocol):
         """
         ...
 
-    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
+    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: EventRows) -> None:
         """Save the last events and the final response together, like `save`. Raises `Fenced`."""
         ...
 

@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from antiphon.errors import AntiphonError
 from antiphon.store import chains, conversations, jobs, responses
 from antiphon.store.base import (
+    EVENT_PAGE_BYTES,
     EVENT_PAGE_ROWS,
     LOG_GAP,
     RESPONSE_JOB,
     UNFINISHED,
     Claim,
     Continuation,
+    EventRows,
     Events,
     Fenced,
     Job,
     NewJob,
     StoredResponse,
+    is_full_page,
     response_not_found,
 )
 from antiphon.store.bodies import (
@@ -106,7 +109,7 @@ def append(tenant: str, response_id: str, token: int, events: Events) -> Script[
         raise _gap(response_id, stored, events)
 
 
-def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> Script[None]:
+def finish(tenant: str, token: int, stored: StoredResponse, events: EventRows) -> Script[None]:
     """Save the last events and the final response."""
     response, items = stored.response, responses.own_items(stored)
     yield from jobs.remove(RESPONSE_JOB, [(tenant, response.id)])
@@ -122,7 +125,8 @@ def finish(tenant: str, token: int, stored: StoredResponse, events: Events) -> S
     )
     yield Statement("finish_response", row)
     yield from chains.put(tenant, at, items, stored.private, response.id)
-    yield from _log(tenant, response.id, events)
+    for row in events.rows():
+        yield from _log(tenant, response.id, row)
 
 
 def _fence(tenant: str, response_id: str, token: int) -> Script[Row]:
@@ -133,7 +137,7 @@ def _fence(tenant: str, response_id: str, token: int) -> Script[Row]:
     return rows[0]
 
 
-def _gap(response_id: str, stored: int, events: Events) -> AntiphonError:
+def _gap(response_id: str, stored: int, events: Events | EventRows) -> AntiphonError:
     """The error after the database has lost events. The next claim continues from the stored ones."""
     message = (
         f"The log of response '{response_id}' ends before event {stored}, not {events.first}. Claim it again."
@@ -156,5 +160,6 @@ def events(tenant: str, response_id: str, after: int, now: int) -> Script[tuple[
     found = yield Statement("find_response", (tenant, response_id, now))
     if not found:
         raise response_not_found(response_id)
-    rows = yield Statement("events_after", (tenant, response_id, after, EVENT_PAGE_ROWS))
-    return _events(rows), found[0][3] not in UNFINISHED and len(rows) < EVENT_PAGE_ROWS
+    page = (tenant, response_id, after, EVENT_PAGE_ROWS, EVENT_PAGE_BYTES)
+    rows = _events((yield Statement("event_page", page)))
+    return rows, found[0][3] not in UNFINISHED and not is_full_page(rows)

@@ -14,6 +14,7 @@ from antiphon.store.base import (
     Claim,
     Continuation,
     Conversation,
+    EventRows,
     Events,
     ItemPage,
     Job,
@@ -221,7 +222,7 @@ class SqlBackground(_SqlPort):
         """Append to the event log, durably: followers have received what is in it."""
         await self._db.write(runs.append(tenant, response_id, token, events))
 
-    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: Events) -> None:
+    async def finish(self, tenant: str, token: int, stored: StoredResponse, events: EventRows) -> None:
         """Save the last events and the final response together."""
         await self._db.write(runs.finish(tenant, token, stored, events))
         await self._trim.after_save()

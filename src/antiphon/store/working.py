@@ -1,7 +1,6 @@
 """Helpers of background work: shielded submission, concurrent coroutines, and following stored rows."""
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -46,9 +45,11 @@ async def run_until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
 
 
 async def follow_rows(
-    read: Callable[[], Awaitable[tuple[Sequence[T], bool]]], signal: Subscription, page_rows: float = math.inf
+    read: Callable[[], Awaitable[tuple[Sequence[T], bool]]],
+    signal: Subscription,
+    is_full: Callable[[Sequence[T]], bool] = lambda _rows: False,
 ) -> AsyncGenerator[Sequence[T], None]:
-    """Yield the rows that `read` returns, until it reports the end. After `page_rows` there are more.
+    """Yield the rows that `read` returns, until it reports the end. If they are a full page, there are more.
 
     It waits while the database is unavailable. After `HEARTBEAT_SECONDS` without rows it yields none, as a
     heartbeat.
@@ -65,5 +66,5 @@ async def follow_rows(
             silent_since = loop.time()
         if ended:
             return
-        if len(rows) < page_rows:
+        if not is_full(rows):
             await signal.wait(POLL_SECONDS)

@@ -204,6 +204,21 @@ WHERE tenant = $1 AND response = $2 AND first + count - 1 > $3 AND first >= coal
 ), 0)
 ORDER BY first LIMIT $4;
 
+-- name: event_page
+-- As events_after, up to the row in which the page reaches $5 bytes.
+WITH page AS (
+    SELECT first, octet_length(data) AS size FROM events
+    WHERE tenant = $1 AND response = $2 AND first + count - 1 > $3 AND first >= coalesce((
+        SELECT max(first) FROM events WHERE tenant = $1 AND response = $2 AND first <= $3::bigint + 1
+    ), 0)
+    ORDER BY first LIMIT $4
+), sized AS (
+    SELECT first, sum(size) OVER (ORDER BY first) - size AS before FROM page
+)
+SELECT first, count, data FROM events
+WHERE tenant = $1 AND response = $2 AND first IN (SELECT first FROM sized WHERE before < $5)
+ORDER BY first;
+
 -- name: delete_events
 DELETE FROM events WHERE tenant = $1 AND response = $2;
 

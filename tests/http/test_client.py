@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from antiphon.errors import BackendBroken, BackendError, BackendRefused, SettingsError
-from antiphon.http.client import EVENT_STREAM, JSON, JSON_OR_EVENTS, Accept, HttpClient, HttpRequest
+from antiphon.http.client import (
+    EVENT_STREAM,
+    JSON,
+    JSON_OR_EVENTS,
+    LARGE_BODY_BYTES,
+    Accept,
+    HttpClient,
+    HttpRequest,
+)
 from antiphon.http.connection import Disconnected
 from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
 from antiphon.http.exchange import Exchange, fetch
@@ -44,6 +52,16 @@ async def test_a_request_carries_the_headers_of_its_target_and_its_own() -> None
     assert {"x-own: a", "x-more: b", "content-length: 4"} <= set(headers)
     assert f"accept: {JSON}, {EVENT_STREAM}" in headers
     assert wire.body == b"body"
+
+
+@pytest.mark.parametrize("size", [LARGE_BODY_BYTES, LARGE_BODY_BYTES + 1])
+async def test_a_large_body_arrives_completely(size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    async with client_for(answering(complete_response(200, b"{}"))) as (client, upstream):
+        request = client.request("POST", "things", body)
+        assert request.large_body == (body if size > LARGE_BODY_BYTES else b"")
+        assert await fetch(client, request, 20.0) == b"{}"
+        assert upstream.wires[0].body == body
 
 
 async def test_a_path_with_a_slash_is_below_the_root_of_the_server() -> None:

@@ -64,6 +64,9 @@ class Accept:
 JSON_OR_EVENTS = Accept((200,), (JSON, EVENT_STREAM))
 
 
+LARGE_BODY_BYTES = 1024 * 1024
+
+
 class HttpRequest(NamedTuple):
     """A request, ready to be sent, and which responses to it can be read."""
 
@@ -71,6 +74,8 @@ class HttpRequest(NamedTuple):
     accept: Accept = JSON_OR_EVENTS
     bodiless: bool = False
     """Whether the response has no body: the method is HEAD."""
+    large_body: bytes = b""
+    """Sent after `data`, without a copy."""
 
 
 class HttpClient:
@@ -108,15 +113,16 @@ class HttpClient:
         below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
         line = f"{method} {below}{path} HTTP/1.1\r\n".encode()
         more = _write_headers(self.target, headers) if headers else b""
+        is_large = len(body) > LARGE_BODY_BYTES
         data = b"%b%b%b%bcontent-length: %d\r\n\r\n%b" % (
             line,
             self._head,
             accept.header,
             more,
             len(body),
-            body,
+            b"" if is_large else body,
         )
-        return HttpRequest(data, accept, method == "HEAD")
+        return HttpRequest(data, accept, method == "HEAD", body if is_large else b"")
 
     async def check(self, response: IncomingResponse, accept: Accept) -> None:
         """Raise unless the status, the media type and the encoding can be read."""

@@ -202,8 +202,9 @@ class Connection(asyncio.Protocol):
         """Whether a request can be sent now."""
         return self._transport is not None and not self._transport.is_closing() and self._response is None
 
-    def send(self, request: bytes, *, bodiless: bool = False) -> IncomingResponse:
-        """Send a request. `bodiless`: its method is HEAD, whose response ends with its headers."""
+    def send(self, request: bytes, large_body: bytes = b"", *, bodiless: bool = False) -> IncomingResponse:
+        """Send a request. `large_body` follows it; `bodiless`: its method is HEAD, whose response ends with
+        its headers."""
         assert self._transport is not None
         assert self._response is None
         response = self._response = IncomingResponse(self)
@@ -211,6 +212,8 @@ class Connection(asyncio.Protocol):
         self._framed = self._keep_alive = False
         self._bodiless = bodiless
         self._transport.write(request)
+        if large_body:
+            self._transport.write(large_body)
         return response
 
     def release(self, response: IncomingResponse, linger: float) -> None:

@@ -141,7 +141,9 @@ class Exchange:
             connection = await self._connect(beat)
             if connection is None:
                 return False
-        self._response = connection.send(self._request.data, bodiless=self._request.bodiless)
+        self._response = connection.send(
+            self._request.data, self._request.large_body, bodiless=self._request.bodiless
+        )
         self._watch.follow(self._response)
         return True
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from antiphon.errors import AntiphonError, Unavailable
+from antiphon.errors import AntiphonError, Overloaded, Unavailable
 from antiphon.isolated import pool as pool_module
 from antiphon.isolated.pool import MAX_WAITING_PER_TENANT, IsolatedPool, PoolLimits, WorkExceeded
 
@@ -86,6 +87,24 @@ async def test_a_killed_child_is_replaced(pool: IsolatedPool) -> None:
     os.kill(before, 9)
     await asyncio.sleep(0.2)
     assert await process_id(pool) != before
+
+
+async def test_a_child_that_cannot_start_is_an_overload(
+    pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(Overloaded):
+            await pool.run("t", f"{WORK}:echo", b"")
+    assert await pool.run("t", f"{WORK}:echo", b"again") == b"again"
+
+
+async def test_a_child_that_is_killed_at_work_has_crashed(pool: IsolatedPool) -> None:
+    child = await process_id(pool)
+    job = asyncio.create_task(excess(pool, "sleep", b"30"))
+    await asyncio.sleep(0.2)
+    os.kill(child, 9)
+    assert await job == "crash"
 
 
 async def test_expensive_jobs_of_one_tenant_leave_a_process_to_the_others(pool: IsolatedPool) -> None:

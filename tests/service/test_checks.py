@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, Overloaded
+from antiphon.isolated.frames import Excess
 from antiphon.isolated.pool import IsolatedPool, WorkExceeded
 from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.requests import TextFormat
@@ -35,9 +36,13 @@ class CountingPool(IsolatedPool):
 class ExceedingPool(IsolatedPool):
     """Every job needs too much."""
 
+    def __init__(self, reason: Excess = "cpu") -> None:
+        super().__init__()
+        self.reason: Excess = reason
+
     async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
         """Exceed."""
-        raise WorkExceeded("cpu")
+        raise WorkExceeded(self.reason)
 
 
 @pytest.fixture
@@ -100,6 +105,19 @@ async def test_definitions_that_take_too_much_are_rejected() -> None:
     definitions.schema({"description": "d" * 100_000}, "text.format.schema")
     error = await refusal(checks, *definitions.unchecked)
     assert error.message.startswith("The schema at 'text.format.schema' is too complex: it takes too much")
+
+
+@pytest.mark.parametrize("reason", ["time", "crash"])
+async def test_what_may_be_no_fault_of_the_request_is_not_remembered(
+    pool: CountingPool, reason: Excess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Checks(pool)
+    monkeypatch.setattr(pool, "run", ExceedingPool(reason).run)
+    with pytest.raises(Overloaded) as caught:
+        await checks.definitions("t", [regex("a")])
+    assert "could not be checked in time" in caught.value.message
+    monkeypatch.undo()
+    await checks.definitions("t", [regex("a")])
 
 
 async def test_verdicts_are_bounded(pool: CountingPool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,6 @@ MAX_JOBS_PER_CHILD = 1000
 """A child is replaced then, and what it has allocated is given back."""
 END_SECONDS = 0.05
 """How long a child may take to end by itself before it is killed."""
-_CPU_SIGNALS = (signal.SIGXCPU, signal.SIGKILL)
 _PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
 """The environment of a child. It gets no secrets."""
 _ENCODER = msgspec.msgpack.Encoder()
@@ -197,7 +196,11 @@ class _Child:
 
     async def run(self, job: Job) -> bytes:
         """Do a job."""
-        running = await self._started()
+        try:
+            running = await self._started()
+        except OSError as error:
+            logger.error("isolated work cannot start: %s", error)
+            raise Overloaded from None
         try:
             async with asyncio.timeout(self._limits.wall_seconds):
                 result = await running.exchange(_ENCODER.encode(job))
@@ -260,6 +263,6 @@ async def _start(limits: PoolLimits) -> _Running:
 
 def _cause(exit_code: int) -> Excess:
     """Why a process has ended by itself."""
-    if -exit_code in _CPU_SIGNALS:
+    if -exit_code == signal.SIGXCPU:
         return "cpu"
     return "memory" if -exit_code == signal.SIGABRT else "crash"

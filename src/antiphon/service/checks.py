@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from antiphon.errors import Overloaded
 from antiphon.isolated.pool import IsolatedPool, WorkExceeded
 from antiphon.protocol.definitions import Definition, Rejection
 from antiphon.turn.checks import Check, CheckSteps, is_cheap, run_check
@@ -26,6 +27,10 @@ _TOO_EXPENSIVE = Rejection("it takes too much time or memory to compile; simplif
 _TOO_EXPENSIVE_TOGETHER = Rejection(
     "the schemas and grammars of this request take too much time or memory to compile; simplify them",
     is_complex=True,
+)
+_TRANSIENT_CAUSES = ("time", "crash")
+_NOT_EXAMINED = (
+    "The schemas and grammars of this request could not be checked in time. Try again in a moment."
 )
 _UNCHECKED = Fault("The answer takes too much time or memory to be checked. Write a shorter one.")
 
@@ -76,9 +81,12 @@ class Checks:
 
     async def _examine(self, tenant: str, definitions: Sequence[Definition]) -> list[Rejection | None]:
         """One job for all. If it is too expensive, all of them are rejected: together they are."""
-        with suppress(WorkExceeded):
+        try:
             encoded = msgspec.msgpack.encode(definitions)
             return _EXAMINED.decode(await self._pool.run(tenant, EXAMINE, encoded))
+        except WorkExceeded as error:
+            if error.reason in _TRANSIENT_CAUSES:
+                raise Overloaded(_NOT_EXAMINED) from None
         return [_TOO_EXPENSIVE if len(definitions) == 1 else _TOO_EXPENSIVE_TOGETHER] * len(definitions)
 
     def _known(self, tenant: str) -> OrderedDict[bytes, Rejection | None]:

@@ -142,18 +142,32 @@ async def test_too_many_waiting_jobs_of_a_tenant_are_refused(pool: IsolatedPool)
         task.cancel()
 
 
-async def test_too_many_waiting_bytes_are_refused(
+async def test_too_many_waiting_bytes_of_a_tenant_are_refused(
     pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "MAX_WAITING_BYTES", 10)
+    monkeypatch.setattr(pool_module, "MAX_WAITING_BYTES", 40)
     first = asyncio.create_task(pool.run("a", f"{WORK}:sleep", b"1.00000000000"))
     await asyncio.sleep(0.3)  # it runs now, and no longer waits
     waits = asyncio.create_task(pool.run("a", f"{WORK}:echo", b"more than ten bytes"))
     await asyncio.sleep(0)
-    with pytest.raises(Unavailable):
-        await pool.run("b", f"{WORK}:echo", b"b")
-    await asyncio.gather(first, waits)
-    assert await pool.run("b", f"{WORK}:echo", b"b") == b"b"
+    with pytest.raises(Overloaded):
+        await pool.run("a", f"{WORK}:echo", b"a")
+    assert await pool.run("b", f"{WORK}:echo", b"b" * 50) == b"b" * 50
+    waits.cancel()
+    await asyncio.sleep(0)
+    assert await pool.run("a", f"{WORK}:echo", b"a") == b"a"
+    await first
+
+
+async def test_a_job_that_comes_while_a_child_ends_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.1)
+    pool = IsolatedPool(PoolLimits(processes=1))
+    for pause in (0.09, 0.1, 0.11, 0.12, 0.13):
+        await pool.run("a", f"{WORK}:echo", b"")
+        await asyncio.sleep(pause)
+        async with asyncio.timeout(20):
+            assert await pool.run("b", f"{WORK}:echo", b"b") == b"b"
+    await pool.aclose()
 
 
 async def test_a_job_that_nobody_waits_for_is_not_begun(pool: IsolatedPool) -> None:
@@ -194,7 +208,7 @@ async def test_a_closed_pool_has_no_children_and_takes_no_jobs() -> None:
     await pool.aclose()
     assert not is_alive(child)
     for task in (running, waiting):
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(Unavailable):
             await task
     with pytest.raises(Unavailable):
         await pool.run("t", f"{WORK}:echo", b"")

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.request_parser import parse_execute_request
 from antiphon.protocol import bounds
-from antiphon.protocol.bounds import MAX_NESTING, MAX_VALUES, UNCOUNTED_BYTES, check_nesting, check_values
+from antiphon.protocol.bounds import (
+    MAX_NESTING,
+    MAX_VALUES,
+    UNCOUNTED_BYTES,
+    check_nesting,
+    check_texts,
+    check_values,
+)
 from antiphon.protocol.frames import read_frame
 from antiphon.protocol.items import Message
 from antiphon.protocol.parse_conversations import parse_conversation, parse_new_items
@@ -95,6 +102,14 @@ def test_only_the_structure_is_counted_wherever_the_body_is_cut(text: str, array
         patch.setattr(bounds, "MAX_VALUES", structure - 1)
         with pytest.raises(InvalidRequest):
             check_values(body)
+
+
+def test_each_text_is_counted_by_itself() -> None:
+    arrays = "[" + "[]," * MAX_VALUES + "[]]"
+    for before in ('"', '"\\', "\\"):
+        with pytest.raises(InvalidRequest):
+            check_texts([before, arrays], "input")
+    check_texts(['"', "," * 10, "x" * UNCOUNTED_BYTES], "input")
 
 
 def test_a_small_body_is_not_counted() -> None:

@@ -116,6 +116,11 @@ def test_the_schemas_of_a_request_are_bounded_in_all() -> None:
     [
         ({"type": "strng"}, "not a valid JSON Schema"),
         ({"$ref": "#"}, "too complex: more than 1000 of its subschemas apply"),
+        ({"$schema": "http://127.0.0.1:9/meta"}, "'$schema' must be one of the drafts"),
+        ({"$schema": "file:///etc/passwd"}, "'$schema' must be one of the drafts"),
+        ({"$schema": "urn:foo"}, "'$schema' must be one of the drafts"),
+        ({"$schema": 5}, "'$schema' must be one of the drafts"),
+        ({"type": {"x": "y" * 60_000}}, "not a valid JSON Schema"),
         ({"description": "d" * MAX_SCHEMA_BYTES}, f"at most {MAX_SCHEMA_BYTES} are accepted"),
     ],
 )
@@ -123,6 +128,19 @@ def test_a_wrong_schema_is_rejected_at_once(wrong: JsonObject, why: str) -> None
     error = refused({"type": "string"}, wrong)
     assert (error.status, error.param, error.code) == (400, "tools[1].parameters", "invalid_json_schema")
     assert why in error.message
+    assert len(error.message) < 500
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2020-12/schema",
+        "http://json-schema.org/draft-04/schema",
+    ],
+)
+def test_known_drafts_are_accepted(draft: str) -> None:
+    assert collected({"$schema": draft, "type": "object"}) == ()
 
 
 def test_a_wrong_schema_is_rejected_later() -> None:

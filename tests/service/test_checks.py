@@ -1,5 +1,6 @@
 """Checks on behalf of tenants: where they run, what happens beyond the limits, whose verdicts are remembered."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from antiphon.errors import InvalidRequest, Overloaded
 from antiphon.isolated.frames import Excess
 from antiphon.isolated.pool import IsolatedPool, WorkExceeded
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definition, Definitions
 from antiphon.protocol.requests import TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
@@ -133,6 +135,53 @@ async def test_verdicts_are_bounded(pool: CountingPool, monkeypatch: pytest.Monk
         await checks.definitions(tenant, [regex("b")])
     assert pool.tenants[2:] == ["b", "c", "a"]
     assert MAX_VERDICTS_PER_TENANT > 2
+
+
+async def test_rejections_are_bounded_too(pool: CountingPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks_module, "MAX_VERDICTS_PER_TENANT", 1)
+    checks = Checks(pool)
+    for text in ("a(", "b(", "a("):
+        await refusal(checks, regex(text))
+    assert len(pool.tenants) == 3
+
+
+async def test_a_verdict_that_is_displaced_meanwhile_still_counts(
+    pool: CountingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks_module, "MAX_VERDICTS_PER_TENANT", 1)
+    checks = Checks(pool)
+    await checks.definitions("t", [regex("a")])
+    await asyncio.gather(
+        checks.definitions("t", [regex("a"), regex("b")]), checks.definitions("t", [regex("c"), regex("d")])
+    )
+
+
+async def test_what_is_too_expensive_together_is_not_remembered(
+    pool: CountingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Checks(pool)
+    monkeypatch.setattr(pool, "run", ExceedingPool().run)
+    await refusal(checks, regex("a"), regex("b"))
+    monkeypatch.undo()
+    await checks.definitions("t", [regex("a"), regex("b")])
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"items": {"pattern": "^(?:a|a)*(?!a)b"}}, '["aaaaaaaaaaaa"]'),
+        ({"items": {"enum": [[number] for number in range(2000)]}}, "[" + "[]," * 2000 + "[]]"),
+        ({"type": "object"}, "[0," * 32 + "{}," * 2000),
+    ],
+    ids=["pattern", "enum", "search"],
+)
+async def test_what_is_not_provably_cheap_runs_in_a_child(
+    pool: CountingPool, schema: JsonObject, text: str
+) -> None:
+    Definitions().schema(schema, "text.format.schema")
+    form = TextFormat(type="json_schema", name="n", schema=schema)
+    await Checks(pool).run("t", asked([JsonCheck(text, form)]))
+    assert pool.tenants == ["t"]
 
 
 async def test_a_cheap_check_runs_at_once(pool: CountingPool) -> None:

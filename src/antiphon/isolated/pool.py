@@ -12,6 +12,7 @@ import sys
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
+from contextlib import suppress
 from typing import NamedTuple, cast
 
 import msgspec
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING_PER_TENANT = 16
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Of all tenants."""
+"""Of all tenants; one may use a quarter of it. The first job of a tenant is always taken."""
 IDLE_SECONDS = 30.0
 """How long a child waits for its next job before it ends."""
 MAX_JOBS_PER_CHILD = 1000
@@ -79,14 +80,33 @@ class IsolatedPool:
         Raises `WorkExceeded` if it needs more than its limits, `Overloaded` if too many jobs wait.
         """
         waiting = self._enqueue(tenant, Job(function, payload))
-        ready = len(self._waiting.keys() - self._running)
-        if ready > self._idle and len(self._children) < self._limits.processes:
-            child = asyncio.create_task(self._serve())
-            self._children.add(child)
-            child.add_done_callback(self._children.discard)
+        self._start_child()
         async with self._more:
             self._more.notify()
-        return await waiting.result
+        try:
+            return await waiting.result
+        except asyncio.CancelledError:
+            self._forget(tenant, waiting)
+            raise
+
+    def _start_child(self) -> None:
+        """Start another child if there are jobs for it."""
+        ready = len(self._waiting.keys() - self._running)
+        if ready > self._idle and len(self._children) < self._limits.processes and not self._closed:
+            child = asyncio.create_task(self._serve())
+            self._children.add(child)
+            child.add_done_callback(self._ended)
+
+    def _ended(self, child: asyncio.Task[None]) -> None:
+        self._children.discard(child)
+        self._start_child()  # jobs that came while it ended
+
+    def _forget(self, tenant: str, waiting: _Waiting) -> None:
+        """Nobody waits for this job any more; if it has not begun, it takes no place."""
+        queue = self._waiting.get(tenant)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            self._waiting_bytes -= len(waiting.job.payload)
 
     async def aclose(self) -> None:
         """End the children. Jobs that wait fail."""
@@ -97,14 +117,17 @@ class IsolatedPool:
         await asyncio.gather(*children, return_exceptions=True)
         for queue in self._waiting.values():
             for waiting in queue:
-                waiting.result.cancel()
+                if not waiting.result.done():
+                    waiting.result.set_exception(Unavailable())
         self._waiting.clear()
 
     def _enqueue(self, tenant: str, job: Job) -> _Waiting:
         if self._closed:
             raise Unavailable
         queue = self._waiting.setdefault(tenant, deque())
-        if len(queue) >= MAX_WAITING_PER_TENANT or self._waiting_bytes > MAX_WAITING_BYTES:
+        own_bytes = sum(len(waiting.job.payload) for waiting in queue)
+        is_full = self._waiting_bytes > MAX_WAITING_BYTES or own_bytes > MAX_WAITING_BYTES // 4
+        if queue and (len(queue) >= MAX_WAITING_PER_TENANT or is_full):
             message = "Too many schemas and grammars wait to be checked. Try again in a moment."
             raise Overloaded(message)
         waiting = _Waiting(job, asyncio.get_running_loop().create_future())
@@ -130,7 +153,8 @@ class IsolatedPool:
         try:
             result = await child.run(waiting.job)
         except asyncio.CancelledError:
-            waiting.result.cancel()
+            if not waiting.result.done():
+                waiting.result.set_exception(Unavailable())
             raise
         except Exception as raised:  # noqa: BLE001 -- whoever waits for the job gets it
             error = raised
@@ -229,9 +253,12 @@ class _Child:
         try:
             async with asyncio.timeout(END_SECONDS):
                 return await running.process.wait()
-        except TimeoutError:
-            running.process.kill()
-            return await running.process.wait()
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                running.process.kill()
+            if not isinstance(error, TimeoutError):
+                raise
+        return await running.process.wait()
 
     async def _started(self) -> _Running:
         self._jobs_left -= 1

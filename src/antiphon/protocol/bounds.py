@@ -31,6 +31,10 @@ class ValueCounter:
         self._escape = b""
         """A backslash at the end of the last piece."""
 
+    def begin(self) -> None:
+        """Another document begins; its values are added to those of the others."""
+        self._in_text, self._escape = False, b""
+
     def feed(self, piece: bytes) -> None:
         """Count the values of the next piece. Raises `TooManyValues`."""
         self._values += _structure(self._outside_texts(piece))
@@ -71,7 +75,10 @@ def check_values(body: bytes, path: str = "") -> None:
 def check_texts(texts: list[str], path: str) -> None:
     """The same for JSON that is sent as text, such as the arguments of calls, all together."""
     if sum(map(len, texts)) > UNCOUNTED_BYTES:
-        check_values(",".join(texts).encode("utf-8", "surrogatepass"), path)
+        counter = ValueCounter(path)
+        for text in texts:
+            counter.begin()
+            counter.feed(text.encode("utf-8", "surrogatepass"))
 
 
 def check_nesting(value: object, path: str) -> None:

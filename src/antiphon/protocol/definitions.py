@@ -45,6 +45,23 @@ CHEAP_PATTERN_COPIES = 250
 """A copy takes 5 us, and 2 kB, when a pattern is compiled."""
 _MAX_VERDICTS_BYTES = 4 * 1024 * 1024
 
+_INVALID = (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError)
+_VERDICT_BYTES = 200
+"""What a remembered cost takes besides its schema."""
+_MAX_REASON_CHARACTERS = 300
+_DRAFTS = frozenset(
+    f"{scheme}://json-schema.org/{draft}"
+    for scheme in ("http", "https")
+    for draft in (
+        "schema",
+        "draft-04/schema",
+        "draft-06/schema",
+        "draft-07/schema",
+        "draft/2019-09/schema",
+        "draft/2020-12/schema",
+    )
+)
+
 Syntax = Literal["json_schema", "lark", "regex"]
 
 
@@ -187,10 +204,13 @@ def _checked(
         return Rejection(str(error), is_complex=True)
     if max_steps is not None and cost.pattern_copies > CHEAP_PATTERN_COPIES:
         return None
+    draft: object = schema.get("$schema")
+    if draft is not None and (not isinstance(draft, str) or draft.rstrip("#") not in _DRAFTS):
+        return Rejection("'$schema' must be one of the drafts 4, 6, 7, 2019-09 and 2020-12")
     try:
-        jsonschema_rs.meta.validate(schema)
-    except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
-        return Rejection(str(error).partition("\n")[0])
+        jsonschema_rs.meta.validate(schema)  # it fetches a '$schema' that it does not know
+    except _INVALID as error:
+        return Rejection(str(error).partition("\n")[0][:_MAX_REASON_CHARACTERS])
     return cost
 
 
@@ -213,9 +233,9 @@ class _Verdicts:
         self._costs.move_to_end(encoded)
         if known:
             return 0
-        self._bytes += len(encoded)
+        self._bytes += len(encoded) + _VERDICT_BYTES
         while self._bytes > _MAX_VERDICTS_BYTES:
-            self._bytes -= len(self._costs.popitem(last=False)[0])
+            self._bytes -= len(self._costs.popitem(last=False)[0]) + _VERDICT_BYTES
         return cost.steps
 
 

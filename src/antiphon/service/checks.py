@@ -28,6 +28,7 @@ _TOO_EXPENSIVE_TOGETHER = Rejection(
     "the schemas and grammars of this request take too much time or memory to compile; simplify them",
     is_complex=True,
 )
+_UNKNOWN = Rejection("it was not examined yet")
 _TRANSIENT_CAUSES = ("time", "crash")
 _NOT_EXAMINED = (
     "The schemas and grammars of this request could not be checked in time. Try again in a moment."
@@ -50,17 +51,19 @@ class Checks:
         if not unchecked:
             return
         known = self._known(tenant)
-        new = {key: definition for definition in unchecked if (key := _key(definition)) not in known}
+        verdicts = {key: known.get(key, _UNKNOWN) for key in map(_key, unchecked)}
+        new = {key: each for each in unchecked if verdicts[key := _key(each)] is _UNKNOWN}
         if new:
-            known.update(zip(new, await self._examine(tenant, [*new.values()]), strict=True))
+            found = dict(zip(new, await self._examine(tenant, [*new.values()]), strict=True))
+            verdicts |= found
+            if _TOO_EXPENSIVE_TOGETHER not in found.values():
+                known |= found
+            while len(known) > MAX_VERDICTS_PER_TENANT:
+                known.popitem(last=False)
         for definition in unchecked:
-            key = _key(definition)
-            known.move_to_end(key)
-            rejection = known[key]
-            if rejection is not None:
-                raise rejection.error(definition)
-        while len(known) > MAX_VERDICTS_PER_TENANT:
-            known.popitem(last=False)
+            verdict = verdicts[_key(definition)]
+            if verdict is not None:
+                raise verdict.error(definition)
 
     async def run(self, tenant: str, steps: CheckSteps[T]) -> T:
         """The result of a function that needs checks."""

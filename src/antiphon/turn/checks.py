@@ -15,9 +15,11 @@ from antiphon.grammars.lark import InvalidGrammar
 from antiphon.protocol.definitions import known_cost
 from antiphon.protocol.requests import TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
-from antiphon.turn.json_answer import Answer, Fault, read_json_answer
+from antiphon.turn.json_answer import Answer, Fault, is_json, read_json_answer
 
 MAX_CHEAP_CHARACTERS = 65_536
+MAX_SEARCHED_CHARACTERS = 4096
+"""Of a text in which JSON has to be searched for, or whose values are compared with those of an `enum`."""
 MAX_CHEAP_COST = 500_000
 """Characters, multiplied by how many subschemas apply to one value. One takes about 10 ns."""
 MAX_CHEAP_SCHEMA_BYTES = 16_384
@@ -48,11 +50,19 @@ def is_cheap(check: Check) -> bool:
     """Whether a check certainly takes only a few milliseconds."""
     if isinstance(check, GrammarCheck) or len(check.text) > MAX_CHEAP_CHARACTERS:
         return False
+    if len(check.text) > MAX_SEARCHED_CHARACTERS and not is_json(check.text):
+        return False
     if check.form.type != "json_schema":
         return True
     encoded = msgspec.json.encode(check.form.schema)
     cost = known_cost(encoded) if len(encoded) <= MAX_CHEAP_SCHEMA_BYTES else None
-    return cost is not None and cost.checks_per_value * len(check.text) <= MAX_CHEAP_COST
+    if (
+        cost is None
+        or cost.pattern_copies
+        or (b'"enum":[' in encoded and len(check.text) > MAX_SEARCHED_CHARACTERS)
+    ):
+        return False
+    return cost.checks_per_value * len(check.text) <= MAX_CHEAP_COST
 
 
 def run_check(check: Check) -> Answer | Fault:

@@ -55,6 +55,11 @@ def read_json_answer(text: str, form: TextFormat) -> Answer | Fault:
     return next((fault for fault in faults if fault), Fault(_why_not_json(text)))
 
 
+def is_json(text: str) -> bool:
+    """Whether the whole text is JSON."""
+    return _decoded(text) is not None
+
+
 class _Decoded(Struct, frozen=True):
     value: Any
     text: str

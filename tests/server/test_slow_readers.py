@@ -187,6 +187,17 @@ async def test_the_total_time_of_an_answer_holds_for_a_client_that_reads_slowly(
         reading.cancel()
 
 
+def assert_contiguous(received: bytes) -> None:
+    """Every event is complete, and no number is missing."""
+    body, rest = b"", received.partition(b"\r\n\r\n")[2]
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+    lines = [line[6:] for line in body.split(b"\n") if line.startswith(b"data: ") and line != b"data: [DONE]"]
+    numbers = [json.loads(line)["sequence_number"] for line in lines]
+    assert numbers == list(range(len(numbers)))
+
+
 async def test_a_client_that_reads_again_learns_that_the_time_has_passed(upstream: FloodingUpstream) -> None:
     async with (
         serving(upstream, total_timeout=1.0) as here,
@@ -200,6 +211,7 @@ async def test_a_client_that_reads_again_learns_that_the_time_has_passed(upstrea
                 received = (received + await client.reader.read(2**20))[-20_000_000:]
         assert b"took longer than 1 s" in received
         assert b"event: response.failed" in received
+        assert_contiguous(received)
 
 
 async def _trickle(client: Client) -> None:

@@ -67,6 +67,7 @@ class RequestCycle:
         "_remaining",
         "_scope",
         "_unread",
+        "_unsent",
         "_waiter",
         "keep_alive",
         "task",
@@ -87,6 +88,8 @@ class RequestCycle:
         self._waiter: asyncio.Future[None] | None = None
         self._phase: Literal["unanswered", "begun", "sending", "answered"] = "unanswered"
         self._head = b""
+        self._unsent = b""
+        """What a cancelled `send` has left."""
         self._framing: Literal["length", "chunked", "none"] = "length"
         """How the client finds the end of the body: by its length or that of the connection, or by chunks."""
         self._remaining: int | None = None
@@ -184,31 +187,37 @@ class RequestCycle:
     async def send(self, message: Message) -> None:
         """ASGI: the head of the answer, then its body. The head leaves with the first piece of the body: one
         system call and one packet for a JSON answer."""
-        while (writable := self._connection.writable()) is not None and not self._disconnected:
-            await asyncio.shield(writable)
-        if self._disconnected:
-            return
         kind = message["type"]
         if kind == "http.response.body":
-            body = message.get("body", b"")
-            if len(body) > MAX_WRITE_BYTES:
-                body = await self._send_all_but_last(body)
-            if not self._disconnected:
-                self._send_body(body, more=message.get("more_body", False))
+            await self._send_pieces(message.get("body", b""), more=message.get("more_body", False))
         elif kind == "http.response.start":
-            self._begin(message["status"], message.get("headers", ()))
+            await self._until_writable()
+            if not self._disconnected:
+                self._begin(message["status"], message.get("headers", ()))
         else:
             raise RuntimeError(f"An answer has no message of the type {kind}.")
 
-    async def _send_all_but_last(self, body: bytes) -> bytes:
-        """Send a large body in pieces, as fast as the client reads them. Returns the last piece."""
-        rest = memoryview(body)
-        while len(rest) > MAX_WRITE_BYTES and not self._disconnected:
-            self._send_body(bytes(rest[:MAX_WRITE_BYTES]), more=True)
-            rest = rest[MAX_WRITE_BYTES:]
-            while (writable := self._connection.writable()) is not None and not self._disconnected:
-                await asyncio.shield(writable)
-        return bytes(rest)
+    async def _send_pieces(self, body: bytes, *, more: bool) -> None:
+        """Send a body, a large one in pieces, as fast as the client reads. If this is cancelled, the rest is
+        sent before the next body: no event is lost or cut."""
+        rest: bytes | memoryview = self._unsent + body if self._unsent else body
+        self._unsent = b""
+        try:
+            await self._until_writable()
+            while len(rest) > MAX_WRITE_BYTES and not self._disconnected:
+                rest = memoryview(rest)
+                self._send_body(bytes(rest[:MAX_WRITE_BYTES]), more=True)
+                rest = rest[MAX_WRITE_BYTES:]
+                await self._until_writable()
+        except asyncio.CancelledError:
+            self._unsent = bytes(rest)
+            raise
+        if not self._disconnected:
+            self._send_body(bytes(rest), more=more)
+
+    async def _until_writable(self) -> None:
+        while (writable := self._connection.writable()) is not None and not self._disconnected:
+            await asyncio.shield(writable)
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._phase != "unanswered":

@@ -188,7 +188,8 @@ class ResponsesRoutes:
         if not isinstance(error, AntiphonError):
             logger.error("request %s failed", exchange.request_id, exc_info=error)
             error = internal_error(exchange.request_id)
-        await exchange.end_stream(renderer.render(await run.abort(error)) + exchange.profile.end)
+        events = await run.abort(error)  # none if the last events were given already
+        await exchange.end_stream(renderer.render(events) + exchange.profile.end if events else b"")
 
     ROUTES: ClassVar = (
         Route("POST /v1/responses", create, WRITE),

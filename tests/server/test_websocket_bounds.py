@@ -158,6 +158,13 @@ async def test_messages_that_came_ahead_are_not_parsed_before_the_application_ta
         assert highest < 3 * LARGE
 
 
+async def test_a_close_frame_behind_a_broken_text_is_answered() -> None:
+    close = frame(0x8, (1000).to_bytes(2, "big"))
+    async with serving(world()) as wire:
+        assert await closed_with(wire, frame(TEXT, b"\xff")) == 1007
+        assert await closed_with(wire, frame(TEXT, b"\xff") + close) == 1000
+
+
 @pytest.mark.parametrize("payload", [b"", b"x" * 125])
 async def test_pings_are_counted(payload: bytes) -> None:
     async with serving(world()) as wire:

@@ -238,7 +238,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """Send the close frame and discard what else arrives: closing at once, as uvicorn alone does, would
         reset the connection, and the client could lose the frame."""
         closed = self.conn.close_sent
-        assert closed is not None
+        if closed is None:  # before the handshake is complete there is no close frame
+            self.transport.abort()
+            return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": closed.code, "reason": closed.reason})
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = self._discards = True
@@ -289,7 +291,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def send_receive_event_to_app(self) -> None:
         self._queued_bytes += self._fragment_bytes
         self._fragments = self._fragment_bytes = 0
-        super().send_receive_event_to_app()
+        try:
+            super().send_receive_event_to_app()
+        except InvalidState:  # a text that is not UTF-8, and a close frame right behind it
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
 
     async def receive(self) -> "ASGIReceiveEvent":
         """ASGI: the next message. The one before was read, and is no longer charged."""

@@ -206,6 +206,12 @@ async def test_other_checks_run_in_a_child(pool: CountingPool, check: Check) -> 
     assert pool.tenants == ["t"]
 
 
+async def test_the_check_of_an_answer_waits_for_its_turn(pool: CountingPool) -> None:
+    checks = Checks(pool)
+    found = await asyncio.gather(*(checks.run("t", asked([GrammarCheck("abc", GRAMMAR)])) for _ in range(30)))
+    assert found == [[Answer("abc")]] * 30
+
+
 async def test_faults_come_back_from_a_child(pool: CountingPool) -> None:
     given = [GrammarCheck("abc", GRAMMAR), GrammarCheck("ABC", GRAMMAR)]
     right, wrong = await Checks(pool).run("t", asked(given))

@@ -77,7 +77,7 @@ class IsolatedPool:
     async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
         """The result of ``function(payload)``, where `function` is a name such as ``package.module:name``.
 
-        Raises `WorkExceeded` if it needs more than its limits, `Overloaded` if too many jobs wait.
+        Raises `WorkExceeded` if it needs more than its limits.
         """
         waiting = self._enqueue(tenant, Job(function, payload))
         self._start_child()
@@ -121,15 +121,19 @@ class IsolatedPool:
                     waiting.result.set_exception(Unavailable())
         self._waiting.clear()
 
-    def _enqueue(self, tenant: str, job: Job) -> _Waiting:
-        if self._closed:
-            raise Unavailable
-        queue = self._waiting.setdefault(tenant, deque())
+    def check_room(self, tenant: str) -> None:
+        """Raise `Overloaded` if too many jobs of a tenant wait. For work that nothing was spent on yet."""
+        queue = self._waiting.get(tenant, ())
         own_bytes = sum(len(waiting.job.payload) for waiting in queue)
         is_full = self._waiting_bytes > MAX_WAITING_BYTES or own_bytes > MAX_WAITING_BYTES // 4
         if queue and (len(queue) >= MAX_WAITING_PER_TENANT or is_full):
             message = "Too many schemas and grammars wait to be checked. Try again in a moment."
             raise Overloaded(message)
+
+    def _enqueue(self, tenant: str, job: Job) -> _Waiting:
+        if self._closed:
+            raise Unavailable
+        queue = self._waiting.setdefault(tenant, deque())
         waiting = _Waiting(job, asyncio.get_running_loop().create_future())
         queue.append(waiting)
         self._waiting_bytes += len(job.payload)

@@ -84,6 +84,7 @@ class Checks:
 
     async def _examine(self, tenant: str, definitions: Sequence[Definition]) -> list[Rejection | None]:
         """One job for all. If it is too expensive, all of them are rejected: together they are."""
+        self._pool.check_room(tenant)
         try:
             encoded = msgspec.msgpack.encode(definitions)
             return _EXAMINED.decode(await self._pool.run(tenant, EXAMINE, encoded))

@@ -367,3 +367,26 @@ def test_invented_names_do_not_end_the_pause_for_all(circuits: Circuits) -> None
     for number in range(MAX_CIRCUITS + 10):
         circuits.failed(Key("gpu", str(number)), BROKEN, "umbra")
     refusal(circuits, "ceres")
+
+
+def test_many_tenants_that_fail_in_turn_pause_the_backend_for_all(circuits: Circuits) -> None:
+    for number in range(MAX_TENANTS_PER_CIRCUIT):
+        fail(circuits, 1, BackendBroken("x"), tenant=f"t{number}")
+    circuits.check(KEY, "another")
+    fail(circuits, 1, BackendBroken("x"), tenant="one more")
+    refusal(circuits, "another")
+
+
+def test_invented_names_do_not_end_the_pause_of_a_tenant(circuits: Circuits) -> None:
+    fail(circuits, 3)
+    for number in range(MAX_CIRCUITS + 5):
+        circuits.failed(Key("gpu", f"invented {number}"), BackendBroken("x"), "hostile")
+    refusal(circuits)
+
+
+def test_a_refusal_does_not_end_a_pause_that_the_backend_asked_for(circuits: Circuits, clock: Clock) -> None:
+    fail(circuits, 1, BackendRefused("slow down", status=429, retry_after=600.0))
+    circuits.failed(KEY, BackendRefused("no", status=400), "acme")
+    refusal(circuits)
+    clock.now += 601
+    circuits.admit(KEY, "acme")

@@ -153,8 +153,8 @@ class ResponseRun:
     ) -> None:
         self.id = response_id
         self.ended = False
-        self.turn: Route | None = None
-        """The route whose turn is running."""
+        self.turn: TurnSlot | None = None
+        """The turn that is running; each round has its own."""
         self._parts = parts
         self._request = request
         self._tenant = tenant
@@ -188,7 +188,7 @@ class ResponseRun:
                         plan.attempt.route.slot(self._tenant) as slot,
                         aclosing(self._batches(made, slot)) as batches,
                     ):
-                        self.turn = plan.attempt.route
+                        self.turn = slot
                         async for batch in batches:
                             if events := self._feed(answer, made, slot, self._limit.take(batch)):
                                 yield events

@@ -40,7 +40,7 @@ MAX_PAUSE_SECONDS = 3600.0
 MAX_CIRCUITS = 1000
 """Clients choose the names of models, so the number of circuits is bounded."""
 MAX_TENANTS_PER_CIRCUIT = 100
-"""The state of the tenant that failed first is forgotten beyond this."""
+"""Beyond this the backend is paused for all: so many tenants failed, and none was answered in between."""
 TRIAL_RETRY_AFTER_SECONDS = 1.0
 """The Retry-After of clients while a trial is running."""
 
@@ -152,6 +152,8 @@ class Circuits:
         if not self._policy.failures:
             return None
         failing = self._failing.get(key) or self._add(key)
+        if tenant not in failing.tenants and len(failing.tenants) >= MAX_TENANTS_PER_CIRCUIT:
+            self._pause(failing.everybody, self._policy.pause, limited=False)
         own = failing.tenants.get(tenant) or _add_tenant(failing, tenant)
         own.failures += 1
         own.last_error = _kind(error)
@@ -170,7 +172,9 @@ class Circuits:
         failing = self._failing.get(key)
         if failing is None:
             return
-        failing.tenants.pop(tenant, None)
+        own = failing.tenants.get(tenant)
+        if own is not None and not (own.limited and own.phase == "open" and self._clock() < own.until):
+            del failing.tenants[tenant]  # a pause that the backend asked for stays
         failing.everybody.failures = 0
         if not failing.tenants:
             del self._failing[key]
@@ -211,11 +215,16 @@ class Circuits:
 
     def _add(self, key: Key) -> _Failing:
         if len(self._failing) >= MAX_CIRCUITS:
-            # Names that one tenant invents must not end the pause of a backend for all.
-            unpaused = (known for known, found in self._failing.items() if found.everybody.phase == "closed")
-            del self._failing[next(unpaused, next(iter(self._failing)))]
+            # Names that one tenant invents must not end the pauses of others.
+            paused_least = min(self._failing.items(), key=lambda known: _pause_rank(known[1]))
+            del self._failing[paused_least[0]]
         failing = self._failing[key] = _Failing(Circuit(key), {})
         return failing
+
+
+def _pause_rank(failing: _Failing) -> int:
+    """0: nobody is paused; 1: a tenant is; 2: all are."""
+    return 2 if failing.everybody.phase != "closed" else int(failing.worst().phase != "closed")
 
 
 def _add_tenant(failing: _Failing, tenant: str) -> Circuit:

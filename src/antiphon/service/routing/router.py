@@ -72,7 +72,7 @@ class Route:
 
     def slot(self, tenant: str) -> TurnSlot:
         """The slot for one turn of this tenant: ``async with route.slot(tenant) as slot``."""
-        return TurnSlot(self.guards, tenant)
+        return TurnSlot(self.guards, tenant, self.total_seconds)
 
 
 class RouteHealth(Struct, frozen=True):

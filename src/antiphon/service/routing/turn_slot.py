@@ -69,9 +69,11 @@ class TurnSlot:
     An error that leaves the context before `answered` counts as a failure of the backend. Without guards,
     the slot does nothing."""
 
-    __slots__ = ("_answered", "_guards", "_tenant")
+    __slots__ = ("_answered", "_guards", "_tenant", "total_seconds")
 
-    def __init__(self, guards: RouteGuards | None, tenant: str) -> None:
+    def __init__(self, guards: RouteGuards | None, tenant: str, total_seconds: float = math.inf) -> None:
+        self.total_seconds = total_seconds
+        """How long the turn may take."""
         self._guards = guards
         self._tenant = tenant
         self._answered = False

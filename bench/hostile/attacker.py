@@ -8,12 +8,14 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 
 from bench.hostile.attacks import ATTACKS
 from bench.hostile.client import HostileClient, Tally
 from bench.hostile.registry import Attack
 
+MAX_START_SECONDS = 20.0
 REFUSED_PAUSE_SECONDS = 0.05
 LOWER_PRIORITY = 5
 """The hostile clients would be on machines of their own: they do not compete with the server for CPU time."""
@@ -28,18 +30,27 @@ async def repeat(attack: Attack, client: HostileClient) -> None:
 
 
 async def run(names: list[str], port: int, keys: tuple[str, str], seconds: float) -> dict[str, Tally]:
-    """Run attacks together, and cancel them at the end."""
+    """Run attacks together, and cancel them at the end. The time begins when each has sent a request."""
     clients = {name: HostileClient(port, *keys) for name in names}
     tasks = [
         asyncio.create_task(repeat(ATTACKS[name], client))
         for name, client in clients.items()
         for _ in range(ATTACKS[name].parallel)
     ]
+    await _all_began(clients.values())
     await asyncio.sleep(seconds)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks, timeout=5)
     return {name: client.tally for name, client in clients.items()}
+
+
+async def _all_began(clients: Iterable[HostileClient]) -> None:
+    """Wait for the first requests: some attacks make large bodies before."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(MAX_START_SECONDS):
+            while not all(client.tally.requests for client in clients):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 def main() -> None:

@@ -18,6 +18,8 @@ from bench.procfs import resident_mb
 
 START_TIMEOUT_SECONDS = 30.0
 ALIVE_TIMEOUT_SECONDS = 5.0
+ATTACKER_TIMEOUT_SECONDS = 60.0
+"""For its start and its end."""
 MAX_MEMORY_MB = 400.0
 """The ceiling that the server is given."""
 MEMORY_LIMIT_MB = 1500.0
@@ -191,7 +193,7 @@ def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, 
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=seconds + 30)
+        output, _ = process.communicate(timeout=seconds + ATTACKER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         return {}
     finally:

@@ -65,7 +65,7 @@ async def settled() -> None:
 
 
 async def test_a_backend_that_is_not_needed_any_more_is_closed_after_its_last_turn(live: Live) -> None:
-    async with live.router.routes("m")[0].slot("acme"):
+    with await live.router.routes("m")[0].slot("acme"):
         live.routes.change(NEW)
         assert live.router.routes("fast")[0].backend.name == "new"
         with pytest.raises(ModelNotFound):

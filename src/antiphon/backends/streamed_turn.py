@@ -86,7 +86,8 @@ class StreamedTurn:
                 if sse is not None:
                     batch = await _next_chunks(exchange, sse, reader)
                 else:
-                    batch = await _all_chunks(exchange, reader)
+                    body = await exchange.body()
+                    batch = HEARTBEAT_BATCH if body is None else reader.read_body(body)
                 if not batch:
                     continue
                 if not begun and batch is not HEARTBEAT_BATCH:
@@ -118,12 +119,6 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
             exchange.progress(delivered=bool(chunks))
         if chunks:
             return chunks
-
-
-async def _all_chunks(exchange: Exchange, reader: Reader) -> Sequence[Chunk]:
-    """The chunks of a complete body; none after a heartbeat without it."""
-    body = await exchange.body()
-    return HEARTBEAT_BATCH if body is None else reader.read_body(body)
 
 
 def _raise_failure(batch: Sequence[Chunk]) -> None:

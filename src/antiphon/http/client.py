@@ -90,6 +90,9 @@ class HttpClient:
         location = locate(target)
         self.pool = Pool(location.host, location.port, location.tls, egress)
         self._path = location.path
+        self._last_line: tuple[str, str, Accept] | None = None
+        """The method and the path of the last request, and what it accepts: most are the same."""
+        self._last_head = b""
         self._head = _write_headers(
             target,
             {
@@ -110,39 +113,37 @@ class HttpClient:
         accept: Accept = JSON_OR_EVENTS,
     ) -> HttpRequest:
         """Write a request. A path that begins with a slash is below the server's root, not the base URL."""
-        below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
-        line = f"{method} {below}{path} HTTP/1.1\r\n".encode()
-        more = _write_headers(self.target, headers) if headers else b""
+        head = self._last_head
+        if headers or self._last_line != (method, path, accept):
+            more = _write_headers(self.target, headers) if headers else b""
+            head = b"%b%b%b%bcontent-length: " % (self._line(method, path), self._head, accept.header, more)
+            if not headers:
+                self._last_line, self._last_head = (method, path, accept), head
         is_large = len(body) > LARGE_BODY_BYTES
-        data = b"%b%b%b%bcontent-length: %d\r\n\r\n%b" % (
-            line,
-            self._head,
-            accept.header,
-            more,
-            len(body),
-            b"" if is_large else body,
-        )
+        data = b"%b%d\r\n\r\n%b" % (head, len(body), b"" if is_large else body)
         return HttpRequest(data, accept, method == "HEAD", body if is_large else b"")
 
-    async def check(self, response: IncomingResponse, accept: Accept) -> None:
-        """Raise unless the status, the media type and the encoding can be read."""
-        if accept.includes(response):
-            return
+    def _line(self, method: str, path: str) -> bytes:
+        below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
+        return f"{method} {below}{path} HTTP/1.1\r\n".encode()
+
+    async def unreadable(self, response: IncomingResponse, accept: Accept) -> BackendError:
+        """Why this response, which is not accepted, cannot be read: its status, media type or encoding."""
         name, status = self.target.name, response.status
         if status not in accept.statuses:
             if status >= 400:
                 body = await _beginning(response, MAX_ERROR_BYTES)
-                raise self._refuse(status, response.headers, body)
+                return self._refuse(status, response.headers, body)
             location = redact(response.headers.get("location", ""), self.target.secrets, 200)
             where = f" to '{location}', which is not followed: correct its base_url" if location else ""
-            raise BackendBroken(f"The upstream '{name}' answered with status {status}{where}.")
+            return BackendBroken(f"The upstream '{name}' answered with status {status}{where}.")
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise BackendBroken(
+            return BackendBroken(
                 f"The upstream '{name}' compressed its answer although the request forbade it."
             )
         text = excerpt(await _beginning(response, MAX_EXCERPT_BYTES), self.target.secrets)
         media = response.media_type
-        raise BackendBroken(f"The upstream '{name}' answered with '{media}', which cannot be read: {text}")
+        return BackendBroken(f"The upstream '{name}' answered with '{media}', which cannot be read: {text}")
 
     def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> BackendError:
         text = excerpt(body, self.target.secrets)

@@ -87,9 +87,28 @@ class IncomingResponse:
         while not self.started:
             if self._fault is not None:
                 raise self._fault
-            if not await self._wait():
+            self._waiter = self._connection.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+            if self._interrupted:
+                self._interrupted = False
                 return False
         return True
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything was read."""
+        return self.complete and not self._pieces
+
+    def read_now(self) -> bytes:
+        """Unread bytes, if they came in one piece; else `read` is needed."""
+        if len(self._pieces) != 1 or self._sliced:
+            return b""
+        self._size = 0
+        self._connection.resume()
+        return self._pieces.pop()
 
     async def read(self) -> bytes | None:
         """Unread bytes, or `INTERRUPTED`; None after the last ones."""
@@ -98,7 +117,7 @@ class IncomingResponse:
                 return None
             if self._fault is not None:
                 raise self._fault
-            # As `_wait`, without a coroutine of its own: this is where every token arrives.
+            # As in `head`, without a coroutine of its own: this is where every token arrives.
             self._waiter = self._connection.loop.create_future()
             try:
                 await self._waiter
@@ -147,16 +166,6 @@ class IncomingResponse:
         With `linger`, a response that is not complete gets so many seconds to become so.
         """
         self._connection.release(self, linger)
-
-    async def _wait(self) -> bool:
-        """Wait for bytes, the end or a fault; False if the wait was interrupted."""
-        self._waiter = self._connection.loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-        interrupted, self._interrupted = self._interrupted, False
-        return not interrupted
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

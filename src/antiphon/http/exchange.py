@@ -75,7 +75,7 @@ class Exchange:
         """Whether the response has begun; False after a heartbeat. Raises `BackendError` if it cannot."""
         while not self._begun:
             try:
-                if self._response is None and not await self._send():
+                if self._response is None and not self._reuse() and not await self._send():
                     return False
                 if not await self._head():
                     return False
@@ -99,7 +99,9 @@ class Exchange:
 
     async def body(self) -> bytes | None:
         """The complete body, or None after a heartbeat."""
-        while (data := await self.read()) is not None:
+        response = self._response
+        assert response is not None
+        while not response.exhausted and (data := response.read_now() or await self.read()) is not None:
             if data == HEARTBEAT:
                 return None
             if not data.isspace():  # DeepSeek sends empty lines while a request waits in its queue
@@ -127,6 +129,15 @@ class Exchange:
         if self._response is not None:
             self._response.close(linger=LINGER_SECONDS if complete else 0.0)
 
+    def _reuse(self) -> bool:
+        """Send on an idle connection, unless there is none, or a pause."""
+        if self._resume_at or self._connecting or self._fresh:
+            return False
+        connection = self._client.pool.take()
+        if connection is not None:
+            self._send_on(connection)
+        return connection is not None
+
     async def _send(self) -> bool:
         """Wait for the retry pause, connect, send; False if a heartbeat was due before that."""
         beat = self._loop.time() + self._target.heartbeat
@@ -135,17 +146,19 @@ class Exchange:
             if beat < self._resume_at:
                 return False
             self._resume_at = 0.0
-        connection = None if self._connecting or self._fresh else self._client.pool.take()
+            if self._reuse():
+                return True
+        self._fresh = True
+        connection = await self._connect(beat)
         if connection is None:
-            self._fresh = True
-            connection = await self._connect(beat)
-            if connection is None:
-                return False
-        self._response = connection.send(
-            self._request.data, self._request.large_body, bodiless=self._request.bodiless
-        )
-        self._watch.follow(self._response)
+            return False
+        self._send_on(connection)
         return True
+
+    def _send_on(self, connection: Connection) -> None:
+        request = self._request
+        self._response = connection.send(request.data, request.large_body, bodiless=request.bodiless)
+        self._watch.follow(self._response)
 
     async def _connect(self, beat: float) -> Connection | None:
         """Open a connection; None if a heartbeat was due before it was open."""
@@ -187,7 +200,8 @@ class Exchange:
             raise self._client.connection_error(fault) from None
         except ConnectionFault as fault:
             raise self._client.connection_error(fault) from None
-        await self._client.check(response, self._request.accept)
+        if not self._request.accept.includes(response):
+            raise await self._client.unreadable(response, self._request.accept)
         return True
 
     def _plan_retry(self, error: BackendError) -> None:

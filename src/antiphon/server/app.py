@@ -1,7 +1,7 @@
 """The ASGI application: check the head, authenticate, route; errors become error objects."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -121,7 +121,7 @@ class App:
             if exchange.head.anthropic_version:
                 exchange.errors = match.versioned_errors
             exchange.profile = profiles.named(exchange.head.profile)
-            await self._answer(exchange, match)
+            await self._handle(exchange, match)
         except ClientGone as gone:
             drop_tracebacks(gone)
             logger.info("request %s: the client disconnected", exchange.request_id)
@@ -137,8 +137,8 @@ class App:
                 raise
             await exchange.send_error(internal_error(exchange.request_id))
 
-    async def _answer(self, exchange: Exchange, match: Match) -> None:
-        """Check who asks, then call the handler."""
+    def _handle(self, exchange: Exchange, match: Match) -> Awaitable[None]:
+        """Check who asks; the call of the handler."""
         self._options.hosts.check(exchange.head.host)
         if not self.guarded:  # with keys this is not needed: a web page does not know one
             check_origin(exchange.head)
@@ -149,7 +149,7 @@ class App:
             exchange.caller.require(route.scope)
         if route.stateful and not exchange.profile.state:
             raise stateless(exchange.path)
-        await handler(exchange, *match.parameters)
+        return handler(exchange, *match.parameters)
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a WebSocket, or answer its handshake with an HTTP status."""

@@ -1,7 +1,7 @@
 """One request and its answer: read a body within limits; send JSON, errors, event streams or any media."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,7 @@ from antiphon.server.error_shapes import OPENAI_ERRORS, Header
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
 from antiphon.server.query import Query
-from antiphon.server.types import Receive, Scope, Send
+from antiphon.server.types import Message, Receive, Scope, Send
 
 _JSON = (b"content-type", b"application/json")
 _EVENT_STREAM = (
@@ -100,7 +100,7 @@ class Exchange:
         declared, piece, more = int(self.head.content_length or 0), b"", True
         small = min(limit, SMALL_BODY_BYTES)
         if declared <= small:
-            piece, more = await self._receive_piece()
+            piece, more = _piece(await self.receive())
             if not more and len(piece) <= small:
                 self._has_body = False
                 return piece
@@ -109,7 +109,7 @@ class Exchange:
             received.expect(declared)
             received.add(piece)
             while more:
-                piece, more = await self._receive_piece()
+                piece, more = _piece(await self.receive())
                 received.add(piece)
         finally:
             received.release()
@@ -131,7 +131,7 @@ class Exchange:
         while more:
             try:
                 async with asyncio.timeout_at(deadline):
-                    piece, more = await self._receive_piece()
+                    piece, more = _piece(await self.receive())
             except TimeoutError:
                 raise BodyTimeout from None
             size += len(piece)
@@ -139,12 +139,6 @@ class Exchange:
                 raise too_large(limit)
             if piece:
                 yield piece
-
-    async def _receive_piece(self) -> tuple[bytes, bool]:
-        message = await self.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        return message.get("body", b""), message.get("more_body", False)
 
     def _check_length(self, limit: int) -> None:
         if int(self.head.content_length or 0) > limit:
@@ -232,18 +226,26 @@ class Exchange:
         self.phase = "streaming"
         await self._start(200, (*_EVENT_STREAM, *headers))
 
-    async def send_events(self, payload: bytes) -> None:
+    def send_events(self, payload: bytes) -> Awaitable[None]:
         """Complete events, in one write."""
-        await self._send({"type": "http.response.body", "body": payload, "more_body": True})
+        return self._send({"type": "http.response.body", "body": payload, "more_body": True})
 
     async def end_stream(self, payload: bytes) -> None:
         """The last events."""
         self.phase = "answered"
         await self._send({"type": "http.response.body", "body": payload})
 
-    async def _start(self, status: int, headers: tuple[Header, ...]) -> None:
+    def _start(self, status: int, headers: tuple[Header, ...]) -> Awaitable[None]:
+        """Send the head of the answer."""
         identified = [*headers, (b"x-request-id", self.request_id.encode())]
-        await self._send({"type": "http.response.start", "status": status, "headers": identified})
+        return self._send({"type": "http.response.start", "status": status, "headers": identified})
+
+
+def _piece(message: Message) -> tuple[bytes, bool]:
+    """A piece of a body, and whether more follows."""
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ STATUS_LINES = {
     status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(200, 600)
 }
 _BODILESS = (204, 304)
+_CLOSE = (b"connection", b"close")
 _DISCONNECT: Message = {"type": "http.disconnect"}
 
 
@@ -187,11 +188,16 @@ class RequestCycle:
     async def send(self, message: Message) -> None:
         """ASGI: the head of the answer, then its body. The head leaves with the first piece of the body: one
         system call and one packet for a JSON answer."""
-        kind = message["type"]
+        kind, is_writable = message["type"], self._connection.writable() is None
         if kind == "http.response.body":
-            await self._send_pieces(message.get("body", b""), more=message.get("more_body", False))
+            body, more = message.get("body", b""), message.get("more_body", False)
+            if not is_writable or self._unsent or len(body) > MAX_WRITE_BYTES:
+                await self._send_pieces(body, more=more)
+            elif not self._disconnected:
+                self._send_body(body, more=more)
         elif kind == "http.response.start":
-            await self._until_writable()
+            if not is_writable:
+                await self._until_writable()
             if not self._disconnected:
                 self._begin(message["status"], message.get("headers", ()))
         else:
@@ -224,15 +230,13 @@ class RequestCycle:
             raise RuntimeError("An answer has one head only.")
         if self._more_body and self._awaits_continue():  # whether the client still sends it is not known
             self.keep_alive = False
-        kept = list(self._connection.server_state.default_headers)
+        kept = [*self._connection.server_state.default_headers, *headers]
         for header in headers:
-            name, value = header
-            if name == b"content-length":
-                self._remaining = int(value)
-            elif name == b"connection" and value == b"close":
+            if header[0] == b"content-length":
+                self._remaining = int(header[1])
+            elif header == _CLOSE:
                 self.keep_alive = False
-                continue
-            kept.append(header)
+                kept.remove(header)
         if status in _BODILESS or self._scope["method"] == "HEAD":
             self._framing, self._remaining = "none", None
         elif self._remaining is None and self._scope["http_version"] == "1.1":
@@ -241,7 +245,7 @@ class RequestCycle:
         elif self._remaining is None:  # HTTP/1.0: the body ends with the connection
             self.keep_alive = False
         if not self.keep_alive:
-            kept.append((b"connection", b"close"))
+            kept.append(_CLOSE)
         self._head = STATUS_LINES[status] + header_lines(kept)
         self._phase = "begun"
 

@@ -89,18 +89,26 @@ class AnswerLimit:
         self.reached = limit
 
     def take(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
-        """A batch, cut off where a limit is reached. Most batches are text of the open message."""
+        """A batch, cut off where a limit is reached. Most batches are text of one message."""
         if self.reached is not None:
             return self._ending(batch)
-        if self._item == "message":
-            texts = [chunk.text for chunk in batch if type(chunk) is TextDelta and not chunk.logprobs]
-            if len(texts) == len(batch):
-                size, tokens = _text_bytes("".join(texts)), self._tokens + len(texts)
-                if self._bytes + size <= self._bounds.max_bytes and tokens <= self._bounds.max_tokens:
-                    self._bytes += size
-                    self._tokens = tokens
-                    return batch
-        return self._take_each(batch)
+        size, tokens = self._bytes, self._tokens
+        for chunk in batch:
+            if type(chunk) is TextDelta and not chunk.logprobs:
+                text = chunk.text
+                size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+                tokens += 1
+            elif type(chunk) not in _UNCOUNTED:
+                return self._take_each(batch)
+        bounds, items = self._bounds, self._items
+        if tokens > self._tokens and self._item != "message":
+            items += 1
+        if size > bounds.max_bytes or tokens > bounds.max_tokens or items > bounds.max_items:
+            return self._take_each(batch)
+        if items > self._items:
+            self._items, self._item = items, "message"
+        self._bytes, self._tokens = size, tokens
+        return batch
 
     def _take_each(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
         for position, chunk in enumerate(batch):

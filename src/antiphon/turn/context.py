@@ -62,6 +62,11 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
         """Whether the caller streams; if not, a backend may answer in one piece."""
         return self.params.stream is True
 
+    @property
+    def has_demands(self) -> bool:
+        """Whether it offers or forbids tools, or demands a format."""
+        return bool(self.tools or self.hosted or self.forbidden or self.params.text is not None)
+
     def param(self, index: int) -> str:
         """The parameter that an item came from, for error messages."""
         return _param(self.places[index] if self.places else index - self.history, self.params)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, BackendBroken
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade, Downgrades, rendered
+from antiphon.protocol.downgrade import Downgrade, rendered
 from antiphon.protocol.events import (
     ErrorBody,
     ErrorEvent,
@@ -95,7 +95,7 @@ class Machine:
         self._outcome: FinishReason | Literal["cancelled"] | AntiphonError | None = None
         self._number_before_end: int | None = None
         self._downgrades: list[Downgrade] = []
-        self._hidden = Downgrades()
+        self._hidden: list[Downgrade] = []
         """What the profile does not show."""
         self.stop_sequence: str | None = None
         """The stop sequence that ended the answer."""

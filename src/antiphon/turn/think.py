@@ -37,6 +37,12 @@ class ThinkSplitter:
 
     def feed(self, text: str) -> list[Delta]:
         """The deltas that this text makes certain."""
+        first = text[:1]
+        if not first:
+            return []
+        if self._phase == "opening" and not self._held and first != self._open[0] and not first.isspace():
+            self._phase = "settled"  # as most answers do
+            return [TextDelta(text)]
         deltas: list[Delta] = []
         self._held += text
         if self._phase in ("opening", "inside"):

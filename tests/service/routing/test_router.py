@@ -199,7 +199,7 @@ async def test_a_change_preserves_taken_slots_and_resets_circuits() -> None:
     router = router_of(Route("m", retained, limits=limits), Route("n", gone))
     fail(router.routes("n")[0])
     old_use = router.turn_count(gone)
-    async with router.routes("m")[0].slot("acme"):
+    with await router.routes("m")[0].slot("acme"):
         router.change(
             [Route("m", retained, limits=limits), Route("o", backend("new"))],
             Names(aliases={"fast": "o"}),
@@ -207,7 +207,7 @@ async def test_a_change_preserves_taken_slots_and_resets_circuits() -> None:
         )
         assert [route.backend.name for route in router.routes("fast")] == ["new"]
         with pytest.raises(BackendBusy):
-            await router.routes("m")[0].slot("acme").__aenter__()
+            await router.routes("m")[0].slot("acme")
         assert router.turn_count(retained).turns == 1
         assert router.turn_count(gone) is not old_use
     assert [state.failures for state in router.health()] == [0, 0]

@@ -37,40 +37,36 @@ def phase(router: Router) -> str:
 
 async def fail(route: Route, times: int) -> None:
     for _ in range(times):
-        with pytest.raises(BackendUnreachable):
-            async with route.slot("acme"):
-                raise BackendUnreachable
+        with pytest.raises(BackendUnreachable), await route.slot("acme"):
+            raise BackendUnreachable
 
 
 async def test_errors_raised_from_a_slot_count_and_open_the_circuit() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 2)
     assert phase(router) == "open"
-    with pytest.raises(BackendPaused):
-        async with route.slot("acme"):
-            raise AssertionError("unexpected admission")
+    with pytest.raises(BackendPaused), await route.slot("acme"):
+        raise AssertionError("unexpected admission")
     assert router.turn_count(route.backend).turns == 0
 
 
 async def test_an_error_after_the_first_delta_does_not_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")), failures=1)
-    with pytest.raises(BackendUnreachable):
-        async with route.slot("acme") as slot:
-            slot.answered()
-            raise BackendUnreachable
+    with pytest.raises(BackendUnreachable), await route.slot("acme") as slot:
+        slot.answered()
+        raise BackendUnreachable
     assert phase(router) == "closed"
 
 
 async def test_a_turn_that_ends_well_or_is_rejected_closes_the_count() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     await fail(route, 1)
-    async with route.slot("acme"):
+    with await route.slot("acme"):
         pass
     assert router.health()[0].failures == 0
     await fail(route, 1)
-    with pytest.raises(BackendRefused):
-        async with route.slot("acme"):
-            raise BackendRefused("bad request", status=400)
+    with pytest.raises(BackendRefused), await route.slot("acme"):
+        raise BackendRefused("bad request", status=400)
     assert router.health()[0].failures == 0
 
 
@@ -79,11 +75,10 @@ async def test_a_client_disconnect_during_the_trial_releases_it() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")), clock)
     await fail(route, 2)
     clock.now = 10.0
-    with pytest.raises(asyncio.CancelledError):
-        async with route.slot("acme"):
-            assert phase(router) == "trial"
-            raise asyncio.CancelledError
-    async with route.slot("acme") as slot:
+    with pytest.raises(asyncio.CancelledError), await route.slot("acme"):
+        assert phase(router) == "trial"
+        raise asyncio.CancelledError
+    with await route.slot("acme") as slot:
         slot.answered()
         assert phase(router) == "closed"
 
@@ -91,13 +86,12 @@ async def test_a_client_disconnect_during_the_trial_releases_it() -> None:
 async def test_a_slot_counts_as_a_running_turn_of_its_backend() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
-    async with route.slot("acme"):
+    with await route.slot("acme"):
         assert router.turn_count(route.backend).turns == 1
         assert router.health()[0].running == 1
-        with pytest.raises(BackendBusy):
-            async with route.slot("acme"):
-                raise AssertionError("unexpected admission")
-    async with route.slot("acme"):
+        with pytest.raises(BackendBusy), await route.slot("acme"):
+            raise AssertionError("unexpected admission")
+    with await route.slot("acme"):
         pass
     assert router.turn_count(route.backend).turns == 0
     assert router.health()[0].running == 0
@@ -106,33 +100,32 @@ async def test_a_slot_counts_as_a_running_turn_of_its_backend() -> None:
 async def test_reaching_a_limit_does_not_affect_the_circuit() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=0)
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits), failures=1)
-    async with route.slot("acme"):
-        with pytest.raises(BackendBusy):
-            await route.slot("acme").__aenter__()
+    with await route.slot("acme"), pytest.raises(BackendBusy):
+        await route.slot("acme")
     assert router.health()[0].failures == 0
 
 
 async def test_no_turn_waits_for_a_paused_backend() -> None:
     limits = Limits(max_concurrent=1, queue_timeout=60)
     _, route = routed(Route("m", ScriptedBackend.saying("x"), limits=limits))
-    async with route.slot("acme"):
+    with await route.slot("acme"):
         assert route.guards is not None
         for _ in range(2):
             route.guards.circuits.failed(route.guards.key, BackendUnreachable(), "acme")
         with pytest.raises(BackendPaused):
-            await asyncio.wait_for(route.slot("acme").__aenter__(), 5)
+            await asyncio.wait_for(route.slot("acme"), 5)
 
 
 async def test_a_turn_that_waited_while_the_circuit_opened_releases_its_slot() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x"), limits=Limits(max_concurrent=1)))
-    first = route.slot("acme")
-    await first.__aenter__()
-    second = asyncio.create_task(route.slot("acme").__aenter__())
+    first = await route.slot("acme")
+    first.__enter__()
+    second = asyncio.create_task(route.slot("acme"))
     await asyncio.sleep(0)
     assert route.guards is not None
     for _ in range(2):
         route.guards.circuits.failed(route.guards.key, BackendUnreachable(), "acme")
-    await first.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
+    first.__exit__(asyncio.CancelledError, asyncio.CancelledError(), None)
     with pytest.raises(BackendPaused):
         await asyncio.wait_for(second, 5)
     assert router.health()[0].running == 0
@@ -140,7 +133,7 @@ async def test_a_turn_that_waited_while_the_circuit_opened_releases_its_slot() -
 
 async def test_a_route_without_a_router_has_slots_too() -> None:
     backend = ScriptedBackend.saying("x")
-    async with Route("m", backend).slot("acme") as slot:
+    with await Route("m", backend).slot("acme") as slot:
         slot.answered()
         assert await collected(slot_chunks(Route("m", backend))) == [TextDelta("x"), Finished("stop")]
 
@@ -149,14 +142,14 @@ async def test_a_backend_is_over_when_its_last_turn_is() -> None:
     router, route = routed(Route("m", ScriptedBackend.saying("x")))
     use = router.turn_count(route.backend)
     await asyncio.wait_for(use.ended(), 5)
-    one, two = route.slot("acme"), route.slot("acme")
-    await one.__aenter__()
-    await two.__aenter__()
+    one, two = await route.slot("acme"), await route.slot("acme")
+    one.__enter__()
+    two.__enter__()
     ended = asyncio.create_task(use.ended())
-    await one.__aexit__(None, None, None)
+    one.__exit__(None, None, None)
     await asyncio.sleep(0)
     assert not ended.done()
-    await two.__aexit__(None, None, None)
+    two.__exit__(None, None, None)
     await asyncio.wait_for(ended, 5)
 
 
@@ -165,7 +158,9 @@ def turn() -> TurnRequest:
 
 
 def slot_chunks(route: Route, *, streamed: bool = True) -> AsyncGenerator[Sequence[Chunk], None]:
-    return route.slot("acme").chunks(route.backend.prepare(turn()), streamed=streamed)
+    slot = route.free_slot("acme")
+    assert slot is not None
+    return slot.chunks(route.backend.prepare(turn()), streamed=streamed)
 
 
 async def collected(batches: AsyncGenerator[Sequence[Chunk], None]) -> list[Chunk]:

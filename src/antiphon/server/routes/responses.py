@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import ClassVar
 
@@ -156,11 +157,11 @@ class ResponsesRoutes:
             "GET /v1/responses opens a WebSocket, and this was a plain request. Use `POST /v1/responses`."
         )
 
-    async def _answer(self, exchange: Exchange, response: Response) -> None:
+    def _answer(self, exchange: Exchange, response: Response) -> Awaitable[None]:
         profile = exchange.profile
         reason = finish_reason(response) if profile.finish_reason == "header" else None
         headers = () if reason is None else ((b"x-proxy-finish-reason", reason.encode()),)
-        await exchange.send_json(Shape(profile).encode(response), headers=headers)
+        return exchange.send_json(Shape(profile).encode(response), headers=headers)
 
     async def _submit(self, exchange: Exchange, request: CreateResponse, body: bytes) -> None:
         """Make the response in the background, whether the client stays or not."""

@@ -75,7 +75,12 @@ class _OwnItems(Struct, frozen=True):
     """The items of a request, and private sides by index."""
 
     items: tuple[Item, ...]
-    private: Mapping[int, str]
+    private: Mapping[int, str] = {}
+
+
+def _may_have_sides(items: Sequence[Item]) -> bool:
+    """Whether references are to be replaced, or secrets to be sealed."""
+    return not _WITH_SIDES.isdisjoint(map(type, items))
 
 
 class ConversationLock:
@@ -160,7 +165,9 @@ class Contexts:
             brought_by = "previous_response_id" if lock is None else "conversation"
             tools = open_tools(base.tools, base.sealed_tools, sealer, brought_by)
             request = replace(request, tools=tools)
-        own = await self._own_items(tenant, request.items)
+        own = _OwnItems(request.items)
+        if _may_have_sides(request.items):
+            own = await self._own_items(tenant, request.items)
         items, private = own.items, base.private
         check_outputs(base.items, items)
         if request.stored or session is not None or own.private:
@@ -208,7 +215,7 @@ class Contexts:
             base = Continuation(await self._conversation_items(tenant, conversation_id))
         elif previous_response_id is not None:
             base = await self.stores.responses.continuation(tenant, previous_response_id)
-        own = await self._own_items(tenant, tuple(items))
+        own = await self._own_items(tenant, items)
         inherited = base.tools if self.inherit_tools and not tools else tools
         return Snapshot([*base.items, *own.items], len(base.items), inherited, base.private)
 
@@ -236,11 +243,9 @@ class Contexts:
         except NotFound:
             raise conversation_not_found(conversation_id, "conversation") from None
 
-    async def _own_items(self, tenant: str, items: tuple[Item, ...]) -> _OwnItems:
+    async def _own_items(self, tenant: str, items: Sequence[Item]) -> _OwnItems:
         """The items of a request with its references replaced; the secrets of tools that they declare are
         sealed."""
-        if _WITH_SIDES.isdisjoint(map(type, items)):
-            return _OwnItems(items, {})
         sealer = self.seal_key.sealer(tenant)
         found: list[Item] = []
         private: dict[int, str] = {}

@@ -146,7 +146,7 @@ def response_services(
 def _refuse_unserved(request: CreateResponse) -> None:
     """Parameters of the protocol that this server does not serve would change the answer: reject them."""
     given = request.params
-    for name, value in (("prompt", given.prompt), ("moderation", given.moderation)):
-        if value:
-            message = f"'{name}' is not supported by this server yet. Leave it out."
-            raise Unsupported(message, param=name, code="unsupported_parameter")
+    if given.prompt or given.moderation:
+        name = "prompt" if given.prompt else "moderation"
+        message = f"'{name}' is not supported by this server yet. Leave it out."
+        raise Unsupported(message, param=name, code="unsupported_parameter")

@@ -101,7 +101,8 @@ class Finisher:
         if machine.private:
             context = replace(context, private={**context.private, **stored_sides(machine.private)})
         try:
-            await self._save(machine.response, context, events)
+            if self.writer is not None:
+                await self._save(self.writer, machine.response, context, events)
         except AntiphonError as error:
             logger.error("response %s could not be saved: %s", machine.response.id, error.message)
             events = [*unsent, *machine.end(now, save_error=error)]
@@ -110,17 +111,17 @@ class Finisher:
             self._remember(machine.response, context)
         return events
 
-    async def _save(self, response: Response, context: Context, events: Sequence[Event]) -> None:
-        if self.writer is None:
-            return
+    async def _save(
+        self, writer: ResponseWriter, response: Response, context: Context, events: Sequence[Event]
+    ) -> None:
         try:
-            await self.writer.save(self._record(response, context), events)
+            await writer.save(self._record(response, context), events)
         except NotFound:
             if not context.history_is_stored or context.request.params.previous_response_id is None:
                 raise
             # The response that it continues was deleted meanwhile: its history is stored with it.
             orphan = replace(context, history_is_stored=False)
-            await self.writer.save(self._record(response, orphan), events)
+            await writer.save(self._record(response, orphan), events)
 
     async def _save_failure(
         self, response: Response, context: Context, events: Sequence[Event], error: AntiphonError

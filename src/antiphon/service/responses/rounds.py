@@ -184,7 +184,9 @@ class RoundBuilder:
         turn = self.turn(plan, context, sealer, downgrades)
         sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
         prepared = plan.attempt.route.backend.prepare(sent)
-        stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))
+        stages: Sequence[Stage] = ()
+        if plan.repair is not None or turn.has_demands:
+            stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))
         stop = context.request.stop
         if stop:
             stages = [*stages, StopSequenceStage(stop)]

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from types import TracebackType
 
 from msgspec import Struct
 
@@ -169,40 +168,57 @@ class ResponseRun:
         self._lock = parts.contexts.lock(request, tenant, response_id)
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
-    async def events(self) -> AsyncGenerator[list[Event], None]:
+    def events(self) -> AsyncGenerator[list[Event], None]:
         """Batches of events; the last one holds the terminal event, and is saved before it is given.
 
         Errors before the first batch are raised: nothing was sent yet.
         """
-        async with _Unlocking(self):
-            answer, self._plan = await self._open()
-            while (plan := self._plan) is not None:
-                self._plan = made = failure = None
-                try:
-                    made = self._enter(answer, plan)
-                    if not answer.begun and self._earlier is not None:
-                        yield answer.begin()
-                        if answer.is_settled():
-                            break
-                    async with (
-                        plan.attempt.route.slot(self._tenant) as slot,
-                        aclosing(self._batches(made, slot)) as batches,
-                    ):
-                        self.turn = slot
+        return self._events() if self._lock is None else self._unlocking(self._events())
+
+    async def _events(self) -> AsyncGenerator[list[Event], None]:
+        answer, self._plan = await self._open()
+        while (plan := self._plan) is not None:
+            self._plan = made = failure = None
+            try:
+                made = self._enter(answer, plan)
+                if not answer.begun and self._earlier is not None:
+                    yield answer.begin()
+                    if answer.is_settled():
+                        break
+                route = plan.attempt.route
+                with route.free_slot(self._tenant) or await route.slot(self._tenant) as slot:
+                    self.turn = slot
+                    batches = self._batches(made, slot)
+                    try:
                         async for batch in batches:
                             if events := self._feed(answer, made, slot, self._limit.take(batch)):
                                 yield events
                             if self._limit.ended:
                                 break
-                        made.check_answered()
-                except (BackendError, RequestError) as error:
-                    failure = error
-                self.turn = None
-                if made is None or made.stages or failure is not None:
-                    async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
-                        async for events in last_batches:
-                            yield events
+                    finally:
+                        await batches.aclose()
+                    made.check_answered()
+            except (BackendError, RequestError) as error:
+                failure = error
+            self.turn = None
+            if made is None or made.stages or failure is not None:
+                async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
+                    async for events in last_batches:
+                        yield events
         yield await self._finish(answer, answer.begin_and_complete())
+
+    async def _unlocking(
+        self, batches: AsyncGenerator[list[Event], None]
+    ) -> AsyncGenerator[list[Event], None]:
+        """These batches; the conversation is unlocked if nothing comes of them."""
+        try:
+            async with aclosing(batches):
+                async for events in batches:
+                    yield events
+        except BaseException:
+            if not self.begun:
+                await self.release()
+            raise
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -295,7 +311,9 @@ class ResponseRun:
     async def _open(self) -> tuple[Answer, RoundPlan | None]:
         """The answer, and the first round; None if a compaction is all that was asked for."""
         context, view = await self._resolve()
-        plan = await self._compact(context, view)
+        plan = CompactionPlan(view.items)
+        if view.compacts or context.request.params.context_management:
+            plan = await self._compact(context, view)
         answer = self._answer = self._new_answer(context)
         if plan.compacted is not None:
             answer.open_with(plan.compacted)
@@ -331,9 +349,6 @@ class ResponseRun:
 
     async def _compact(self, context: Context, view: ModelView) -> CompactionPlan:
         """What the model sees of a conversation that is compacted, or is to be compacted now."""
-        params = context.request.params
-        if not view.compacts and not params.context_management:
-            return CompactionPlan(view.items)
         return await self._parts.compactor.plan(
             view.items, context, self._tenant, beat=self._lock.renew if self._lock is not None else no_beat
         )
@@ -439,24 +454,6 @@ class ResponseRun:
         events = await self._finisher.finish(answer.machine, answer.context, unsent)
         self.ended = True
         return events
-
-
-class _Unlocking:
-    """Releases a run that fails before it has begun."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: ResponseRun) -> None:
-        self._run = run
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None and not self._run.begun:
-            await self._run.release()
 
 
 def _wants_seal(request: CreateResponse) -> bool:

@@ -89,17 +89,15 @@ class Summariser:
         prepared = route.backend.prepare(turn)
         response = new_response(request, id=self.ids.new("resp"), created_at=int(self.clock()))
         machine, limit = Machine(response, new_id=self.ids.new, silent=True), AnswerLimit()
-        async with (
-            route.slot(self.tenant) as slot,
-            aclosing(slot.chunks(prepared, streamed=turn.streamed)) as batches,
-        ):
-            async for chunks in batches:
-                if type(chunks[0]) is not Heartbeat:
-                    slot.answered()
-                machine.feed(limit.take(chunks))
-                if limit.ended:
-                    break
-                await self.beat()
+        with await route.slot(self.tenant) as slot:
+            async with aclosing(slot.chunks(prepared, streamed=turn.streamed)) as batches:
+                async for chunks in batches:
+                    if type(chunks[0]) is not Heartbeat:
+                        slot.answered()
+                    machine.feed(limit.take(chunks))
+                    if limit.ended:
+                        break
+                    await self.beat()
         machine.end(int(self.clock()))
         if machine.failure is not None:
             raise machine.failure

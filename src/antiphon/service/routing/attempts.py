@@ -35,6 +35,8 @@ class Attempt(Struct, frozen=True):
     @property
     def downgrades(self) -> tuple[Downgrade, ...]:
         """The downgrades for omitted items and for a fallback."""
+        if not self.dropped and not self.route.instead_of:
+            return ()
         found = Downgrades()
         if self.dropped:
             found.add(

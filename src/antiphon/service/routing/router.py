@@ -70,9 +70,16 @@ class Route:
         """The context window in tokens; None if unknown. Only for routes from the router."""
         return self.context_window or await self.backend.context_window(self.upstream)
 
-    def slot(self, tenant: str) -> TurnSlot:
-        """The slot for one turn of this tenant: ``async with route.slot(tenant) as slot``."""
-        return TurnSlot(self.guards, tenant, self.total_seconds)
+    def free_slot(self, tenant: str) -> TurnSlot | None:
+        """A slot for one turn of this tenant; None if it may have to wait for one."""
+        slot = TurnSlot(self.guards, tenant, self.total_seconds)
+        return slot if slot.free else None
+
+    async def slot(self, tenant: str) -> TurnSlot:
+        """Wait for a slot, which must be entered next. Raises `BackendBusy` or `BackendPaused`."""
+        slot = TurnSlot(self.guards, tenant, self.total_seconds)
+        await slot.wait()
+        return slot
 
 
 class RouteHealth(Struct, frozen=True):

@@ -65,9 +65,8 @@ class RouteGuards:
 
 
 class TurnSlot:
-    """One turn, as a context manager. Entering waits for a slot; raises `BackendBusy` or `BackendPaused`.
-    An error that leaves the context before `answered` counts as a failure of the backend. Without guards,
-    the slot does nothing."""
+    """One turn, as a context manager, entered after `wait` unless it is `free`. An error that leaves the
+    context before `answered` counts as a failure of the backend. Without guards, the slot does nothing."""
 
     __slots__ = ("_answered", "_guards", "_tenant", "total_seconds")
 
@@ -78,15 +77,23 @@ class TurnSlot:
         self._tenant = tenant
         self._answered = False
 
-    async def __aenter__(self) -> Self:
+    @property
+    def free(self) -> bool:
+        """Whether the turn can start at once."""
         guards = self._guards
-        if guards is not None:
-            if guards.concurrency is not None or guards.circuits.any_failing:
-                await _enter(guards, self._tenant)
-            guards.turns.turns += 1
+        return guards is None or (guards.concurrency is None and not guards.circuits.any_failing)
+
+    async def wait(self) -> None:
+        """Wait until the turn can start. Raises `BackendBusy` or `BackendPaused`."""
+        if self._guards is not None and not self.free:
+            await _enter(self._guards, self._tenant)
+
+    def __enter__(self) -> Self:
+        if self._guards is not None:
+            self._guards.turns.turns += 1
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         guards = self._guards

@@ -281,7 +281,7 @@ class SequentialLayout:
         live, self.live = self.live, None
         if live is None:
             return
-        if isinstance(live, OpenCall):
+        if type(live) is not OpenMessage and isinstance(live, OpenCall):
             self._closed_calls.add(live.index)
         self.output.append(live.close(status))
 

@@ -123,6 +123,14 @@ class NotFound(RequestError):
     code = "not_found"
 
 
+class PreviousResponseNotFound(NotFound):
+    """The response that a request continues does not exist."""
+
+    status = 400
+    code = "previous_response_not_found"
+    param = "previous_response_id"
+
+
 class ModelNotFound(NotFound):
     """The requested model does not exist."""
 

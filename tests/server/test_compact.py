@@ -60,7 +60,7 @@ async def test_the_answer_is_one_json_object() -> None:
 
 async def test_only_responses_of_the_keys_tenant_can_be_compacted() -> None:
     async with memory_client(app(summarising())) as client:
-        for known, status in (("resp_1", 200), ("resp_2", 404)):
+        for known, status in (("resp_1", 200), ("resp_2", 400)):
             sent = {"model": "m", "previous_response_id": known}
             assert (await client.post("/v1/responses/compact", json=sent)).status_code == status
 

@@ -46,4 +46,4 @@ async def test_a_bad_body_is_rejected_as_a_creation_would_be(make_creator: MakeC
         assert (await server.client.post(PATH, json={})).json()["error"]["param"] == "input"
         body = {"input": "x", "previous_response_id": "resp_x"}
         lost = await server.client.post(PATH, json=body)
-    assert (lost.status_code, lost.json()["error"]["code"]) == (404, "previous_response_not_found")
+    assert (lost.status_code, lost.json()["error"]["code"]) == (400, "previous_response_not_found")

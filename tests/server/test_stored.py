@@ -65,6 +65,29 @@ async def test_a_response_that_was_not_stored_is_not_found(make_creator: MakeCre
         assert (await server.client.get(f"/v1/responses/{created['id']}")).status_code == 404
 
 
+@pytest.mark.requirement("PROTOCOL/errors-id-form")
+@pytest.mark.parametrize(
+    ("method", "path", "param"),
+    [
+        ("GET", "/v1/responses/msg_1", "response_id"),
+        ("DELETE", "/v1/responses/1", "response_id"),
+        ("POST", "/v1/responses/conv_1/cancel", "response_id"),
+        ("GET", "/v1/responses/1/input_items", "response_id"),
+        ("GET", "/v1/conversations/resp_1", "conversation_id"),
+        ("GET", "/v1/conversations/1/items/msg_1", "conversation_id"),
+        ("DELETE", "/v1/conversations/1", "conversation_id"),
+    ],
+)
+async def test_an_id_of_another_form_is_rejected(
+    make_creator: MakeCreator, method: str, path: str, param: str
+) -> None:
+    async with open_server(make_creator) as server:
+        answer = await server.client.request(method, path)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_value", param)
+    assert "begins with" in error["message"]
+
+
 async def test_an_unfinished_response_is_cancelled_before_it_is_deleted(make_creator: MakeCreator) -> None:
     log = Log()
     async with open_server(make_creator, background=log) as server:

@@ -84,7 +84,7 @@ async def test_an_unstored_response_can_be_continued_only_on_its_socket() -> Non
         await socket.respond(input="three", previous_response_id=second)
         assert texts_of(world.backend.turns[-1]) == ["one", "a", "two", "a", "three"]
         refused = await other.respond(previous_response_id=first)
-        assert (refused["status"], refused["error"]["code"]) == (404, "previous_response_not_found")
+        assert (refused["status"], refused["error"]["code"]) == (400, "previous_response_not_found")
         assert refused["error"]["param"] == "previous_response_id"
     assert world.store.saved == []
 

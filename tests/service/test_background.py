@@ -175,7 +175,7 @@ async def test_only_background_responses_are_cancelled(make: Make) -> None:
     background = make(ScriptedBackend.saying("a"))
     body = msgspec.json.encode({"model": "m", "input": "hi"})
     foreground = await background.creator.start(parse_create(body), CALLER).result()
-    with pytest.raises(InvalidRequest, match="background"):
+    with pytest.raises(InvalidRequest, match="Cannot cancel a synchronous response"):
         await background.cancel(CALLER, foreground.id)
     with pytest.raises(NotFound):
         await background.cancel(Caller.of("other"), foreground.id)

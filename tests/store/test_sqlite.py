@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.errors import NotFound, SettingsError, StoreFull, StoreUnavailable
+from antiphon.errors import PreviousResponseNotFound, SettingsError, StoreFull, StoreUnavailable
 from antiphon.protocol.items import Message
 from antiphon.store import sqlite, sqlite_file, sqlite_writer
 from antiphon.store.base import Conversation, Page, StoredResponse
@@ -129,7 +129,7 @@ async def test_one_that_fails_takes_no_other_with_it(store: Stores, traced_state
         store.responses.save("t", turn("3", "1")),
         return_exceptions=True,
     )
-    assert [type(result) for result in results] == [type(None), NotFound, type(None)]
+    assert [type(result) for result in results] == [type(None), PreviousResponseNotFound, type(None)]
     assert traced_statements.count("COMMIT") == 1
     assert await history(store, "3") == ["1?", "1!", "3?", "3!"]
 

@@ -161,7 +161,7 @@ class RememberingClient:
         found = self._remembered.get(previous)
         if found is None:
             message = f"The response '{previous}' is not remembered here. Start a new conversation."
-            raise ResponsesCallFailed(message, status=404, code="previous_response_not_found")
+            raise ResponsesCallFailed(message, status=400, code="previous_response_not_found")
         expanded = {name: value for name, value in body.items() if name != "previous_response_id"}
         if found.tools is not None:
             expanded.setdefault("tools", found.tools)

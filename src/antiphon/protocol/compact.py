@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.definitions import Definition, Definitions
+from antiphon.protocol.ids import PREVIOUS_RESPONSE_ID
 from antiphon.protocol.items import Compaction, Item, Message
 from antiphon.protocol.parse import decode, missing
 from antiphon.protocol.parse_items import parse_input
@@ -49,6 +50,8 @@ def parse_compact(body: bytes) -> CompactRequest:
     raw = decode(body, _RawCompact)
     if not raw.input and raw.previous_response_id is None:
         raise missing("input", "Send the items to compact, or a 'previous_response_id'.")
+    if raw.previous_response_id is not None:
+        PREVIOUS_RESPONSE_ID.check(raw.previous_response_id)
     definitions = Definitions()
     return CompactRequest(
         model=raw.model,

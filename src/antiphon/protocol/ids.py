@@ -6,7 +6,29 @@ Only the composition root reads a clock or a random source; it passes both to `I
 from collections.abc import Callable
 from dataclasses import dataclass
 from string import ascii_lowercase, digits
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from antiphon.errors import InvalidRequest
+
+
+class IdForm(NamedTuple):
+    """How ids of a kind begin, and the parameter that holds one."""
+
+    prefix: str
+    param: str
+
+    def check(self, value: str) -> None:
+        """Raise `InvalidRequest` for an id of another form."""
+        if not value.startswith(self.prefix):
+            expected = f"Expected an ID that begins with '{self.prefix}'."
+            message = f"Invalid '{self.param}': '{value[:100]}'. {expected}"
+            raise InvalidRequest(message, param=self.param, code="invalid_value")
+
+
+RESPONSE_ID = IdForm("resp", "response_id")
+PREVIOUS_RESPONSE_ID = IdForm("resp", "previous_response_id")
+CONVERSATION_ID = IdForm("conv", "conversation_id")
+CONVERSATION = IdForm("conv", "conversation")
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.gate import decode_request, refuse_state, stateless
+from antiphon.protocol.ids import CONVERSATION, PREVIOUS_RESPONSE_ID
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
 from antiphon.protocol.parse import check_metadata, check_text, convert, decode, missing
 from antiphon.protocol.parse_items import parse_input
@@ -132,12 +133,17 @@ def _check_exclusive(raw: RawCreate) -> None:
     if raw.previous_response_id is not None and raw.conversation is not None:
         message = "'previous_response_id' and 'conversation' exclude each other. Send one of them."
         raise InvalidRequest(message, param="previous_response_id", code="mutually_exclusive_parameters")
+    _check_ids(raw)
     if raw.background and raw.store is False:
         message = "'background' needs a stored response: leave 'store' out or set it to true."
         raise InvalidRequest(message, param="background", code="mutually_exclusive_parameters")
-    if raw.conversation is not None and raw.store is False:
-        message = "A response in a 'conversation' is stored: leave 'store' out or set it to true."
-        raise InvalidRequest(message, param="store", code="mutually_exclusive_parameters")
+
+
+def _check_ids(raw: RawCreate) -> None:
+    if raw.previous_response_id is not None:
+        PREVIOUS_RESPONSE_ID.check(raw.previous_response_id)
+    if raw.conversation is not None:
+        CONVERSATION.check(raw.conversation if isinstance(raw.conversation, str) else raw.conversation.id)
 
 
 def _check_input(raw: RawCreate) -> None:

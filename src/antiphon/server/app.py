@@ -149,6 +149,8 @@ class App:
             exchange.caller.require(route.scope)
         if route.stateful and not exchange.profile.state:
             raise stateless(exchange.path)
+        if route.id_form is not None:
+            route.id_form.check(match.parameters[0])
         return handler(exchange, *match.parameters)
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:

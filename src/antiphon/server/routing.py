@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from msgspec import Struct
 
 from antiphon.errors import MethodNotAllowed, NotFound
+from antiphon.protocol.ids import IdForm
 from antiphon.server.error_shapes import ANTHROPIC_ERRORS, OPENAI_ERRORS, ErrorShape
 
 Handler = Callable[..., Awaitable[None]]
@@ -34,6 +35,8 @@ class Route(Struct, frozen=True):
     """Served without an API key."""
     websocket: bool = False
     """Also accepts WebSocket connections."""
+    id_form: IdForm | None = None
+    """The form of the first parameter of the path."""
 
     @property
     def method(self) -> str:

@@ -184,8 +184,7 @@ class Background:
         store, tenant = self.creator.store, caller.tenant
         response = await store.responses.response(tenant, response_id)
         if not response.background:
-            message = "Only a response that was created with 'background': true can be cancelled."
-            raise InvalidRequest(message, code="not_cancellable")
+            raise InvalidRequest("Cannot cancel a synchronous response.", code="not_cancellable")
         attempt = self._attempts.get((tenant, response_id))
         if response.status in UNFINISHED and attempt is not None:
             # It knows its output already: it need not be read from the log. If the answer is over, its end is

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from antiphon import errors
-from antiphon.errors import InvalidRequest, NotFound
+from antiphon.errors import InvalidRequest, NotFound, PreviousResponseNotFound
 from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
@@ -206,12 +206,11 @@ Fenced = errors.Fenced
 
 
 def response_not_found(response_id: str, param: str | None = None) -> NotFound:
-    """The same 404 for unknown, foreign, deleted and expired responses."""
-    return NotFound(
-        f"Response with id '{response_id}' not found.",
-        param=param,
-        code="previous_response_not_found" if param == "previous_response_id" else "not_found",
-    )
+    """The same error for unknown, foreign, deleted and expired responses: a 404, or a 400 where a request
+    continues it."""
+    if param == "previous_response_id":
+        return PreviousResponseNotFound(f"Previous response with id '{response_id}' not found.")
+    return NotFound(f"Response with id '{response_id}' not found.", param=param, code="not_found")
 
 
 def item_not_found(item_id: str, param: str | None = "input") -> NotFound:

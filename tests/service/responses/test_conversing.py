@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.caller import Caller
-from antiphon.errors import BackendTimeout, InvalidRequest
+from antiphon.errors import BackendTimeout, InvalidRequest, NotFound
 from antiphon.protocol.events import Event
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput
 from antiphon.protocol.parse_create import create_from
@@ -51,6 +51,27 @@ async def test_a_response_is_appended_and_names_its_conversation(
     await converse(creator, conversation={"id": "conv_1"})
     assert len(backend.turns[-1].items) == 3
     assert await items(store) == 4
+
+
+@pytest.mark.requirement("PROTOCOL/conversations-unstored")
+async def test_a_response_that_is_not_stored_follows_its_conversation_and_adds_nothing(
+    make_creator: MakeCreator, store: Stores
+) -> None:
+    async def reentrant(turn: TurnRequest) -> AsyncGenerator[Step, None]:
+        yield [TextDelta("a")]
+        if turn.params.store is None:  # the lock of this response does not keep the other out
+            await converse(creator, store=False)
+        yield [Finished("stop")]
+
+    backend = ScriptedBackend(reentrant)
+    creator = make_creator(backend)
+    await converse(creator)
+    events = await converse(creator, store=False)
+    assert events[-1]["response"]["conversation"] == {"id": "conv_1"}
+    assert len(backend.turns[-1].items) == 3
+    assert await items(store) == 2
+    with pytest.raises(NotFound):
+        await converse(creator, store=False, conversation="conv_2")
 
 
 @pytest.mark.requirement("PROTOCOL/conversations-locked")

@@ -1,5 +1,7 @@
 """The memory of a connection, and the order of its eviction."""
 
+from msgspec.structs import replace
+
 from antiphon.protocol.items import Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
@@ -11,8 +13,8 @@ TOOL = {"type": "function", "name": "f"}
 
 
 def response(response_id: str, parent: str | None = None) -> Response:
-    request = create_from(model="m", input="hi", previous_response_id=parent)
-    return new_response(request, id=response_id, created_at=0)
+    made = new_response(create_from(model="m", input="hi"), id=response_id, created_at=0)
+    return replace(made, previous_response_id=parent)
 
 
 def remember(session: Session, response_id: str, parent: str | None = None, items: int = 1) -> None:

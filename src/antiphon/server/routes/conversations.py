@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon.caller import DELETE, READ, WRITE
 from antiphon.protocol.content import Metadata
+from antiphon.protocol.ids import CONVERSATION_ID
 from antiphon.protocol.item_lists import list_items, shown
 from antiphon.protocol.parse_conversations import parse_conversation, parse_metadata, parse_new_items
 from antiphon.server.exchange import BodyReader, Exchange
@@ -79,13 +80,13 @@ class ConversationRoutes:
     _ONE, _ITEMS = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
     ROUTES: ClassVar = (
         Route("POST /v1/conversations", create, WRITE, stateful=True),
-        Route(f"GET {_ONE}", retrieve, READ, stateful=True),
-        Route(f"POST {_ONE}", update, WRITE, stateful=True),
-        Route(f"DELETE {_ONE}", delete, DELETE, stateful=True),
-        Route(f"POST {_ITEMS}", add_items, WRITE, stateful=True),
-        Route(f"GET {_ITEMS}", list_items, READ, stateful=True),
-        Route(f"GET {_ITEMS}/{{item_id}}", retrieve_item, READ, stateful=True),
-        Route(f"DELETE {_ITEMS}/{{item_id}}", delete_item, DELETE, stateful=True),
+        Route(f"GET {_ONE}", retrieve, READ, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"POST {_ONE}", update, WRITE, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"DELETE {_ONE}", delete, DELETE, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"POST {_ITEMS}", add_items, WRITE, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"GET {_ITEMS}", list_items, READ, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"GET {_ITEMS}/{{item_id}}", retrieve_item, READ, stateful=True, id_form=CONVERSATION_ID),
+        Route(f"DELETE {_ITEMS}/{{item_id}}", delete_item, DELETE, stateful=True, id_form=CONVERSATION_ID),
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.caller import DELETE, READ, WRITE
 from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
+from antiphon.protocol.ids import RESPONSE_ID
 from antiphon.protocol.item_lists import list_items
 from antiphon.protocol.parse_create import parse_count, parse_create
 from antiphon.protocol.requests import CreateResponse, StreamOptions
@@ -88,10 +89,10 @@ class StoredRoutes:
         await exchange.end_stream(exchange.profile.end)
 
     ROUTES: ClassVar = (
-        Route("GET /v1/responses/{id}", retrieve, READ),
-        Route("DELETE /v1/responses/{id}", delete, DELETE),
-        Route("POST /v1/responses/{id}/cancel", cancel, WRITE),
-        Route("GET /v1/responses/{id}/input_items", input_items, READ),
+        Route("GET /v1/responses/{id}", retrieve, READ, id_form=RESPONSE_ID),
+        Route("DELETE /v1/responses/{id}", delete, DELETE, id_form=RESPONSE_ID),
+        Route("POST /v1/responses/{id}/cancel", cancel, WRITE, id_form=RESPONSE_ID),
+        Route("GET /v1/responses/{id}/input_items", input_items, READ, id_form=RESPONSE_ID),
     )
 
 

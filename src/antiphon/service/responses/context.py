@@ -127,9 +127,10 @@ class Contexts:
     inherit_tools: bool = True
 
     def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
-        """The lock that a response needs before its context is resolved; None without a conversation."""
+        """The lock that a response needs before its context is resolved; None if it adds nothing to a
+        conversation."""
         conversation_id = request.conversation_id
-        if conversation_id is None:
+        if conversation_id is None or not request.stored:
             return None
         return ConversationLock(
             self.stores.conversations,
@@ -159,8 +160,8 @@ class Contexts:
             recalled = session.recall(parent) if session is not None else None
             base = recalled or await self.stores.responses.continuation(tenant, parent)
             is_stored = recalled is None
-        elif lock is not None:
-            base = await lock.acquire()
+        elif request.conversation_id is not None:
+            base = await self._conversation(tenant, request.conversation_id, lock)
         if base.tools and self.inherit_tools and not request.tools:
             brought_by = "previous_response_id" if lock is None else "conversation"
             tools = open_tools(base.tools, base.sealed_tools, sealer, brought_by)
@@ -234,6 +235,14 @@ class Contexts:
             return f"input[{index - history_length}]" if index >= history_length else brought_by
 
         return compact_view(items, self.seal_key.sealer(tenant).open_summary, param)
+
+    async def _conversation(
+        self, tenant: str, conversation_id: str, lock: ConversationLock | None
+    ) -> Continuation:
+        """A conversation; without a lock it is only read."""
+        if lock is not None:
+            return await lock.acquire()
+        return Continuation(await self._conversation_items(tenant, conversation_id))
 
     async def _conversation_items(self, tenant: str, conversation_id: str) -> Sequence[Item]:
         try:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from antiphon.errors import SettingsError
@@ -151,3 +152,11 @@ def test_the_embedded_model_and_codex_are_reused_when_upstreams_change() -> None
     assert {id(made.backend) for made in first.made} < {id(made.backend) for made in again.made}
     other = CodexSettings(enabled=True, turns=9)
     assert len(BackendSet(Settings(local=local, codex=other), first.made).left) == 1
+
+
+def test_an_upstream_can_be_sent_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "the-key-of-another-server")
+    monkeypatch.setenv("none", "not-a-key-either")
+    row = UpstreamSettings(kind="vllm")
+    assert make_endpoint(row, 1.0).api_key == "the-key-of-another-server"
+    assert make_endpoint(msgspec.structs.replace(row, api_key_env="none"), 1.0).api_key == ""

@@ -18,6 +18,7 @@ from antiphon.backends.features import Feature, Support
 from antiphon.errors import InvalidRequest
 from antiphon.service.codex_prompt import PROMPT
 from antiphon.service.routing.capabilities import weakest
+from antiphon.service.routing.names import is_pattern
 from antiphon.service.routing.router import Route, Router
 
 Version = tuple[int, int, int]
@@ -124,7 +125,7 @@ _EFFORTS = (
 
 async def catalogue(router: Router, first: str = "") -> CodexCatalogue:
     """Every model of the router. `first` is the default; it must be served, but need not be listed."""
-    models = await router.models()
+    models = [model for model in await router.models() if not is_pattern(model.id)]
     if first:
         models = [ModelInfo(first), *(model for model in models if model.id != first)]
     described = [_describe(router, model, place) for place, model in enumerate(models)]

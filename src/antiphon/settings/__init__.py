@@ -3,9 +3,11 @@
 from antiphon.settings.loading import PREFIX, load_settings, no_keys
 from antiphon.settings.sections import (
     LOOPBACK,
+    NO_API_KEY,
     POSTGRES,
     AgentSettings,
     CodexSettings,
+    Listing,
     LocalSettings,
     ModelRow,
     ModeSettings,
@@ -22,10 +24,12 @@ from antiphon.settings.sections import (
 
 __all__ = [
     "LOOPBACK",
+    "NO_API_KEY",
     "POSTGRES",
     "PREFIX",
     "AgentSettings",
     "CodexSettings",
+    "Listing",
     "LocalSettings",
     "ModeSettings",
     "ModelRow",

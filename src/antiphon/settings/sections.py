@@ -7,10 +7,13 @@ from msgspec import Meta, Struct
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 POSTGRES = ("postgresql://", "postgres://")
+NO_API_KEY = "none"
+"""As `api_key_env`: no key is sent, not even that of the kind's usual variable."""
 
 Seconds = Annotated[float, Meta(gt=0)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 ProfileName = Literal["openai", "maestro", "proxy"]
+Listing = Literal["models", "pattern", "hidden"]
 TextCalls = Literal["auto", "off", "hermes", "xml", "glm", "llama", "mistral", "deepseek", "fenced"]
 
 
@@ -230,6 +233,9 @@ class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the load among rows of the same name and priority."""
     priority: int = 0
     """Rows with a lower number are tried first."""
+    listed: Listing = "models"
+    """How `GET /v1/models` lists it: `models` (of a pattern: those that its upstream lists), `pattern` (as it
+    is written here; the upstream is not asked) or `hidden`."""
     text_calls: TextCalls | None = None
     """How this model writes tool calls as text (docs/text-calls.md); unset: the upstream's setting."""
     describe_tools: bool | None = None
@@ -289,7 +295,7 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     api_key: str = ""
     """The key to send; prefer `api_key_env`."""
     api_key_env: str = ""
-    """The environment variable that holds the key; empty: the default of the kind."""
+    """The environment variable that holds the key; empty: the default of the kind; `none`: no key."""
     headers: dict[str, str] = {}
     """Further headers to send."""
     models: tuple[str | ModelRow, ...] = ("*",)

@@ -25,7 +25,7 @@ from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.names import LOCAL_ALIAS
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import TurnDeadlines
-from antiphon.settings import ModelRow, Settings, TextCalls, UpstreamSettings
+from antiphon.settings import NO_API_KEY, ModelRow, Settings, TextCalls, UpstreamSettings
 from antiphon.wiring.folders import models_folder
 
 # Imports inside functions: a dialect that no upstream uses is not loaded. All together would cost a fifth of
@@ -149,6 +149,7 @@ def _route(
         ),
         deadlines=deadlines if deadlines.any else None,
         context_window=row.context_window,
+        listed=row.listed,
     )
 
 
@@ -195,10 +196,11 @@ def make_backend(row: UpstreamSettings, heartbeat: float) -> Backend:
 def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:
     """The endpoint that a row of the settings describes."""
     key_variable = row.api_key_env or endpoint_kind(row.kind).api_key_env
+    key = "" if key_variable == NO_API_KEY else os.environ.get(key_variable, "")
     return replace(
         default_endpoint(row.kind, row.base_url),
         name=row.name or row.kind,
-        api_key=row.api_key or os.environ.get(key_variable, ""),
+        api_key=row.api_key or key,
         headers=row.headers,
         deadlines=_widest(row),
         retries=row.retries,

@@ -40,12 +40,12 @@ class ModelsRoutes:
         """One model. Its id may contain slashes."""
         if exchange.head.anthropic_version:
             return await self._anthropic.retrieve(exchange, model_id)
-        for model in await self._router.models():
-            if model.id == model_id:
-                return await exchange.send_json(msgspec.json.encode(_to_wire(model)))
-        raise ModelNotFound(
-            f"The model '{model_id}' does not exist here. GET /v1/models lists those that do."
-        )
+        model = await self._router.model(model_id)
+        if model is None:
+            raise ModelNotFound(
+                f"The model '{model_id}' does not exist here. GET /v1/models lists those that do."
+            )
+        await exchange.send_json(msgspec.json.encode(_to_wire(model)))
 
     async def capabilities(self, exchange: Exchange, model_id: str) -> None:
         """The features of a model, and how each is served."""

@@ -25,7 +25,7 @@ from antiphon.service.routing.names import (
     upstream_name,
 )
 from antiphon.service.routing.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
-from antiphon.settings import TextCalls
+from antiphon.settings import Listing, TextCalls
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,8 @@ class Route:
     """The wire format of the backend, for display."""
     context_window: int | None = None
     """Tokens, if the settings define it; otherwise `window` asks the backend."""
+    listed: Listing = "models"
+    """How the list of models shows it."""
     instead_of: str = ""
     """The model that was requested, if this route is a fallback for it."""
     guards: RouteGuards | None = None
@@ -132,8 +134,13 @@ class _Table:
                 self.concurrency[row] = limit
 
     def exact_names(self) -> list[str]:
-        """Every model name and alias that is not a pattern."""
-        return [name for name in self.rows if not is_pattern(name)] + list(self.names.aliases)
+        """Every listed model name and alias that is not a pattern."""
+        named = [name for name in self.rows if not is_pattern(name) and self.listing(name) != "hidden"]
+        return named + list(self.names.aliases)
+
+    def listing(self, name: str) -> Listing:
+        """How the rows of this name are listed."""
+        return self.rows[name][0].listed
 
     def groups(self, model: str) -> list[list[Route]]:
         """The routes of the model, then those of each fallback; empty if the model does not exist."""
@@ -153,6 +160,8 @@ class _Table:
 
     def _bound(self, name: str, instead_of: str = "") -> list[Route]:
         """The routes of a name, with their upstream names and guards."""
+        if is_pattern(name):
+            return []  # it stands for models, and is none itself
         rows = self.rows.get(name)
         if rows is None:
             pattern = next((row for row in self.patterns if matched(row, name)), "")
@@ -206,8 +215,7 @@ class Router:
         if not groups and similar:
             groups = table.groups(most_similar(model, table.exact_names()) or "")
         if not groups:
-            known = ", ".join(f"'{name}'" for name in sorted(table.exact_names())[:20]) or "none"
-            raise ModelNotFound(f"The model '{model}' does not exist here. Known models: {known}.")
+            raise ModelNotFound(_not_found(model, table.exact_names()))
         if len(groups) == 1 and len(groups[0]) == 1:
             return groups[0]
         return [route for group in groups for route in self._ordered(group)]
@@ -232,10 +240,12 @@ class Router:
         return configured + [_health(circuit.key.model, circuit, now) for circuit in others]
 
     async def models(self) -> list[ModelInfo]:
-        """All models: the configured ones, their aliases, and the models that backends of patterns list."""
+        """All models: the configured ones, their aliases, the models that backends of patterns list, and
+        patterns whose backend is not asked."""
         table = self._table
         models = {name: ModelInfo(name) for name in table.exact_names()}
-        rows = [row for pattern in table.patterns for row in table.rows[pattern]]
+        patterns = [row for pattern in table.patterns for row in table.rows[pattern]]
+        rows = [row for row in patterns if row.listed == "models"]
         for row, listed in zip(
             rows, await asyncio.gather(*(_list_models(row.backend) for row in rows)), strict=True
         ):
@@ -243,7 +253,18 @@ class Router:
                 name = offered_name(row.model, row.upstream, info.id)
                 if name is not None:
                     models.setdefault(name, ModelInfo(name, info.created, info.owned_by))
+        shown = [row for row in patterns if row.listed == "pattern"]
+        models |= {row.model: ModelInfo(row.model, owned_by=row.backend.name) for row in shown}
         return list(models.values())
+
+    async def model(self, name: str) -> ModelInfo | None:
+        """One model: a listed one, or one that is served without being listed; None for any other."""
+        for info in await self.models():
+            if info.id == name:
+                return info
+        own = self._table.groups(name)[:1]
+        unlisted = any(route.listed != "models" for group in own for route in group)
+        return ModelInfo(name, owned_by=own[0][0].backend.name) if unlisted else None
 
 
 def _health(model: str, circuit: Circuit, now: float, limit: ConcurrencyLimit | None = None) -> RouteHealth:
@@ -265,6 +286,13 @@ async def _list_models(backend: Backend) -> Sequence[ModelInfo]:
     except BackendError as error:
         logger.warning("backend %s cannot list its models: %s", backend.name, error.message)
         return ()
+
+
+def _not_found(model: str, known: Sequence[str]) -> str:
+    if is_pattern(model):
+        return f"'{model}' stands for every model with that prefix. Name one, without the '*'."
+    names = ", ".join(f"'{name}'" for name in sorted(known)[:20]) or "none"
+    return f"The model '{model}' does not exist here. Known models: {names}."
 
 
 def _log(value: float) -> float:

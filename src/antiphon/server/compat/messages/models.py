@@ -36,14 +36,13 @@ class AnthropicModels:
         await exchange.send_json(msgspec.json.encode(answer), headers=headers)
 
     async def retrieve(self, exchange: Exchange, model_id: str) -> None:
-        for model in await self._router.models():
-            if model.id == model_id:
-                headers = exchange.errors.headers(exchange.request_id)
-                await exchange.send_json(msgspec.json.encode(_wire(model)), headers=headers)
-                return
-        raise ModelNotFound(
-            f"The model '{model_id[:200]}' does not exist here. GET /v1/models lists those that do."
-        )
+        model = await self._router.model(model_id)
+        if model is None:
+            raise ModelNotFound(
+                f"The model '{model_id[:200]}' does not exist here. GET /v1/models lists those that do."
+            )
+        headers = exchange.errors.headers(exchange.request_id)
+        await exchange.send_json(msgspec.json.encode(_wire(model)), headers=headers)
 
 
 def _page(

@@ -16,7 +16,7 @@ export UV_PYTHON_DOWNLOADS := never
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: setup  ## Serve on http://127.0.0.1:8080 with the embedded model
+serve: setup  ## Serve on http://127.0.0.1:8080: every model that is found, and the embedded one
 	$(BIN)/antiphon serve $(ARGS)
 
 test: setup .tools/openai-2/.ready  ## Run every test

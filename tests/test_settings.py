@@ -1,11 +1,19 @@
 """Settings: file, environment, overrides, and rejections."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from antiphon.errors import SettingsError
-from antiphon.settings import ModelRow, UpstreamSettings, load_settings
+from antiphon.settings import (
+    CodexSettings,
+    DiscoverySettings,
+    ModelRow,
+    Settings,
+    UpstreamSettings,
+    load_settings,
+)
 
 
 def test_the_defaults_serve_the_embedded_model_on_loopback(
@@ -152,3 +160,19 @@ def test_a_variable_for_a_key_of_a_non_table_is_rejected() -> None:
     environment = {"ANTIPHON_PROFILES__PROXY": "x", "ANTIPHON_PROFILES__PROXY__STATE": "true"}
     with pytest.raises(SettingsError, match="ANTIPHON_PROFILES__PROXY__STATE"):
         load_settings(environment=environment)
+
+
+def test_discovery_is_on_without_upstreams_and_off_beside_them() -> None:
+    on, off = DiscoverySettings(enabled=True), DiscoverySettings(enabled=False)
+    upstreams = (UpstreamSettings(),)
+    assert Settings().discovers
+    assert not Settings(discovery=off).discovers
+    assert not Settings(upstreams=upstreams).discovers
+    assert not Settings(codex=CodexSettings(enabled=True)).discovers
+    assert Settings(upstreams=upstreams, discovery=on).discovers
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1:0", "127.0.0.1:65536", "http://x:1", "a b:1"])
+def test_addresses_of_discovery_are_checked(address: str) -> None:
+    with pytest.raises(SettingsError, match="discovery"):
+        load_settings(environment={"ANTIPHON_DISCOVERY__ADDRESSES": json.dumps([address])})

@@ -332,6 +332,10 @@ class SettingsError(AntiphonError):
     """The configuration is invalid."""
 
 
+class AddressInUse(SettingsError):
+    """Another program listens on the address of the server."""
+
+
 class Fenced(Exception):
     """A write was refused: its fencing token is no longer the newest, because another worker has taken the
     work over, or the work has ended. Not an `AntiphonError`: no client ever sees it."""

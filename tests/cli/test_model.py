@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends.local.weights import CATALOGUE, Progress, Weights
+from antiphon.backends.local.weights import CATALOGUE, Progress, Weights, model_name
 from antiphon.cli import models
-from antiphon.cli.models import ProgressLines, local_name, require_engine
+from antiphon.cli.models import ProgressLines, require_engine
 from antiphon.errors import BackendUnreachable, SettingsError
 from tests.cli.conftest import Run
 
@@ -73,8 +73,8 @@ def test_a_name_that_is_not_in_the_catalogue_is_wrong_usage(run: Run) -> None:
 def test_a_file_is_called_by_its_name_without_the_ending(tmp_path: Path) -> None:
     path = tmp_path / "mine.Q4.gguf"
     path.touch()
-    assert local_name(str(path)) == "mine.Q4"
-    assert local_name("smollm2-135m") == "smollm2-135m"
+    assert model_name(str(path)) == "mine.Q4"
+    assert model_name("smollm2-135m") == "smollm2-135m"
 
 
 def test_a_missing_engine_is_reported_with_the_package_to_install() -> None:

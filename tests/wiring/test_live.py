@@ -27,7 +27,8 @@ class Live:
     def __init__(self, grace: float) -> None:
         self.closed: list[str] = []
         self.routes = LiveRoutes(OLD, grace=grace)
-        self.router = Router(self.routes.open(), chance=lambda: 0.5)
+        routes, names = self.routes.open()
+        self.router = Router(routes, names=names, chance=lambda: 0.5)
         self.routes.attach(self.router)
 
 

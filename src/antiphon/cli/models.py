@@ -6,8 +6,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from antiphon.backends.local.weights import fetch, find_weights
+from antiphon.backends.local.weights import fetch, find_weights, model_name
 from antiphon.cli.terminal import errors
+from antiphon.discovery.found import NOTHING_FOUND, with_found
 from antiphon.errors import BackendTimeout, SettingsError
 from antiphon.service.routing.names import LOCAL_ALIAS, check_names, is_pattern
 from antiphon.settings import Settings, UpstreamSettings
@@ -62,12 +63,6 @@ class ProgressLines:
         """Do nothing: every line is complete."""
 
 
-def local_name(model: str) -> str:
-    """The name of the embedded model: from the catalogue, or that of its file without the suffix."""
-    found = find_weights(model)
-    return found.stem if isinstance(found, Path) else found.name
-
-
 def ensure_weights(model: str) -> Path:
     """The file with the weights of this model, downloaded if it is missing."""
     found = find_weights(model)
@@ -94,7 +89,7 @@ def prepare_model(settings: Settings, model: str | None) -> str | None:
     name = model or _configured_model(settings)
     if not settings.serves_local_model:
         return name
-    local = local_name(settings.local.model)
+    local = model_name(settings.local.model)
     if name == settings.local.model:
         name = local  # a path: the model is called as the file, without folder and suffix
     if name in (LOCAL_ALIAS, local):
@@ -111,13 +106,14 @@ def _configured_model(settings: Settings) -> str | None:
 
 def check_upstreams(settings: Settings) -> None:
     """Raise `SettingsError` for an upstream that cannot be used and for a name that nothing serves."""
+    settings = with_found(settings, NOTHING_FOUND)
     for upstream in settings.upstreams:
         make_backend(upstream, settings.server.heartbeat)
     served = set(settings.model_names)
     if settings.serves_local_model:
         served.add(LOCAL_ALIAS)
         with suppress(SettingsError):  # a missing file is reported when the weights are prepared
-            served.add(local_name(settings.local.model))
+            served.add(model_name(settings.local.model))
     check_names(routed_names(settings), served)
 
 

@@ -7,6 +7,7 @@ cuts its streams. If SIGHUP comes because the terminal was closed, the server st
 
 import asyncio
 import ctypes
+import errno
 import gc
 import logging
 import os
@@ -22,7 +23,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from antiphon.errors import SettingsError
+from antiphon.errors import AddressInUse, SettingsError
 from antiphon.server.app import App
 from antiphon.server.http_protocol import HttpProtocol
 from antiphon.server.websocket_protocol import ReceiveLimits, WebSocketProtocol
@@ -45,7 +46,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise SettingsError(
+        failure = AddressInUse if error.errno == errno.EADDRINUSE else SettingsError
+        raise failure(
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port."
         ) from None
     return listener

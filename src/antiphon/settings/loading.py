@@ -54,6 +54,9 @@ def check_settings(settings: Settings) -> Settings:
         raise SettingsError(
             "Several workers need a shared store. Use --store postgresql://… or --store none, or one worker."
         )
+    for address in settings.discovery.addresses:
+        if not 0 < int(address.rpartition(":")[2]) < 65536:
+            raise SettingsError(f"discovery.addresses: '{address}' has no valid port.")
     return settings
 
 

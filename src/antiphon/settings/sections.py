@@ -318,6 +318,24 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether tools are described in the prompt, for models whose templates have no tools."""
 
 
+class DiscoverySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Models that `antiphon serve` finds by itself (docs/discovery.md)."""
+
+    enabled: bool | None = None
+    """Whether to look for them; unset: only if no upstream is configured."""
+    addresses: tuple[Annotated[str, Meta(pattern=r"^[^\s/@?#]+:[0-9]{1,5}$")], ...] = (
+        "127.0.0.1:8000",  # vLLM
+        "127.0.0.1:8080",  # llama.cpp
+        "127.0.0.1:1234",  # LM Studio
+        "127.0.0.1:11434",  # Ollama
+    )
+    """Where to look for model servers, the preferred first."""
+    interval: Seconds = 15.0
+    """Seconds between two looks, with a jitter of a quarter."""
+    keys: bool = True
+    """Whether providers are served whose key is in the environment: `OPENAI_API_KEY` and the like."""
+
+
 class HealthSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """When an upstream is paused after failures."""
 
@@ -343,6 +361,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     local: LocalSettings = LocalSettings()
     codex: CodexSettings = CodexSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
+    discovery: DiscoverySettings = DiscoverySettings()
     aliases: dict[str, str] = {}
     """Further names for clients, and the model of each."""
     fallbacks: dict[str, tuple[str, ...]] = {}
@@ -363,11 +382,19 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         return [name for models in served for name in names_of(models)]
 
     @property
+    def names_models(self) -> bool:
+        """Whether an upstream or codex is configured."""
+        return bool(self.upstreams) or self.codex.enabled
+
+    @property
     def serves_local_model(self) -> bool:
         """Whether the embedded model is served."""
-        if self.local.enabled is None:
-            return not self.upstreams and not self.codex.enabled
-        return self.local.enabled
+        return not self.names_models if self.local.enabled is None else self.local.enabled
+
+    @property
+    def discovers(self) -> bool:
+        """Whether a server looks for models."""
+        return not self.names_models if self.discovery.enabled is None else self.discovery.enabled
 
 
 def names_of(models: tuple[str | ModelRow, ...]) -> list[str]:

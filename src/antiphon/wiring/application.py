@@ -5,9 +5,10 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Any
 
 from antiphon.errors import SettingsError
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
@@ -26,6 +27,8 @@ from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
 from antiphon.service.responses.create import ResponseOptions, response_services
 from antiphon.service.responses.finish import Retention
+from antiphon.service.routing.circuits import HealthPolicy
+from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
@@ -86,11 +89,12 @@ async def _open(
     KNOWN_SECRETS.add(settings.seal.key, *settings.server.api_keys, url_password(settings.store.url))
     async with AsyncExitStack() as stack:
         live = live or LiveRoutes(settings)
+        stores = await stack.enter_async_context(open_stores(settings))
+        names = routed_names(settings)
         if routes is None:
             stack.push_async_callback(live.aclose)
-            routes = live.open()
-        stores = await stack.enter_async_context(open_stores(settings))
-        router = _make_router(settings, routes)
+            routes, names = live.open()
+        router = _make_router(names, routes, health_policy(settings))
         live.attach(router)
         seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes)
         pool = IsolatedPool(_pool_limits(settings))
@@ -152,14 +156,8 @@ def _pool_limits(settings: Settings) -> PoolLimits:
     )
 
 
-def _make_router(settings: Settings, routes: Sequence[Route]) -> Router:
-    return Router(
-        routes,
-        chance=random.random,
-        names=routed_names(settings),
-        health=health_policy(settings),
-        clock=time.monotonic,
-    )
+def _make_router(names: Names, routes: Sequence[Route], health: HealthPolicy) -> Router:
+    return Router(routes, chance=random.random, names=names, health=health, clock=time.monotonic)
 
 
 def _make_worker(settings: Settings, stores: Stores) -> Worker:
@@ -175,10 +173,17 @@ def _make_worker(settings: Settings, stores: Stores) -> Worker:
 async def _serve(
     settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None, keys: Keys
 ) -> AsyncGenerator[Served, None]:
-    """The application of a server: with its keys and the upkeep of the store."""
+    """The application of a server: with its keys, the upkeep of the store, and models that are found."""
     raise_limit()
-    async with open_agents(settings, routes, live) as served, AsyncExitStack() as stack:
+    live = live or LiveRoutes(settings)
+    async with (
+        _running(live.discover()) as first_look,
+        open_agents(settings, routes, live) as served,
+        AsyncExitStack() as stack,
+    ):
         services = served.services
+        await first_look
+        _run(stack, live.watch)
         await keys.refresh(services.store.keys)
         if keys.empty and settings.server.host not in LOOPBACK:
             raise SettingsError(no_keys(settings.server.host))
@@ -189,6 +194,17 @@ async def _serve(
             await start_upkeep(services.background.jobs, services.store.upkeep)
             services.background.jobs.adopt()
         yield served
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None], None]:
+    """The work as a task, which is cancelled at the end of the context."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _run(stack: AsyncExitStack, work: Callable[[], Awaitable[None]]) -> None:

@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.backends.base import Backend
+from antiphon.discovery.found import NOTHING_FOUND, Found, with_found
+from antiphon.discovery.watch import Discovery
 from antiphon.errors import SettingsError
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.names import Names
@@ -19,26 +21,40 @@ from antiphon.wiring.backends import BackendSet
 
 logger = logging.getLogger(__name__)
 
-RELOADED = ("upstreams", "aliases", "fallbacks", "health", "codex", "local")
+RELOADED = ("upstreams", "discovery", "aliases", "fallbacks", "health", "codex", "local")
 """The sections that change without a restart."""
 CLOSE_DELAY_SECONDS = 60.0
 """A removed backend stays open for at least this long: a response may have chosen it without using it yet."""
 
 
 class LiveRoutes:
-    """Routes with their backends. A backend without routes is closed when its last turn has ended."""
+    """Routes of the settings and of what was found, with their backends. A backend without routes is closed
+    when its last turn has ended."""
 
-    def __init__(self, settings: Settings, *, grace: float = CLOSE_DELAY_SECONDS) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: Settings, *, discovery: Discovery | None = None, grace: float = CLOSE_DELAY_SECONDS
+    ) -> None:
+        self.settings = settings
+        self.found = NOTHING_FOUND
+        self._discovery = discovery
         self._grace = grace
         self._opening: BackendSet | None = None
         self._router: Router | None = None
         self._closing: dict[asyncio.Task[None], Backend] = {}
 
-    def open(self) -> Sequence[Route]:
-        """Build the first routes."""
-        self._opening = BackendSet(self._settings)
-        return self._opening.routes
+    def open(self) -> tuple[Sequence[Route], Names]:
+        """Build the first routes and names."""
+        settings = self._merge(self.settings, self.found)
+        self._opening = BackendSet(settings)
+        return self._opening.routes, routed_names(settings)
+
+    def _merge(self, settings: Settings, found: Found) -> Settings:
+        if self._discovery is None:
+            settings = replace(settings, discovery=replace(settings.discovery, enabled=False))
+        merged = with_found(settings, found)
+        if unserved := sorted(settings.aliases.keys() - merged.aliases.keys()):
+            logger.warning("nothing serves the models of these aliases now: %s", ", ".join(unserved))
+        return merged
 
     def attach(self, router: Router) -> None:
         """Set the router that uses the routes."""
@@ -53,18 +69,47 @@ class LiveRoutes:
             logger.error("settings not reloaded, the previous ones stay in use: %s", error.message)
             return
         logger.info("settings reloaded")
-        if waiting := needs_restart(self._settings, settings):
+        if waiting := needs_restart(self.settings, settings):
             logger.warning("these settings change at the next start only: %s", ", ".join(waiting))
 
     def change(self, settings: Settings) -> None:
         """Replace the routes with those of these settings; after a `SettingsError` the old ones stay."""
+        self._apply(reloaded(self.settings, settings), self.found)
+
+    async def discover(self) -> None:
+        """Look for models once. A failure is logged: the configured models are served in any case."""
+        if self._discovery is None:
+            return
+        try:
+            self._discovered(await self._discovery.look(self.settings))
+        except Exception:
+            logger.exception("the look for models failed")
+
+    async def watch(self) -> None:
+        """Look for models again and again; ends at once without discovery."""
+        if self._discovery is not None:
+            await self._discovery.watch(lambda: self.settings, self._discovered)
+
+    def _discovered(self, found: Found) -> None:
+        """Serve what was found. If nothing changed, the routes stay as they are."""
+        if self._router is None:
+            self.found = found  # `open` uses it
+            return
+        if found == self.found:
+            return
+        try:
+            self._apply(self.settings, found)
+        except SettingsError as error:
+            logger.error("the models that were found are not used: %s", error.message)
+
+    def _apply(self, settings: Settings, found: Found) -> None:
         if self._opening is None or self._router is None:
             raise SettingsError("Only routes that were made from settings can be changed.")
-        wanted = reloaded(self._settings, settings)
+        wanted = self._merge(settings, found)
         opening = BackendSet(wanted, self._opening.made)
         removed = [(made.backend, self._router.turn_count(made.backend)) for made in opening.left]
         self._router.change(opening.routes, routed_names(wanted), health_policy(wanted))
-        self._settings, self._opening = wanted, opening
+        self.settings, self.found, self._opening = settings, found, opening
         for backend, turns in removed:
             task = asyncio.get_running_loop().create_task(self._close(backend, turns))
             self._closing[task] = backend

@@ -141,6 +141,21 @@ def test_a_busy_port_is_doubtful(
     assert (result.exit_code, checks(result)["address"]["status"]) == (0, "warning")
 
 
+def test_the_models_that_a_server_would_find_are_shown(
+    run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = upstream.url.removeprefix("http://").removesuffix("/v1")
+    monkeypatch.setenv("ANTIPHON_DISCOVERY__ADDRESSES", json.dumps([address]))
+    monkeypatch.setenv("ANTIPHON_LOCAL__ENABLED", "false")
+    monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-some-provider")
+    found = checks(run("doctor", "--json"))["discovery"]
+    assert (found["status"], found["found"].splitlines()) == (
+        "ok",
+        [f"plain at {upstream.url}: tiny, other", "MISTRAL_API_KEY: mistral/*", "auto: tiny"],
+    )
+    assert "discovery" not in checks(run("doctor", "--json", "--upstream", upstream.url))
+
+
 @pytest.mark.parametrize(("key", "advice"), [("short", "at least 16"), ("a-key-that-is-long-enough", "TLS")])
 def test_an_address_beyond_loopback_wants_care(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, key: str, advice: str

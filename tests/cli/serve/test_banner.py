@@ -7,6 +7,9 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.serve.banner import Banner
+from antiphon.discovery.found import Found
+from antiphon.discovery.probe import ModelServer
+from antiphon.discovery.providers import find_providers
 from antiphon.settings import (
     LocalSettings,
     ModelRow,
@@ -76,3 +79,38 @@ def test_a_profile_without_state_is_marked() -> None:
         server=ServerSettings(profile="proxy"), profiles={"proxy": ProfileSettings(state=True)}
     )
     assert "keeps no responses" not in printed(Banner(stateful, port=1))
+
+
+FOUND = Found(
+    servers=(
+        ModelServer("127.0.0.1:1234", "lm-studio", ("qwen3", "nomic-embed")),
+        ModelServer("127.0.0.1:11434", "ollama", ("qwen3", *(f"m{number}" for number in range(9)))),
+        ModelServer("127.0.0.1:5001", "ollama", ()),
+    ),
+    providers=find_providers(dict.fromkeys(("OPENAI_API_KEY", "GROQ_API_KEY"), "a-key-of-some-provider")),
+)
+
+
+def test_found_models_are_shown_with_where_they_come_from() -> None:
+    lines = printed(Banner(Settings(), port=1, found=FOUND)).splitlines()
+    assert [line.strip() for line in lines[2:9]] == [
+        "model    qwen3 → http://127.0.0.1:1234/v1 (lm-studio, found)",
+        "model    ollama/qwen3, m0, m1, m2, m3, m4, m5, m6, 2 more → http://127.0.0.1:11434/v1 (ollama, "
+        "found); 'qwen3' alone is answered by lmstudio",
+        "model    no models yet → http://127.0.0.1:5001/v1 (ollama, found)",
+        "model    openai/* and its own names → https://api.openai.com/v1 (OPENAI_API_KEY; only requests that "
+        "name it)",
+        "model    groq/* → https://api.groq.com/openai/v1 (GROQ_API_KEY; only requests that name it)",
+        "model    smollm2-135m (embedded, also called 'local')",
+        "auto     qwen3 of lmstudio (the model 'auto')",
+    ]
+    assert '"model": "qwen3"' in "\n".join(lines)
+    assert "a-key-of" not in "\n".join(lines)
+
+
+def test_the_example_names_no_model_of_a_provider() -> None:
+    only_keys = Found(providers=FOUND.providers)
+    banner = Banner(Settings(local=LocalSettings(enabled=False)), port=1, found=only_keys)
+    assert '"model": "MODEL"' in printed(banner)
+    assert banner.unnamed_upstreams == ()
+    assert '"model": "local"' in printed(Banner(Settings(), port=1, found=only_keys))

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from antiphon.wiring import models_folder
 from tests.cli.conftest import Run
 from tests.cli.upstream import Reply, ScriptedUpstream
+from tests.discovery.servers import ScriptedServer, in_thread, serving
 
 SECONDS = 30
 COMMAND = [sys.executable, "-m", "antiphon.cli", "serve"]
@@ -56,6 +59,29 @@ class Server:
         status = connection.getresponse().status
         connection.close()
         return status
+
+    def models(self) -> list[str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        connection.request("GET", "/v1/models")
+        listed = json.loads(connection.getresponse().read())
+        connection.close()
+        return [model["id"] for model in listed["data"]]
+
+    def ask(self, model: str) -> str:
+        """The text of the answer to a question."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        body = json.dumps({"model": model, "input": "Who are you?"})
+        connection.request("POST", "/v1/responses", body, {"Content-Type": "application/json"})
+        response = json.loads(connection.getresponse().read())
+        connection.close()
+        return response["output"][-1]["content"][0]["text"]
+
+    def wait_for_model(self, name: str, *, there: bool) -> None:
+        """Wait until the model is listed, or is not."""
+        deadline = time.monotonic() + SECONDS
+        while (name in self.models()) != there:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """The exit code and the log."""
@@ -223,3 +249,62 @@ def test_a_data_folder_that_cannot_be_used_is_reported(run: Run, monkeypatch: py
     assert "Not a directory" in result.stderr
     assert "set seal.key" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("serve")
+class TestDiscovery:
+    """A server without configuration, in an empty home."""
+
+    def test_models_are_found_served_and_forgotten(self, tmp_path: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            late = f"127.0.0.1:{probe.getsockname()[1]}"
+        with scripted_ollama("llama3.2:latest", "nomic-embed-text:latest") as (ollama, address):
+            environment = {
+                "HOME": str(tmp_path),
+                "XDG_CACHE_HOME": str(models_folder().parents[1]),  # the weights are not downloaded again
+                "ANTIPHON_DISCOVERY__ADDRESSES": json.dumps([address, late]),
+                "ANTIPHON_DISCOVERY__INTERVAL": "0.1",
+                "OPENAI_API_KEY": "a-key-that-is-not-sent",
+            }
+            with server("--port", "0", environment=environment) as running:
+                assert f"llama3.2:latest → http://{address}/v1 (ollama, found)" in running.banner
+                assert "auto     llama3.2:latest of ollama" in running.banner
+                assert running.models() == ["llama3.2:latest", "smollm2-135m", "local", "auto", "openai/*"]
+                for name in ("llama3.2", "ollama/llama3.2:latest", "auto"):
+                    assert running.ask(name) == "I am llama3.2:latest."
+                with scripted_ollama("late", port=int(late.rpartition(":")[2])):
+                    running.wait_for_model("late", there=True)
+                running.wait_for_model("late", there=False)
+                code, log = running.stop()
+        assert code == 0
+        assert f"ollama at http://{late}/v1 is gone" in log
+        assert "a-key-that-is-not-sent" not in running.banner + log
+        assert len(ollama.questions) == 3
+
+    def test_a_hanging_port_delays_the_start_by_a_bounded_time(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as hanging:
+            address = f"127.0.0.1:{hanging.getsockname()[1]}"
+            environment = {"ANTIPHON_DISCOVERY__ADDRESSES": json.dumps([address])}
+            with server("--port", "0", environment=environment) as running:
+                assert running.models() == ["smollm2-135m", "local", "auto"]
+                assert running.stop()[0] == 0
+
+    def test_it_can_be_turned_off(self) -> None:
+        with scripted_ollama("m") as (ollama, address):
+            environment = {
+                "ANTIPHON_DISCOVERY__ADDRESSES": json.dumps([address]),
+                "OPENAI_API_KEY": "a-key-that-is-not-used",
+            }
+            with server("--port", "0", "--no-discovery", environment=environment) as running:
+                assert running.models() == ["smollm2-135m", "local", "auto"]
+                assert "found" not in running.banner
+        assert ollama.paths == []
+
+
+@contextmanager
+def scripted_ollama(*models: str, port: int = 0) -> Generator[tuple[ScriptedServer, str], None, None]:
+    ollama = ScriptedServer("ollama", list(models))
+    with in_thread(lambda: serving(ollama.answer, port)) as address:
+        yield ollama, address

@@ -110,6 +110,12 @@ def find_weights(model: str) -> Weights | Path:
     raise SettingsError(f"local.model: unknown model '{model}'. Use one of {known}, {_ELSEWHERE}.")
 
 
+def model_name(model: str) -> str:
+    """The name under which it is served: that of the catalogue, or that of its file without the suffix."""
+    found = find_weights(model)
+    return found.stem if isinstance(found, Path) else found.name
+
+
 def fetch(row: Weights, folder: Path, progress: Progress) -> Path:
     """The file of this row in `folder`, fetched if it is not there yet. Blocks; safe in many processes."""
     target = folder / row.file

@@ -14,6 +14,7 @@ from rich.text import Text
 from antiphon.cli.doctor.models import (
     check_agent,
     check_codex,
+    check_discovery,
     check_engine,
     check_generation,
     check_upstream,
@@ -59,9 +60,9 @@ class DoctorOptions(SettingsOptions):
 def command(**values: Any) -> None:
     """Check the installation and advise what to do.
 
-    Checks the packages, the configuration, the address, the store, the folders, every upstream and the
-    embedded model, which is loaded and generates a few tokens. Secrets are never shown. The exit code is 1 if
-    a check failed.
+    Checks the packages, the configuration, the address, the store, the folders, every upstream, the model
+    servers that a server would find, and the embedded model, which is loaded and generates a few tokens.
+    Secrets are never shown. The exit code is 1 if a check failed.
 
     \b
     Examples:
@@ -93,6 +94,7 @@ def examine(options: SettingsOptions, encoding: str) -> list[Check]:
     if settings is not None:
         checks += [check_address(settings), asyncio.run(check_store(settings)), check_agent(settings)]
         checks += asyncio.run(_ask_upstreams(settings))
+        checks += [asyncio.run(check_discovery(settings))] if settings.discovers else []
         checks += [asyncio.run(check_codex(settings))] if settings.codex.enabled else []
         checks += _examine_local(settings) if settings.serves_local_model else []
     return checks

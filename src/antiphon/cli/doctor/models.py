@@ -14,12 +14,14 @@ from antiphon.backends.local.weights import Weights, find_weights
 from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.doctor.setup import Check, failed, name_of, passed, warning
 from antiphon.cli.models import ENGINE, offered_models
+from antiphon.discovery.found import best_model, summary
+from antiphon.discovery.watch import Discovery
 from antiphon.embedded import Antiphon
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable, SettingsError
 from antiphon.http.client import AUTH_ERROR
 from antiphon.http.redact import redact
 from antiphon.service.routing.names import LOCAL_ALIAS, is_pattern
-from antiphon.settings import Settings, StoreSettings, UpstreamSettings
+from antiphon.settings import Settings, StoreSettings, UpstreamSettings, names_of
 from antiphon.wiring import models_folder
 from antiphon.wiring.agent import make_agent
 from antiphon.wiring.codex import make_codex_backend
@@ -44,6 +46,16 @@ async def check_upstream(upstream: UpstreamSettings) -> Check:
         advice = f"Check the names; it offers: {', '.join(offered[:10]) or 'nothing'}."
         return warning(name_of(upstream), f"{found}, but not {', '.join(absent)}", advice)
     return passed(name_of(upstream), found)
+
+
+async def check_discovery(settings: Settings) -> Check:
+    """The model servers and keys that a server would find now."""
+    found = await Discovery(own_port=settings.server.port).look(settings)
+    lines = [f"{server.kind} at {server.base_url}: {summary(server.models)}" for server in found.servers]
+    lines += [f"{provider.api_key_env}: {names_of(provider.models)[0]}" for provider in found.providers]
+    best = best_model(settings, found)
+    lines += [f"auto: {best}"] if best else []
+    return passed("discovery", "\n".join(lines) or "nothing found")
 
 
 def _failed_upstream(upstream: UpstreamSettings, error: AntiphonError) -> Check:

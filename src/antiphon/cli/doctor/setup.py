@@ -15,7 +15,8 @@ from msgspec import Struct
 from antiphon import __version__
 from antiphon.cli.models import check_upstreams
 from antiphon.cli.options import Overrides, SettingsOptions
-from antiphon.errors import SettingsError
+from antiphon.cli.serve.port import explain_port
+from antiphon.errors import AddressInUse, SettingsError
 from antiphon.http.redact import redact
 from antiphon.server.process import bind
 from antiphon.settings import LOOPBACK, PREFIX, Settings, UpstreamSettings
@@ -163,9 +164,10 @@ def check_address(settings: Settings) -> Check:
     found = f"{server.host}:{server.port}, keys {'on' if server.api_keys else 'off'}"
     try:
         bind(server.host, server.port).close()
+    except AddressInUse:
+        return warning("address", f"{found}; in use", explain_port(settings))
     except (SettingsError, socket.gaierror) as error:
-        advice = "If that is not Antiphon, choose another port with --port or server.port."
-        return warning("address", f"{found}; {error}", advice)
+        return warning("address", f"{found}; {error}", "Choose another address with server.host.")
     if any(len(key) < MIN_KEY_CHARACTERS for key in server.api_keys):
         return warning(
             "address",

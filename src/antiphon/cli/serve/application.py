@@ -12,6 +12,7 @@ from antiphon.cli.log import configure_logging
 from antiphon.cli.models import check_upstreams, offered_models
 from antiphon.cli.serve.banner import Banner
 from antiphon.cli.terminal import output
+from antiphon.discovery.watch import Discovery
 from antiphon.errors import AntiphonError, SettingsError
 from antiphon.server.app import App
 from antiphon.server.process import (
@@ -53,7 +54,7 @@ class ServedApp:
     def __call__(self) -> App:
         """Build the application, and configure the logging of this worker."""
         configure_logging(self.settings.server.log_level)
-        live = LiveRoutes(self.settings)
+        live = LiveRoutes(self.settings, discovery=Discovery(own_port=self.banner.port))
         return build_app(self.settings, live=live, on_started=partial(self._started, live))
 
     def reread(self) -> bool:
@@ -78,7 +79,7 @@ class ServedApp:
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to list its models must not delay the start.
             self._announcement = asyncio.get_running_loop().create_task(
-                announce(replace(self.banner, keys=app.guarded))
+                announce(replace(self.banner, keys=app.guarded, found=live.found))
             )
 
 

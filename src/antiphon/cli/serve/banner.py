@@ -8,12 +8,23 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon import __version__
+from antiphon.backends.local.weights import model_name
 from antiphon.backends.registry import endpoint_kind
-from antiphon.cli.models import local_name
 from antiphon.cli.options import API_KEY_VARIABLE
+from antiphon.discovery.found import (
+    AUTO_ALIAS,
+    MAX_SHOWN_NAMES,
+    NOTHING_FOUND,
+    Found,
+    FoundModels,
+    best_model,
+    found_models,
+    served_by,
+    summary,
+)
 from antiphon.http.redact import redact
 from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD, is_pattern
-from antiphon.settings import Settings, UpstreamSettings, names_of
+from antiphon.settings import ModelRow, Settings, UpstreamSettings, names_of
 from antiphon.wiring import data_folder, store_path
 from antiphon.wiring.profiles import make_profiles
 
@@ -32,6 +43,7 @@ class Banner:
     port: int
     keys: bool = False
     weights: str = ""
+    found: Found = NOTHING_FOUND
     offered: tuple[str, ...] = ()
 
     @property
@@ -60,6 +72,9 @@ class Banner:
     def _facts(self) -> list[tuple[str, str]]:
         settings = self.settings
         facts = [("model", line) for line in self._models()]
+        if settings.discovers and (best := best_model(settings, self.found)):
+            server = served_by(settings, self.found, best)
+            facts.append(("auto", f"{best}{f' of {server}' if server else ''} (the model '{AUTO_ALIAS}')"))
         if settings.server.host in _ANY:
             facts.append(("address", f"all of this machine, port {self.port}"))
         facts += [
@@ -82,11 +97,13 @@ class Banner:
 
     def _models(self) -> list[str]:
         lines = [_served_by(upstream) for upstream in self.settings.upstreams]
+        lines += [_found_at(models) for models in found_models(self.settings, self.found)]
+        lines += [_named_only(provider) for provider in self.found.providers]
         if self.settings.codex.enabled:
             codex = self.settings.codex
             lines.append(f"{', '.join(names_of(codex.models))} → {codex.command} app-server")
         if self.settings.serves_local_model:
-            lines.append(f"{local_name(self.settings.local.model)} (embedded, also called '{LOCAL_ALIAS}')")
+            lines.append(f"{model_name(self.settings.local.model)} (embedded, also called '{LOCAL_ALIAS}')")
         return lines
 
     def _named_models(self) -> list[str]:
@@ -94,7 +111,8 @@ class Banner:
         return [name for name in (*self.settings.model_names, *local) if not is_pattern(name)]
 
     def _curl(self) -> str:
-        model = next(iter([*self._named_models(), *self.offered]), "MODEL")
+        best = best_model(self.settings, self.found)
+        model = best or next(iter([*self._named_models(), *self.offered]), "MODEL")
         body = json.dumps({"model": model, "input": "Say hello in one sentence."})
         lines = [f"curl {shlex.quote(self.url + '/responses')} -H 'Content-Type: application/json'"]
         if self.keys:
@@ -105,5 +123,23 @@ class Banner:
 def _served_by(upstream: UpstreamSettings) -> str:
     names = names_of(upstream.models)
     what = "any name" if WILDCARD in names else ", ".join(names)
-    address = upstream.base_url or endpoint_kind(upstream.kind).base_url
-    return f"{what} → {redact(address)} ({upstream.kind})"
+    return f"{what} → {_address(upstream)} ({upstream.kind})"
+
+
+def _found_at(models: FoundModels) -> str:
+    rows = [row for row in models.upstream.models if isinstance(row, ModelRow) and row.listed == "models"]
+    what = summary([row.name for row in rows])
+    line = f"{what} → {_address(models.upstream)} ({models.upstream.kind}, found)"
+    for name, server in [*models.contested.items()][:MAX_SHOWN_NAMES]:
+        line += f"; '{name}' alone is answered by {server}"
+    return line
+
+
+def _named_only(provider: UpstreamSettings) -> str:
+    pattern, *own_names = names_of(provider.models)
+    what = f"{pattern} and its own names" if own_names else pattern
+    return f"{what} → {_address(provider)} ({provider.api_key_env}; only requests that name it)"
+
+
+def _address(upstream: UpstreamSettings) -> str:
+    return redact(upstream.base_url or endpoint_kind(upstream.kind).base_url)

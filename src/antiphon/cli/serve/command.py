@@ -25,15 +25,14 @@ from antiphon.cli.options import (
 )
 from antiphon.cli.serve.application import ServedApp, Ticket
 from antiphon.cli.serve.banner import Banner
+from antiphon.cli.serve.port import bind_port, listen
 from antiphon.errors import SettingsError
 from antiphon.protocol.profile import HEADER, PROFILES
-from antiphon.server.process import bind, serve
+from antiphon.server.process import serve
 from antiphon.server.websocket_protocol import ReceiveLimits
 from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.wiring import data_folder, open_stores, seal_secret
 from antiphon.wiring.agent import make_agent
-
-BACKLOG = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +42,7 @@ class ServeOptions(SettingsOptions):
     workers: int | None = None
     profile: str | None = None
     drain: float | None = None
+    no_discovery: bool = False
 
     def overrides_to_serve(self) -> Overrides:
         """The shared options, and those of the server."""
@@ -50,7 +50,8 @@ class ServeOptions(SettingsOptions):
         server = given(
             host=self.host, port=self.port, workers=self.workers, profile=self.profile, drain=self.drain
         )
-        return {**overrides, "server": {**overrides.get("server", {}), **server}}
+        overrides = {**overrides, "server": {**overrides.get("server", {}), **server}}
+        return {**overrides, "discovery": {"enabled": False}} if self.no_discovery else overrides
 
 
 @click.command("serve")
@@ -83,14 +84,24 @@ class ServeOptions(SettingsOptions):
     metavar="SECONDS",
     help="How long open responses may continue after a signal to stop.  [default: 10]",
 )
+@click.option(
+    "--no-discovery",
+    is_flag=True,
+    help="Do not look for model servers on this machine and for keys of providers in the environment. "
+    "Without this option it is done unless an upstream is configured.",
+)
 @with_options(LOG_OPTION)
 def command(**values: Any) -> None:
     """Serve the Responses API over HTTP.
 
-    Without options, it listens on http://127.0.0.1:8080 and serves the embedded model. SIGTERM and Ctrl-C
-    stop the server after open responses have finished. SIGHUP reloads the models without interrupting
-    responses. Create keys for clients with `antiphon keys create`, or set them in antiphon.toml or
-    ANTIPHON_SERVER__API_KEYS.
+    Without options, it listens on http://127.0.0.1:8080 and serves every model that it finds: of Ollama,
+    LM Studio, llama.cpp, vLLM and other servers on their usual ports of this machine, of providers whose key
+    is in the environment (used only by requests that name their models), and the embedded model. The model
+    'auto' is the best one on this machine; docs/discovery.md has the details.
+
+    SIGTERM and Ctrl-C stop the server after open responses have finished. SIGHUP reloads the models without
+    interrupting responses. Create keys for clients with `antiphon keys create`, or set them in antiphon.toml
+    or ANTIPHON_SERVER__API_KEYS.
 
     \b
     Examples:
@@ -103,9 +114,9 @@ def command(**values: Any) -> None:
     settings = options.load_to_serve()
     configure_logging(settings.server.log_level)
     _check(settings)
-    with bind(settings.server.host, settings.server.port) as listener:
+    with bind_port(settings) as listener:
         weights = _prepare_local(settings)
-        _listen(listener)
+        listen(listener, settings)
         banner = Banner(settings, port=listener.getsockname()[1], weights=weights)
         _serve(settings, listener, banner, options.load_to_serve)
 
@@ -132,15 +143,6 @@ def _prepare_local(settings: Settings) -> str:
         return ""
     require_engine()
     return str(ensure_weights(settings.local.model))
-
-
-def _listen(listener: socket.socket) -> None:
-    """Accept connections; they are answered once the application has started."""
-    try:
-        listener.listen(BACKLOG)
-    except OSError as error:
-        host, port = listener.getsockname()[:2]
-        raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
 
 
 def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Callable[[], Settings]) -> None:

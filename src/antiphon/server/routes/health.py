@@ -7,7 +7,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.routing import Route
 
-_OK = b'{"status":"ok"}'
+_OK = b'{"status":"ok","service":"antiphon"}'
 
 
 class HealthRoutes:

@@ -73,7 +73,7 @@ def check_names(names: Names, served: Collection[str]) -> None:
         _check_alias(alias, target, names, served)
     for model, others in names.fallbacks.items():
         for name in (model, *others):
-            if name not in names.aliases and not _is_served(name, served):
+            if name not in names.aliases and not is_served(name, served):
                 raise SettingsError(_not_served(f"fallbacks of '{model}'", name, served))
 
 
@@ -85,11 +85,12 @@ def _check_alias(alias: str, target: str, names: Names, served: Collection[str])
     if alias in served or is_pattern(alias):
         what = "is also the name of a model" if alias in served else "cannot end with '*'"
         raise SettingsError(f"The alias '{alias}' {what}. Choose another name for it.")
-    if not _is_served(target, served):
+    if not is_served(target, served):
         raise SettingsError(_not_served(f"alias '{alias}'", target, served))
 
 
-def _is_served(name: str, served: Collection[str]) -> bool:
+def is_served(name: str, served: Collection[str]) -> bool:
+    """Whether one of these names and patterns serves the model."""
     if is_pattern(name):
         return False
     return name in served or any(is_pattern(row) and matched(row, name) for row in served)

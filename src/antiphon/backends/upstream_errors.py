@@ -16,6 +16,7 @@ from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.errors import BackendRefused
 from antiphon.http.client import AUTH_ERROR, retry_after
 from antiphon.http.redact import excerpt, redact
+from antiphon.known_secrets import KNOWN_SECRETS
 
 _CALLERS_STATUSES = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 """Statuses that mean the same to the caller."""
@@ -101,7 +102,11 @@ class ErrorTable:
         return BackendRefused(f"The upstream '{endpoint.name}' failed{_reported(message)}", status=502)
 
     def _refused(self, endpoint: Endpoint, status: int, detail: ErrorDetail) -> BackendRefused:
-        detail = detail._replace(message=redact(detail.message, endpoint.secrets))
+        detail = detail._replace(
+            message=redact(detail.message, endpoint.secrets),
+            code=KNOWN_SECRETS.scrub(detail.code),
+            param=KNOWN_SECRETS.scrub(detail.param),
+        )
         if status in self.context_statuses and self._is_context_length(detail):
             return BackendRefused(detail.message, status=400, code="context_length_exceeded", param="input")
         if status == 500 and _UNSUPPORTED_INPUT.search(detail.message):  # caused by the request

@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.backends.codex_app_server.errors import request_refusal, turn_failure
 from antiphon.backends.codex_app_server.wire import RpcError, TurnError
+from antiphon.known_secrets import KNOWN_SECRETS
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,13 @@ def test_errors_of_codexs_own_upstream_are_passed_on() -> None:
 def test_secrets_in_messages_are_redacted() -> None:
     error = turn_failure(TurnError("refused", "other", "sent Bearer sk-secret-0123456789"))
     assert "secret" not in error.message
+
+
+def test_secrets_of_the_server_in_codes_are_redacted() -> None:
+    KNOWN_SECRETS.add("canary-of-codex-000001")
+    body = '{"error":{"message":"no","param":"canary-of-codex-000001","code":"canary-of-codex-000001"}}'
+    error = turn_failure(TurnError(body, "other"))
+    assert (error.code, error.param) == ("[redacted]", "[redacted]")
 
 
 @pytest.mark.parametrize(("code", "status"), [(-32600, 400), (-32602, 400), (-32603, 502)])

@@ -8,6 +8,7 @@ import msgspec
 from antiphon.backends.codex_app_server.wire import RpcError, TurnError
 from antiphon.errors import BackendRefused
 from antiphon.http.redact import redact
+from antiphon.known_secrets import KNOWN_SECRETS
 from antiphon.turn.chunks import FinishReason
 
 
@@ -83,9 +84,9 @@ def turn_failure(error: TurnError) -> BackendRefused:
     body = _body_of(error.message)
     if body is not None:
         # Codex passes on a 400 of its own upstream as "other".
-        return BackendRefused(
-            redact(body.message), status=400, code=body.code or "bad_request", param=body.param
-        )
+        code = KNOWN_SECRETS.scrub(body.code or "bad_request")
+        param = None if body.param is None else KNOWN_SECRETS.scrub(body.param)
+        return BackendRefused(redact(body.message), status=400, code=code, param=param)
     kind = _kind_of(error)
     text = " ".join(filter(None, [error.message, error.additional_details]))
     message = f"codex failed: {redact(text)}" if text else "codex failed."

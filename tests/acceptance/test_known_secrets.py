@@ -39,7 +39,7 @@ base_url = "{url}"
 api_key = "{key}"
 headers = {{ "X-Api-Key" = "{header}" }}
 retries = 0
-models = ["says", "fails", "breaks", "redirects"]
+models = ["says", "fails", "refuses", "breaks", "redirects"]
 """
 
 
@@ -53,6 +53,9 @@ class EchoingUpstream(BaseHTTPRequestHandler):
         assert self.headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
         if body["model"] == "fails":
             self._send(500, "application/json", json.dumps({"error": {"message": f"no {SAID}"}}).encode())
+        elif body["model"] == "refuses":
+            error = {"message": f"no {SAID}", "code": HEADER_KEY, "param": UPSTREAM_KEY}
+            self._send(400, "application/json", json.dumps({"error": error}).encode())
         elif body["model"] == "redirects":
             self._send(302, "text/plain", b"", location=f"http://u:{UPSTREAM_KEY}@x/?key={HEADER_KEY}")
         elif not body.get("stream"):
@@ -67,8 +70,11 @@ class EchoingUpstream(BaseHTTPRequestHandler):
             {"reasoning_content": SAID[i : i + 5]} for i in range(0, len(SAID), 5)
         ]
         deltas += [{"content": SAID[i : i + 3]} for i in range(0, len(SAID), 3)]
-        function = {"name": "f", "arguments": json.dumps({"a": SAID})}
-        deltas.append({"tool_calls": [{"index": 0, "id": "c1", "function": function}]})
+        arguments = json.dumps({"a": SAID})
+        for i in range(0, len(arguments), 4):  # two calls, by turns
+            function = {"name": None if i else "f", "arguments": arguments[i : i + 4]}
+            calls = [{"index": index, "id": f"c{index}", "function": function} for index in (0, 1)]
+            deltas += [{"tool_calls": [call]} for call in calls]
         events: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
         ]
@@ -132,7 +138,7 @@ TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 def test_no_secret_of_the_server_leaves_it(tmp_path: Path) -> None:
     answers: list[tuple[int, str]] = []
     with running(tmp_path) as served:
-        for model in ("says", "fails", "breaks", "redirects"):
+        for model in ("says", "fails", "refuses", "breaks", "redirects"):
             for streamed in (False, True):
                 body: dict[str, Any] = {"model": model, "input": "hi", "stream": streamed, "tools": [TOOL]}
                 answers.append(post(served, "/v1/responses", body))

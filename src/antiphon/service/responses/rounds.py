@@ -66,7 +66,7 @@ class Round:
         prepared: PreparedTurn,
         stages: Sequence[Stage],
         clock: Clock,
-        secrets: KnownSecrets,
+        secrets: SecretFilter | None,
     ) -> None:
         self.turn = turn
         self.prepared = prepared
@@ -77,7 +77,7 @@ class Round:
         self.next: RoundPlan | None = None
         self.stages = stages
         self._clock = clock
-        self._secrets = SecretFilter(secrets) if secrets else None
+        self._secrets = secrets
         self._ended = False
         self._held_since = 0.0
 
@@ -96,6 +96,11 @@ class Round:
             if not batch:
                 return batch
         return self._staged(batch) if self.stages else batch
+
+    @property
+    def needs_end(self) -> bool:
+        """Whether `end` has something to do."""
+        return bool(self.stages) or (self._secrets is not None and self._secrets.holds)
 
     def check_answered(self) -> None:
         """Raise unless the backend has sent something."""
@@ -131,8 +136,13 @@ class Round:
         return chunks
 
     async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
-        """After the last batch: what the stages still hold and what they do now. Then `next` is known."""
-        if not self.stages or self.stopped:
+        """After the last batch: what is still held, and what the stages do now. Then `next` is known."""
+        held = () if self._secrets is None else self._secrets.release()
+        if self.stopped:
+            return
+        if held:
+            yield self._through(self.stages, held)
+        if not self.stages:
             return
         if not self._ended:
             yield self._through(self.stages, [Failed(BackendBroken(BROKEN_OFF))])
@@ -172,12 +182,16 @@ class RoundBuilder:
         )
         return without_spent_search(turn, plan.searches)
 
+    def secret_filter(self) -> SecretFilter | None:
+        """A filter for the rounds of one response; None if there are no secrets."""
+        return SecretFilter(self.secrets) if self.secrets else None
+
     def build(
         self,
         plan: RoundPlan,
         context: Context,
-        tenant: str,
         sealer: Sealer,
+        secrets: SecretFilter | None,
         downgrades: Sequence[Downgrade] = (),
     ) -> Round:
         """The round, ready to be sent. Raises what the backend cannot serve."""
@@ -186,11 +200,11 @@ class RoundBuilder:
         prepared = plan.attempt.route.backend.prepare(sent)
         stages: Sequence[Stage] = ()
         if plan.repair is not None or turn.has_demands:
-            stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, tenant))
+            stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, sealer.tenant))
         stop = context.request.stop
         if stop:
             stages = [*stages, StopSequenceStage(stop)]
-        return Round(turn, prepared, stages, self.clock, self.secrets)
+        return Round(turn, prepared, stages, self.clock, secrets)
 
     def _stages(
         self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, checks: TenantChecks

@@ -165,6 +165,7 @@ class ResponseRun:
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
+        self._secrets = parts.rounds.secret_filter()
         self._lock = parts.contexts.lock(request, tenant, response_id)
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
@@ -201,7 +202,7 @@ class ResponseRun:
             except (BackendError, RequestError) as error:
                 failure = error
             self.turn = None
-            if made is None or made.stages or failure is not None:
+            if made is None or made.needs_end or failure is not None:
                 async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
                     async for events in last_batches:
                         yield events
@@ -371,7 +372,7 @@ class ResponseRun:
         return Answer(machine, context, earlier)
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
-        made = self._parts.rounds.build(plan, answer.context, self._tenant, self._sealer, self._downgrades)
+        made = self._parts.rounds.build(plan, answer.context, self._sealer, self._secrets, self._downgrades)
         for omitted in made.turn.left_out:
             logger.warning("response %s: %s", self.id, omitted.render())
         answer.enter(made)
@@ -412,7 +413,7 @@ class ResponseRun:
         """The events of a failure, and of what the stages do at the end; the plan of the next round."""
         if failure is not None and (events := self._after_failure(answer, plan, made, failure)):
             yield events
-        if made is None or not made.answered or not made.stages:
+        if made is None or not made.answered or not made.needs_end:
             return
         async for chunks in made.end():
             if events := answer.feed(chunks):

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from collections import Counter
 
 import pytest
 
@@ -10,11 +11,15 @@ from antiphon.server.http_protocol import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_PIPELINED_REQUESTS,
+    MAX_TRAILERS,
     MAX_UNREAD_BODY_BYTES,
     MAX_URL_BYTES,
+    HttpProtocol,
 )
 from antiphon.server.types import Message, Receive, Scope, Send
 from tests.server.http_connection import GET, Connect, Connection, Echo, error_of, head
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,30 @@ async def test_endless_trailers_are_refused(connect: Connect) -> None:
         connection.protocol.data_received(b"y" * 1024)
         sent += 1024
         assert sent <= MAX_HEAD_BYTES + 1024
+
+
+async def test_many_trailers_of_one_read_are_not_parsed(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = Counter[bytes]()
+    count = HttpProtocol.on_header
+
+    def on_header(protocol: HttpProtocol, name: bytes, value: bytes) -> None:
+        parsed[name] += 1
+        count(protocol, name, value)
+
+    monkeypatch.setattr(HttpProtocol, "on_header", on_header)
+    answer = await connect(Echo()).send(CHUNKED + b"1\r\na\r\n0\r\n" + b"t:u\r\n" * 50_000)
+    status, error = error_of(answer)
+    assert (status, error["code"]) == (431, "headers_too_large")
+    assert parsed[b"t"] == MAX_TRAILERS + 1
+
+
+async def test_trailers_are_counted_for_each_request(connect: Connect) -> None:
+    connection = connect(Echo())
+    request = CHUNKED + b"1\r\na\r\n0\r\n" + b"t:u\r\n" * MAX_TRAILERS + b"\r\n"
+    answer = await connection.send(request, request)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
 async def test_trailers_are_not_headers(connect: Connect) -> None:

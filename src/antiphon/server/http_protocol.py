@@ -1,8 +1,8 @@
 """HTTP/1.1 as a server: one connection on httptools. Its requests are answered in `request_cycle.py`.
 
 uvicorn's `Server` opens the connections, and ends them through `shutdown`. Everything that a client can make
-a connection hold is bounded here: the head by its bytes, its headers and its time; what was received and not
-yet read; answers that the client does not read; requests that are sent ahead.
+a connection hold is bounded here: the head by its bytes, its headers and its time; trailers; what was
+received and not yet read; answers that the client does not read; requests that are sent ahead.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ IDLE_TIMEOUT_SECONDS = 75.0
 """A connection without a request is closed after this time."""
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 200
+MAX_TRAILERS = 200
 MAX_URL_BYTES = 16 * 1024
 MAX_UNREAD_BODY_BYTES = 64 * 1024
 """Beyond this, nothing more is received until the application has read the body."""
@@ -67,6 +68,7 @@ class HttpProtocol(asyncio.Protocol):
         self._reading = True
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._trailers = 0
         self._unparsed_bytes = 0
         """Received since the last head began, or since the last byte of a body."""
         self._received: RequestCycle | None = None
@@ -176,6 +178,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_since is None:  # a trailer
+            self._trailers += 1
+            if self._trailers > MAX_TRAILERS:  # a read holds tens of thousands
+                raise _head_too_large()
             return
         if len(self._headers) >= MAX_HEADERS:
             raise _head_too_large()
@@ -183,6 +188,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._head_since = None
+        self._trailers = 0
         parser = self.parser
         assert parser is not None
         if parser.should_upgrade():  # the parser stops behind this head

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 import weakref
 from collections import Counter
 
@@ -98,6 +99,15 @@ async def test_many_trailers_of_one_read_are_not_parsed(
     status, error = error_of(answer)
     assert (status, error["code"]) == (431, "headers_too_large")
     assert parsed[b"t"] == MAX_TRAILERS + 1
+
+
+async def test_a_body_of_tiny_chunks_is_joined_in_linear_time(connect: Connect) -> None:
+    number = 1_000_000
+    connection = connect(Echo())
+    began = time.process_time()
+    answer = await connection.send(CHUNKED + b"1\r\nx\r\n" * number + b"0\r\n\r\n")
+    assert time.process_time() - began < 5  # copying what was received before would take a multiple of it
+    assert answer.endswith(b"/ " + b"x" * number)
 
 
 async def test_trailers_are_counted_for_each_request(connect: Connect) -> None:

@@ -81,7 +81,8 @@ class RequestCycle:
         self.task: asyncio.Task[None] | None = None
         self._continued = False
         """Whether the client was asked to send the body."""
-        self._body = b""
+        self._body: bytes | bytearray = b""
+        """Received and not yet read; a bytearray if it came in pieces: one read may hold thousands."""
         self._more_body = True
         self._unread = False
         """Whether a piece of the body, or its end, waits to be read by the application."""
@@ -138,7 +139,12 @@ class RequestCycle:
         """More of the body has arrived. Returns how many bytes of it wait to be read."""
         if self._phase == "answered":
             return 0
-        self._body = self._body + body if self._body else body
+        if not self._body:
+            self._body = body
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
         self._wake()
         return len(self._body)
 
@@ -169,7 +175,7 @@ class RequestCycle:
         if self._disconnected or self._phase == "answered":
             return _DISCONNECT
         body, self._body, self._unread = self._body, b"", False
-        return {"type": "http.request", "body": body, "more_body": self._more_body}
+        return {"type": "http.request", "body": bytes(body), "more_body": self._more_body}
 
     def _awaits_continue(self) -> bool:
         """Whether the client sends the body only when it is asked to."""

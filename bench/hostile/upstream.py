@@ -13,6 +13,9 @@ JsonObject = dict[str, Any]
 PROVOCATION = "provoke-a-failure"
 """A prompt with this text is answered with a 500 that quotes the prompt, whatever the model."""
 FLOOD_PIECE = "endless " * 512
+MAX_DECODED_BYTES = 2**20
+PIECE_BYTES = 2**16
+ENDS_BYTES = 2**10
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 TEXTS = {"json": '{"value": {"a": [1, 2, 3]}}'}
 
@@ -23,9 +26,25 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
-            body: JsonObject = json.loads(await reader.readexactly(length) or b"{}")
-            await answer(writer, body)
+            await answer(writer, await read_body(reader, length))
     writer.close()
+
+
+async def read_body(reader: asyncio.StreamReader, length: int) -> JsonObject:
+    """The body of a request; of a large one only what decides about the answer, which stands at its ends:
+    a model's server does not stand still for all while it reads one prompt."""
+    if length <= MAX_DECODED_BYTES:
+        return json.loads(await reader.readexactly(length) or b"{}")
+    start, end = await reader.readexactly(ENDS_BYTES), b""
+    length -= len(start)
+    while length:
+        piece = await reader.read(min(length, PIECE_BYTES))
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", length)
+        length -= len(piece)
+        end = (end + piece)[-ENDS_BYTES:]
+    model = start.partition(b'"model":"')[2].partition(b'"')[0].decode()
+    return {"model": model, "messages": [], "stream": b'"stream":true' in end}
 
 
 async def answer(writer: asyncio.StreamWriter, body: JsonObject) -> None:

@@ -1,13 +1,18 @@
 """Reading a body within limits."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
+import httpx2
 import pytest
 
+from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import BodyTimeout, BodyTooLarge, InvalidRequest, Overloaded
 from antiphon.protocol.bounds import MAX_VALUES, UNCOUNTED_BYTES
+from antiphon.protocol.items import Message
+from antiphon.protocol.large_body import MAX_RESTORED_VALUES, LargeBody
 from antiphon.server import admission
 from antiphon.server.admission import SMALL_BODY_BYTES, BodyBudget
 from antiphon.server.app import App, Served
@@ -16,29 +21,29 @@ from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routes.table import ROUTES
 from antiphon.server.routing import Route
-from antiphon.server.types import Message
+from antiphon.server.types import Message as AsgiMessage
 from tests.server.conftest import OpenClient, options
 from tests.service.conftest import MakeCreator, services_of
 from tests.uvicorn_here import serve_here
 
 
-def exchange(messages: Sequence[Message], content_length: bytes = b"") -> Exchange:
+def exchange(messages: Sequence[AsgiMessage], content_length: bytes = b"") -> Exchange:
     queue = iter(messages)
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         for message in queue:
             return message
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         raise AssertionError(message)
 
     head = Head(content_length=content_length)
     return Exchange({"method": "POST", "path": "/"}, receive, send, head=head, request_id="r")
 
 
-def piece(body: bytes, more: bool = True) -> Message:
+def piece(body: bytes, more: bool = True) -> AsgiMessage:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
@@ -58,7 +63,7 @@ async def test_a_body_in_pieces_is_put_together() -> None:
     ],
 )
 @pytest.mark.requirement("PROTOCOL/errors-large")
-async def test_a_body_beyond_the_limit_is_rejected(messages: list[Message]) -> None:
+async def test_a_body_beyond_the_limit_is_rejected(messages: list[AsgiMessage]) -> None:
     with pytest.raises(BodyTooLarge):
         await exchange(messages).body(10, BodyBudget(100))
 
@@ -69,7 +74,7 @@ async def test_a_body_that_is_declared_too_large_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [piece(b"a")]])
-async def test_a_body_that_does_not_come_times_out(messages: list[Message]) -> None:
+async def test_a_body_that_does_not_come_times_out(messages: list[AsgiMessage]) -> None:
     request = exchange(messages)
     with pytest.raises(BodyTimeout), Lifetimes().lease(request.receive) as lease:
         lease.expect_body(0.01)
@@ -100,11 +105,11 @@ async def test_a_large_body_takes_its_part_of_the_budget_while_it_is_received(de
     room: list[bool] = []
     arriving = [piece(b"x" * LARGE), piece(b"", more=False)]
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         room.append(reserved(budget, LARGE + 1))
         return arriving.pop(0)
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         raise AssertionError(message)
 
     head = Head(content_length=declared)
@@ -213,3 +218,75 @@ async def test_a_client_that_sends_on_gets_the_error(make_creator: MakeCreator) 
         assert b"400 Bad Request" in await reader.readuntil(b"\r\n")
         assert b"too_many_values" in await reader.readuntil(b"}}")
         writer.close()
+
+
+LARGE_TEXT = b'{"model": "m", "input": "' + b"x" * 2_000_000 + b'"'
+
+
+def in_pieces(body: bytes, size: int = 100_000) -> list[AsgiMessage]:
+    starts = range(0, len(body), size)
+    return [piece(body[start : start + size], more=start + size < len(body)) for start in starts]
+
+
+async def test_the_texts_of_a_large_body_are_decoded_as_they_arrive() -> None:
+    body = LARGE_TEXT + b"}"
+    received = await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7))
+    assert isinstance(received, LargeBody)
+    assert len(received.skeleton()) < 1_300_000 - 100_000 * 9
+    assert received.decode("x") == json.loads(body)
+
+
+async def test_a_large_body_is_given_as_bytes_to_routes_that_need_them() -> None:
+    body = LARGE_TEXT + b"}"
+    assert await exchange(in_pieces(body)).body(10**7, BodyBudget(10**7)) == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m", "input": "' + b"x" * 500_000 + b'"}',
+        b'{"model": "m", "input": [' + b'"%b",' % (b"x" * 1000) * 2000 + b'""]}',
+    ],
+    ids=["not large", "no long text"],
+)
+async def test_a_body_without_much_long_text_stays_as_it_is(body: bytes) -> None:
+    assert await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7)) == body
+
+
+async def test_a_large_body_of_many_values_is_decoded_at_once() -> None:
+    body = LARGE_TEXT + b', "image": [' + b"1," * MAX_RESTORED_VALUES + b"1]}"
+    received = await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7))
+    assert received == body
+
+
+@pytest.mark.parametrize(("path", "member"), [("responses", "input"), ("chat/completions", "messages")])
+async def test_a_large_request_over_a_socket_reaches_the_model(
+    make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch, path: str, member: str
+) -> None:
+    """With its size, so that it is encoded in slices; the texts of a response's input were decoded so."""
+    text, backend = 'A "quoted" \\ line\nand é. ' * 150_000, ScriptedBackend.saying("Hi")
+    decoded: list[LargeBody] = []
+    decode = LargeBody.decode
+
+    def counted(body: LargeBody, what: str) -> object:
+        decoded.append(body)
+        return decode(body, what)
+
+    monkeypatch.setattr(LargeBody, "decode", counted)
+    services = services_of(make_creator(backend))
+
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator[Served, None]:
+        yield Served(services)
+
+    body = json.dumps({"model": "m", member: [{"role": "user", "content": text}]}).encode()
+    async with (
+        serve_here(lambda: App(opened, lambda: "req_1", options())) as here,
+        httpx2.AsyncClient(timeout=30) as client,
+    ):
+        headers = {"content-type": "application/json"}
+        answer = await client.post(f"http://127.0.0.1:{here.port}/v1/{path}", content=body, headers=headers)
+    assert answer.status_code == 200
+    assert [message.content for message in backend.turns[0].items if isinstance(message, Message)] == [text]
+    assert backend.turns[0].received_bytes == len(body)
+    assert len(decoded) == (1 if path == "responses" else 0)

@@ -20,6 +20,7 @@ from antiphon.backends.context_window import WindowCache
 from antiphon.backends.features import Features
 from antiphon.backends.payload import Payload
 from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
+from antiphon.backends.sliced_json import LARGE_REQUEST_BYTES
 from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.backends.streamed_turn import Reader, StreamedTurn
 from antiphon.backends.upstream_errors import ErrorTable
@@ -101,17 +102,18 @@ class HttpBackend(ABC):
         deadlines = endpoint.deadlines
         first_byte = deadlines.first_byte if turn.streamed else deadlines.answer
 
-        def send() -> Exchange:
-            body = msgspec.json.encode(payload.body)
+        def send(body: bytes | Sequence[bytes]) -> Exchange:
             request = client.request("POST", self.path(path), body, headers=payload.headers)
             return Exchange(client, request, first_byte=first_byte, chance=self._chance)
 
         return StreamedTurn(
+            payload.body,
             send,
             new_reader,
             max_event_bytes=endpoint.max_event_bytes,
             downgrades=payload.downgrades,
             unenforced=payload.unenforced,
+            is_large=turn.received_bytes > LARGE_REQUEST_BYTES,
         )
 
     async def models(self) -> Sequence[ModelInfo]:

@@ -7,9 +7,13 @@ stream of events or as one JSON body.
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Protocol
 
+import msgspec
+
+from antiphon.backends.sliced_json import encode_sliced
 from antiphon.errors import BackendBroken, BackendError
 from antiphon.http.client import EVENT_STREAM
 from antiphon.http.exchange import HEARTBEAT, Exchange
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import HEARTBEAT as HEARTBEAT_BATCH
@@ -60,23 +64,29 @@ class StreamedTurn:
 
     def __init__(
         self,
-        send: Callable[[], Exchange],
+        body: JsonObject,
+        send: Callable[[bytes | Sequence[bytes]], Exchange],
         read: Callable[[], Reader],
         *,
         max_event_bytes: int,
         downgrades: tuple[Downgrade, ...] = (),
         unenforced: frozenset[Constraint] = frozenset(),
+        is_large: bool = False,
     ) -> None:
         self.downgrades = downgrades
         self.unenforced = unenforced
         self._send = send
+        self._body = body
+        self._is_large = is_large
         self._read = read
         self._max_event_bytes = max_event_bytes
 
     async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run it."""
         reader = self._read()
-        exchange = self._send()
+        encoded = await encode_sliced(self._body) if self._is_large else msgspec.json.encode(self._body)
+        exchange = self._send(encoded)
+        del encoded
         begun = False
         try:
             while not await exchange.opened():

@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
@@ -74,8 +74,8 @@ class HttpRequest(NamedTuple):
     accept: Accept = JSON_OR_EVENTS
     bodiless: bool = False
     """Whether the response has no body: the method is HEAD."""
-    large_body: bytes = b""
-    """Sent after `data`, without a copy."""
+    pieces: Sequence[bytes] = ()
+    """Sent after `data`, without a copy: those of a large body."""
 
 
 class HttpClient:
@@ -107,21 +107,26 @@ class HttpClient:
         self,
         method: str,
         path: str,
-        body: bytes = b"",
+        body: bytes | Sequence[bytes] = b"",
         *,
         headers: Mapping[str, str] | None = None,
         accept: Accept = JSON_OR_EVENTS,
     ) -> HttpRequest:
-        """Write a request. A path that begins with a slash is below the server's root, not the base URL."""
+        """Write a request; a large body may come in pieces. A path that begins with a slash is below the
+        server's root, not the base URL."""
         head = self._last_head
         if headers or self._last_line != (method, path, accept):
             more = _write_headers(self.target, headers) if headers else b""
             head = b"%b%b%b%bcontent-length: " % (self._line(method, path), self._head, accept.header, more)
             if not headers:
                 self._last_line, self._last_head = (method, path, accept), head
-        is_large = len(body) > LARGE_BODY_BYTES
-        data = b"%b%d\r\n\r\n%b" % (head, len(body), b"" if is_large else body)
-        return HttpRequest(data, accept, method == "HEAD", body if is_large else b"")
+        size, pieces = len(body), ()
+        if not isinstance(body, bytes):
+            size, pieces, body = sum(map(len, body)), body, b""
+        elif size > LARGE_BODY_BYTES:
+            pieces, body = (body,), b""
+        data = b"%b%d\r\n\r\n%b" % (head, size, body)
+        return HttpRequest(data, accept, method == "HEAD", pieces)
 
     def _line(self, method: str, path: str) -> bytes:
         below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"

@@ -9,6 +9,7 @@ nothing per read.
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import cast
 
 import httptools
@@ -211,9 +212,11 @@ class Connection(asyncio.Protocol):
         """Whether a request can be sent now."""
         return self._transport is not None and not self._transport.is_closing() and self._response is None
 
-    def send(self, request: bytes, large_body: bytes = b"", *, bodiless: bool = False) -> IncomingResponse:
-        """Send a request. `large_body` follows it; `bodiless`: its method is HEAD, whose response ends with
-        its headers."""
+    def send(
+        self, request: bytes, pieces: Sequence[bytes] = (), *, bodiless: bool = False
+    ) -> IncomingResponse:
+        """Send a request. `pieces` of its body follow it; `bodiless`: its method is HEAD, whose response ends
+        with its headers."""
         assert self._transport is not None
         assert self._response is None
         response = self._response = IncomingResponse(self)
@@ -221,8 +224,8 @@ class Connection(asyncio.Protocol):
         self._framed = self._keep_alive = False
         self._bodiless = bodiless
         self._transport.write(request)
-        if large_body:
-            self._transport.write(large_body)
+        for piece in pieces:
+            self._transport.write(piece)
         return response
 
     def release(self, response: IncomingResponse, linger: float) -> None:

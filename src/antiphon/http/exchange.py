@@ -157,7 +157,7 @@ class Exchange:
 
     def _send_on(self, connection: Connection) -> None:
         request = self._request
-        self._response = connection.send(request.data, request.large_body, bodiless=request.bodiless)
+        self._response = connection.send(request.data, request.pieces, bodiless=request.bodiless)
         self._watch.follow(self._response)
 
     async def _connect(self, beat: float) -> Connection | None:

@@ -22,11 +22,11 @@ UNCOUNTED_BYTES = 256 * 1024
 class ValueCounter:
     """Counts the values of JSON while it is received. The characters of texts do not count."""
 
-    __slots__ = ("_escape", "_in_text", "_path", "_values")
+    __slots__ = ("_escape", "_in_text", "_path", "values")
 
     def __init__(self, path: str = "") -> None:
         self._path = path
-        self._values = 0
+        self.values = 0
         self._in_text = False
         self._escape = b""
         """A backslash at the end of the last piece."""
@@ -37,8 +37,8 @@ class ValueCounter:
 
     def feed(self, piece: bytes) -> None:
         """Count the values of the next piece. Raises `TooManyValues`."""
-        self._values += _structure(self._outside_texts(piece))
-        if self._values > MAX_VALUES:
+        self.values += _structure(self._outside_texts(piece))
+        if self.values > MAX_VALUES:
             what = f"The JSON in '{self._path}'" if self._path else "The request body"
             message = f"{what} holds more than {MAX_VALUES} values. Send fewer items, parts or members."
             raise TooManyValues(message, param=self._path or None)

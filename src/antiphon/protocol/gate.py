@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.large_body import Body, LargeBody
 from antiphon.protocol.parse import convert, decode, missing
 from antiphon.protocol.profile import Check, Profile
 from antiphon.protocol.requests import RawCreate
@@ -23,12 +24,14 @@ SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
 
 def decode_request(
-    body: bytes, kind: type[R], profile: Profile, what: str = "The request body"
+    body: Body, kind: type[R], profile: Profile, what: str = "The request body"
 ) -> tuple[R, tuple[str, ...]]:
     """Check a request as the profile does, and decode it. Parameters that the profile ignores are removed;
     the second value names those that were given."""
     if not profile.checks:
         return decode(body, kind, what), ()
+    if isinstance(body, LargeBody):
+        return _decode_checked(body, kind, profile, what)
     try:
         raw = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -39,7 +42,7 @@ def decode_request(
     return (replace(raw, **dict.fromkeys(unused)) if unused else raw), unused
 
 
-def _decode_checked(body: bytes, kind: type[R], profile: Profile, what: str) -> tuple[R, tuple[str, ...]]:
+def _decode_checked(body: Body, kind: type[R], profile: Profile, what: str) -> tuple[R, tuple[str, ...]]:
     """The same for a body that does not match the type: the mismatch may be in an ignored parameter, and the
     errors of the profile's checks take precedence."""
     members = decode(body, dict[str, Any], what)

@@ -11,6 +11,7 @@ from msgspec import inspect
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import JsonObject, Metadata
+from antiphon.protocol.large_body import Body, LargeBody
 
 T = TypeVar("T")
 
@@ -29,8 +30,10 @@ _NAMES = {
 }
 
 
-def check_text(body: bytes) -> None:
+def check_text(body: Body) -> None:
     """Reject a body that is not UTF-8, also in ignored members: the body may be stored."""
+    if isinstance(body, LargeBody):
+        body = body.skeleton()  # its texts are decoded
     if body.isascii():
         return
     try:
@@ -39,8 +42,10 @@ def check_text(body: bytes) -> None:
         raise InvalidRequest("The request body is not valid UTF-8.", code="invalid_json") from None
 
 
-def decode(body: bytes, kind: type[T], what: str = "The request body") -> T:
+def decode(body: Body, kind: type[T], what: str = "The request body") -> T:
     """Decode a JSON document into a typed value."""
+    if isinstance(body, LargeBody):
+        return convert(body.decode(what), kind, "")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:

@@ -10,10 +10,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.gate import decode_request, refuse_state, stateless
 from antiphon.protocol.ids import CONVERSATION, PREVIOUS_RESPONSE_ID
 from antiphon.protocol.items import CompactionTrigger, Item, ItemReference
+from antiphon.protocol.large_body import Body, LargeBody
 from antiphon.protocol.parse import check_metadata, check_text, convert, decode, missing
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import parse_functions, parse_tool_choice, parse_tools
@@ -21,24 +23,29 @@ from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.protocol.requests import FOREIGN_PARAMS, CreateBody, CreateResponse, RawCreate, TextFormat
 
 
-def parse_create(body: bytes, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
+def parse_create(body: Body, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
     """Parse and check a request. Raises `InvalidRequest` with the parameter's name."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
     raw, unused = decode_request(body, RawCreate, profile)
-    return check_create(raw, profile, unused=unused, input_optional=input_optional)
+    return check_create(raw, profile, unused=unused, input_optional=input_optional, received_bytes=len(body))
 
 
-def without_items(body: bytes) -> bytes:
+def without_items(body: Body) -> bytes:
     """A parsed request in its stored form. Items and tools are removed, because they may contain secrets and
     are stored separately. Unknown members are removed, too; those of other APIs lose their values."""
-    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    if isinstance(body, LargeBody):
+        members: JsonObject = decode(body, dict[str, Any])
+        given = {name for name, value in members.items() if value is not None}
+    else:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        given = {name for name, value in members.items() if bytes(value) != b"null"}
     return msgspec.json.encode(
         {
             name: "" if name in FOREIGN_PARAMS else value
             for name, value in members.items()
-            if name in _STORED_PARAMS or (name in FOREIGN_PARAMS and bytes(value) != b"null")
+            if name in _STORED_PARAMS or (name in FOREIGN_PARAMS and name in given)
         }
     )
 
@@ -57,6 +64,7 @@ def check_create(
     *,
     input_optional: bool = False,
     unused: tuple[str, ...] = (),
+    received_bytes: int = 0,
 ) -> CreateResponse:
     """Apply the rules that types cannot express, and parse the parameters with several forms."""
     _check_served(raw, profile)
@@ -81,6 +89,7 @@ def check_create(
         unused=unused,
         foreign_params=_foreign_params(raw),
         unchecked=definitions.unchecked,
+        received_bytes=received_bytes,
     )
 
 

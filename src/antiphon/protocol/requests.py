@@ -179,6 +179,8 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     """Stop sequences, set by compatible endpoints only."""
     unchecked: tuple[Definition, ...] = ()
     """Schemas and grammars that are too expensive to be checked while a request is parsed."""
+    received_bytes: int = 0
+    """The size of the body; 0 if it did not come in one."""
 
     @property
     def stored(self) -> bool:

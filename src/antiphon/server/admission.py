@@ -1,11 +1,13 @@
 """Whether the server takes more work: not while it is overloaded, nor more bodies than it has room for."""
 
+import asyncio
 import os
 from collections import Counter
 from pathlib import Path
 
 from antiphon.errors import BodyTooLarge, Overloaded
 from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
+from antiphon.protocol.large_body import LARGE_BODY_BYTES, MAX_RESTORED_VALUES, Body, LargeBody
 
 SMALL_BODY_BYTES = 64 * 1024
 """Bodies up to this size are not counted."""
@@ -59,12 +61,27 @@ class BodyBudget:
 
 
 class ReceivedBody:
-    """A body while it is received: bounded in bytes, in the values of its JSON, and by the budget."""
+    """A body while it is received: bounded in bytes, in the values of its JSON, and by the budget.
 
-    __slots__ = ("_budget", "_counter", "_limit", "_pieces", "_reserved", "_tenant", "size")
+    If it `may_be_large`, the texts of one beyond `LARGE_BODY_BYTES` are decoded as they arrive.
+    """
 
-    def __init__(self, limit: int, budget: BodyBudget, tenant: str) -> None:
+    __slots__ = (
+        "_budget",
+        "_counter",
+        "_large",
+        "_limit",
+        "_may_be_large",
+        "_pieces",
+        "_reserved",
+        "_tenant",
+        "size",
+    )
+
+    def __init__(self, limit: int, budget: BodyBudget, tenant: str, *, may_be_large: bool = False) -> None:
         self.size = 0
+        self._may_be_large = may_be_large
+        self._large: LargeBody | None = None
         self._limit = limit
         self._budget = budget
         self._tenant = tenant
@@ -87,6 +104,15 @@ class ReceivedBody:
         self._pieces.append(piece)
         if self.size > UNCOUNTED_BYTES:
             self._count(piece)
+            if self._may_be_large and self.size > LARGE_BODY_BYTES:
+                self._decode_texts()
+
+    def _decode_texts(self) -> None:
+        if self._large is None:
+            self._large = LargeBody()
+        for piece in self._pieces:
+            self._large.add(piece)
+        self._pieces.clear()
 
     def _count(self, piece: bytes) -> None:
         if self._counter is None:
@@ -94,14 +120,32 @@ class ReceivedBody:
             piece = self.joined()
         self._counter.feed(piece)
 
+    async def large(self) -> Body:
+        """The body that is large, when everything was received."""
+        large = self._large
+        if large is None:
+            return self.joined()
+        if not large.has_texts:
+            return large.skeleton()
+        is_complex = self._counter is not None and self._counter.values > MAX_RESTORED_VALUES
+        return await _joined_again(large) if is_complex else large
+
     def joined(self) -> bytes:
-        """The bytes so far."""
+        """The bytes so far; not of a body that is large."""
         return b"".join(self._pieces)
 
     def release(self) -> None:
         """Give the reserved bytes back."""
         if self._reserved:
             self._budget.release(self._tenant, self._reserved)
+
+
+async def _joined_again(large: LargeBody) -> bytes:
+    pieces: list[bytes] = []
+    for piece in large.encoded():
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(pieces)
 
 
 def too_large(limit: int) -> BodyTooLarge:

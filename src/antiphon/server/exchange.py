@@ -16,6 +16,7 @@ from antiphon.errors import (
     Unavailable,
     UnsupportedMedia,
 )
+from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header
@@ -96,6 +97,12 @@ class Exchange:
 
     async def body(self, limit: int, budget: BodyBudget) -> bytes:
         """The complete JSON body. Its size is checked before and while it is read."""
+        body = await self.decodable_body(limit, budget, may_be_large=False)
+        assert isinstance(body, bytes)
+        return body
+
+    async def decodable_body(self, limit: int, budget: BodyBudget, *, may_be_large: bool = True) -> Body:
+        """The same; the texts of a large one are decoded."""
         self._check_json()
         declared, piece, more = int(self.head.content_length or 0), b"", True
         small = min(limit, SMALL_BODY_BYTES)
@@ -104,7 +111,7 @@ class Exchange:
             if not more and len(piece) <= small:
                 self._has_body = False
                 return piece
-        received = ReceivedBody(limit, budget, self.caller.tenant)
+        received = ReceivedBody(limit, budget, self.caller.tenant, may_be_large=may_be_large)
         try:
             received.expect(declared)
             received.add(piece)
@@ -116,6 +123,7 @@ class Exchange:
         self._has_body = False
         if received.size > YIELDING_BYTES:
             await asyncio.sleep(0)
+            return await received.large()
         return received.joined()
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
@@ -269,5 +277,13 @@ class BodyReader:
         self.admission.check()
         lease.expect_body(self.timeout_seconds)
         body = await exchange.body(self.max_bytes, self.admission.bodies)
+        lease.expect_disconnect()
+        return body
+
+    async def read_decodable(self, exchange: Exchange, lease: Lease) -> Body:
+        """The same; the texts of a large body are decoded."""
+        self.admission.check()
+        lease.expect_body(self.timeout_seconds)
+        body = await exchange.decodable_body(self.max_bytes, self.admission.bodies)
         lease.expect_disconnect()
         return body

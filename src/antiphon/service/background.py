@@ -27,6 +27,7 @@ from antiphon.errors import (
 from antiphon.jobs.kinds import Kind
 from antiphon.jobs.worker import Worker
 from antiphon.protocol.events import Event
+from antiphon.protocol.large_body import Body
 from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
@@ -70,7 +71,7 @@ class Background:
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
-    async def submit(self, request: CreateResponse, body: bytes, caller: Caller) -> Response:
+    async def submit(self, request: CreateResponse, body: Body, caller: Caller) -> Response:
         """Save and return a queued response. Invalid requests are rejected here, not by the job."""
         creator = self.creator
         run = creator.draft(request, caller)

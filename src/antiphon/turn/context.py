@@ -56,6 +56,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     left_out: tuple[Downgrade, ...] = ()
     """The tools that the profile omits; the log contains a warning about them."""
     downgrades: tuple[Downgrade, ...] = ()
+    received_bytes: int = 0
+    """The size of the client's request; 0 if it is not known."""
 
     @property
     def streamed(self) -> bool:
@@ -132,6 +134,7 @@ def build_turn(
         thinking=request.thinking,
         left_out=tools.left_out,
         downgrades=tuple(found),
+        received_bytes=request.received_bytes,
     )
 
 

@@ -49,10 +49,10 @@ class CompatRoutes:
         running: _Running | None = None
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
-                question, renderer = self._api.read(
-                    await self._bodies.read_within(exchange, lease), exchange.caller
-                )
-                request = replace(question.request, stop=question.stops)
+                body = await self._bodies.read_within(exchange, lease)
+                question, renderer = self._api.read(body, exchange.caller)
+                request = replace(question.request, stop=question.stops, received_bytes=len(body))
+                del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller)
                 lease.limit_turns(run)
                 running = _Running(question, renderer, run)

@@ -12,6 +12,7 @@ from antiphon.caller import DELETE, READ, WRITE
 from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
 from antiphon.protocol.ids import RESPONSE_ID
 from antiphon.protocol.item_lists import list_items
+from antiphon.protocol.large_body import Body
 from antiphon.protocol.parse_create import parse_count, parse_create
 from antiphon.protocol.requests import CreateResponse, StreamOptions
 from antiphon.protocol.response import Response
@@ -124,7 +125,7 @@ class ResponsesRoutes:
         renderer: SseRenderer | None = None
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
-                body = await self._bodies.read_within(exchange, lease)
+                body = await self._bodies.read_decodable(exchange, lease)
                 request = parse_create(body, exchange.profile)
                 if request.params.background:
                     await self._submit(exchange, request, body)
@@ -164,7 +165,7 @@ class ResponsesRoutes:
         headers = () if reason is None else ((b"x-proxy-finish-reason", reason.encode()),)
         return exchange.send_json(Shape(profile).encode(response), headers=headers)
 
-    async def _submit(self, exchange: Exchange, request: CreateResponse, body: bytes) -> None:
+    async def _submit(self, exchange: Exchange, request: CreateResponse, body: Body) -> None:
         """Make the response in the background, whether the client stays or not."""
         response = await self._background.submit(request, body, exchange.caller)
         if request.streamed:

@@ -196,6 +196,22 @@ async def test_children_end_when_there_is_no_work(
     assert await process_id(pool) != child
 
 
+async def test_a_child_that_holds_much_memory_ends_soon(
+    pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "LARGE_IDLE_SECONDS", 0.2)
+    small = await process_id(pool)
+    await asyncio.sleep(0.6)
+    assert is_alive(small)
+    large = int(await pool.run("t", f"{WORK}:hold", str(pool_module.LARGE_CHILD_BYTES).encode()))
+    assert large == small
+    assert await process_id(pool) == large  # not while there is work
+    async with asyncio.timeout(20):
+        while is_alive(large):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert await process_id(pool) != large
+
+
 async def test_children_are_replaced_after_many_jobs(
     pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,15 @@ def allocate(_payload: bytes) -> bytes:
         blocks.append(bytes(2**22))
 
 
+_held: list[bytes] = []
+
+
+def hold(payload: bytes) -> bytes:
+    """Keep as many bytes as the payload says."""
+    _held.append(b"x" * int(payload))
+    return str(os.getpid()).encode()
+
+
 def abort(_payload: bytes) -> bytes:
     """End as a library does that gets no memory."""
     os.abort()

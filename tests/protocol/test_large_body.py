@@ -16,12 +16,13 @@ from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.profile import MAESTRO, OPENAI, PROXY, Profile
 
 PIECE_BYTES = 8 * 1024 + 1
+SECRET = "0123456789abcdef"
 LONG = 'A "quoted" \\ line\nand é, 日, 😀. ' * 2000
 
 
 def received(body: bytes, cuts: Sequence[int] = (PIECE_BYTES,)) -> LargeBody:
     """The body in pieces of these sizes, in turn."""
-    large, at = LargeBody(), 0
+    large, at = LargeBody(SECRET), 0
     while at < len(body):
         size = cuts[at % len(cuts)]
         large.add(body[at : at + size])
@@ -156,7 +157,7 @@ def test_text_that_is_not_utf_8_is_refused_in_members_that_nobody_reads() -> Non
 
 
 def test_a_mark_does_not_complete_an_escape() -> None:
-    large = LargeBody()
+    large = LargeBody(SECRET)
     for piece in (b'{"a": "', b"x" * 5000 + b"\\u00e\\", b"n" + b"y" * 5000, b'"}'):
         large.add(piece)
     assert large.has_texts

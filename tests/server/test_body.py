@@ -137,7 +137,7 @@ async def test_a_broken_off_body_gives_its_part_back() -> None:
 
 
 def test_a_body_needs_room_below_the_ceiling_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "memory_bytes", lambda: 1000)
+    monkeypatch.setattr(admission, "resident_bytes", lambda: 1000)
     budget = BodyBudget(10_000, max_memory_bytes=1000 + 100 * admission.COPIES)
     with pytest.raises(Overloaded):
         budget.reserve("a", 101)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import Overloaded
+from antiphon.memory_use import resident_bytes
 from antiphon.server import watchdog as watchdog_module
-from antiphon.server.admission import Admission, memory_bytes
+from antiphon.server.admission import Admission
 from antiphon.server.app import App
 from antiphon.server.memory import memory_client
 from antiphon.server.watchdog import Watchdog
@@ -95,11 +97,11 @@ async def test_the_server_is_overloaded_while_every_timer_is_late(watched: Watch
 async def test_beyond_its_memory_the_server_is_overloaded(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = memory_bytes()
+    used = resident_bytes()
     assert used > 10_000_000
     watched = Watched(max_memory_bytes=used // 2)
     assert await becomes(watched.admission, "The server has too little memory.")
-    monkeypatch.setattr(watchdog_module, "memory_bytes", lambda: used // 4)
+    monkeypatch.setattr(watchdog_module, "resident_bytes", lambda: used // 4)
     assert await becomes(watched.admission, None)
     assert [
         record.getMessage().partition(":")[2] for record in caplog.records if "in use" in record.getMessage()
@@ -108,7 +110,7 @@ async def test_beyond_its_memory_the_server_is_overloaded(
 
 
 async def test_below_its_memory_it_is_not() -> None:
-    watched = Watched(max_memory_bytes=memory_bytes() * 4)
+    watched = Watched(max_memory_bytes=resident_bytes() * 4)
     await asyncio.sleep(0.7)
     assert watched.admission.overload is None
     await watched.end()
@@ -136,3 +138,26 @@ async def test_an_overloaded_server_refuses_work_and_serves_the_rest(make_creato
         assert (await client.delete(f"/v1/responses/{created['id']}")).status_code == 200
         app.admission.overload = None
         assert (await client.post("/v1/conversations", json={})).status_code == 200
+
+
+async def test_the_memory_of_child_processes_counts_for_bodies() -> None:
+    child = await asyncio.create_subprocess_exec("sleep", "60")
+    own = resident_bytes()
+    watched = Watched(max_memory_bytes=own * 4)
+    bodies = watched.admission.bodies
+    try:
+        async with asyncio.timeout(10):
+            while not bodies.children_bytes:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert bodies.children_bytes >= resident_bytes(child.pid) > 100_000
+        size = own // 5
+        bodies.reserve("a", size)
+        bodies.release("a", size)
+        bodies.children_bytes = own * 2
+        with pytest.raises(Overloaded, match="too little memory"):
+            bodies.reserve("a", size)
+        assert watched.admission.overload is None  # what is running, and small requests, go on
+    finally:
+        child.kill()
+        await child.wait()
+        await watched.end()

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from antiphon.errors import AntiphonError, Overloaded, Unavailable
 from antiphon.isolated.frames import HEADER, Excess, Failure, Job, Success
+from antiphon.memory_use import resident_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ IDLE_SECONDS = 30.0
 """How long a child waits for its next job before it ends."""
 MAX_JOBS_PER_CHILD = 1000
 """A child is replaced then, and what it has allocated is given back."""
+LARGE_CHILD_BYTES = 64 * 1024 * 1024
+LARGE_IDLE_SECONDS = 1.0
+"""The same for a child that holds so much: it keeps what it has compiled."""
 END_SECONDS = 0.05
 """How long a child may take to end by itself before it is killed."""
 _PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
@@ -143,7 +147,7 @@ class IsolatedPool:
         """Do jobs in one child after another, until there are none for a while."""
         child = _Child(self._limits)
         try:
-            while (taken := await self._take()) is not None:
+            while (taken := await self._take(child)) is not None:
                 tenant, waiting = taken
                 try:
                     await self._do(child, waiting)
@@ -169,12 +173,13 @@ class IsolatedPool:
         else:
             waiting.result.set_exception(error)
 
-    async def _take(self) -> tuple[str, _Waiting] | None:
+    async def _take(self, child: "_Child") -> tuple[str, _Waiting] | None:
         """The next job and its tenant; None if there is none for a while."""
         while (taken := self._next()) is None:
             self._idle += 1
             try:
-                async with asyncio.timeout(IDLE_SECONDS), self._more:
+                seconds = LARGE_IDLE_SECONDS if child.resident_bytes > LARGE_CHILD_BYTES else IDLE_SECONDS
+                async with asyncio.timeout(seconds), self._more:
                     await self._more.wait()
             except TimeoutError:
                 return None
@@ -247,6 +252,11 @@ class _Child:
             raise WorkExceeded("memory")
         logger.error("isolated work broke: %s: %s", job.function, result.message)
         raise AntiphonError
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory of the process; 0 if there is none."""
+        return 0 if self._running is None else resident_bytes(self._running.process.pid)
 
     async def end(self) -> int:
         """End the process, if there is one; its exit code."""

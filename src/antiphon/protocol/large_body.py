@@ -6,7 +6,6 @@ place, and the rest is decoded at once; then the texts are put into the places o
 """
 
 import re
-import secrets
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -27,15 +26,15 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 class LargeBody:
-    """A body without its long texts, and these texts."""
+    """A body without its long texts, and these texts. The `secret` is random, of letters and digits."""
 
     __slots__ = ("_mark", "_rest", "_skeleton", "_takes", "_texts", "_within_text", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, secret: str) -> None:
         self.size = 0
-        self._mark = "~" + secrets.token_hex(16)
-        """With a number it stands for a text. Nobody can send it, because nobody knows it; and it does not
-        complete an escape."""
+        self._mark = f"~{secret}"
+        """With a number it stands for a text. Nobody can send it, because nobody knows the secret; and it
+        does not complete an escape."""
         self._skeleton: list[bytes] = []
         self._texts: list[list[str]] = []
         self._rest = b""

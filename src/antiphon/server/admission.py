@@ -1,11 +1,11 @@
 """Whether the server takes more work: not while it is overloaded, nor more bodies than it has room for."""
 
 import asyncio
-import os
+import secrets
 from collections import Counter
-from pathlib import Path
 
 from antiphon.errors import BodyTooLarge, Overloaded
+from antiphon.memory_use import resident_bytes
 from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
 from antiphon.protocol.large_body import LARGE_BODY_BYTES, MAX_RESTORED_VALUES, Body, LargeBody
 
@@ -14,7 +14,6 @@ SMALL_BODY_BYTES = 64 * 1024
 MAX_BODIES_BYTES = 128 * 1024 * 1024
 COPIES = 5
 """How often a large body is in memory at its peak: received, joined, decoded, encoded for the upstream."""
-_STATM = Path("/proc/self/statm")
 
 
 class Admission:
@@ -41,13 +40,15 @@ class BodyBudget:
         self._max_memory = max_memory_bytes
         self._tenants: Counter[str] = Counter()
         self._bytes = 0
+        self.children_bytes = 0
+        """The memory of child processes; set by the watchdog."""
 
     def reserve(self, tenant: str, size: int) -> None:
         """Raise `Overloaded` if there is no room for so many more bytes."""
         used = self._tenants[tenant]
         if self._bytes + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
             raise Overloaded("Too many large requests are being received. Try again in a moment.")
-        if self._max_memory and memory_bytes() + size * COPIES > self._max_memory:
+        if self._max_memory and resident_bytes() + self.children_bytes + size * COPIES > self._max_memory:
             raise Overloaded("The server has too little memory for this request. Try again in a moment.")
         self._tenants[tenant] += size
         self._bytes += size
@@ -109,7 +110,7 @@ class ReceivedBody:
 
     def _decode_texts(self) -> None:
         if self._large is None:
-            self._large = LargeBody()
+            self._large = LargeBody(secrets.token_hex(16))
         for piece in self._pieces:
             self._large.add(piece)
         self._pieces.clear()
@@ -151,11 +152,3 @@ async def _joined_again(large: LargeBody) -> bytes:
 def too_large(limit: int) -> BodyTooLarge:
     """The error of a body with more bytes."""
     return BodyTooLarge(f"The request body is too large; the limit is {limit} bytes.")
-
-
-def memory_bytes() -> int:
-    """The resident memory of this process; 0 where the system does not tell."""
-    try:
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0

@@ -6,18 +6,17 @@ wait, and sees the stack right after the call.
 """
 
 import asyncio
-import ctypes
 import logging
 import os
 import sys
 import threading
 import time
 import traceback
-from contextlib import suppress
 from itertools import dropwhile, islice, takewhile
 from types import FrameType
 
-from antiphon.server.admission import Admission, memory_bytes
+from antiphon.memory_use import children_bytes, give_memory_back, resident_bytes
+from antiphon.server.admission import Admission
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ OVERLOAD_TICKS = 8
 """The server is overloaded while so many timers in a row are that late."""
 LOG_SECONDS = 1.0
 """Between two log entries about a blocked event loop."""
-MEMORY_TICKS = 10
+MEMORY_TICKS = 4
 """Between two looks at the memory."""
 MEMORY_SHARE = 0.9
 """No more requests are taken above this share of the ceiling."""
@@ -83,11 +82,12 @@ class Watchdog:
         return "The server is overloaded." if self._late_ticks >= OVERLOAD_TICKS else None
 
     def _look_at_memory(self) -> str | None:
-        used = memory_bytes()
+        self._admission.bodies.children_bytes = children_bytes()
+        used = resident_bytes()
         if used <= self._max_memory * MEMORY_SHARE:
             return None
-        _give_memory_back()
-        used = memory_bytes()
+        give_memory_back()
+        used = resident_bytes()
         if used <= self._max_memory * MEMORY_SHARE:
             return None
         if self._admission.overload is None:
@@ -137,9 +137,3 @@ def _described(frame: FrameType | None) -> str:
 
 def _is_of_loop(call: tuple[FrameType, int]) -> bool:
     return any(part in call[0].f_code.co_filename for part in _LOOP)
-
-
-def _give_memory_back() -> None:
-    """Let the C library return what was freed."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -212,10 +212,18 @@ async def test_the_total_time_holds_while_a_model_waits_for_the_store(
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1])
 async def test_a_flood_is_cancelled_at_once_and_without_reading_its_log(
-    make_creator: MakeCreator, appends: SlowAppends, seconds: float
+    make_creator: MakeCreator, appends: SlowAppends, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flood = Flood()
     background = background_of(make_creator, flood)
+    responses, reads = background.creator.store.responses, list[str]()
+    read = responses.response
+
+    async def counted(tenant: str, response_id: str) -> Response:
+        reads.append(response_id)
+        return await read(tenant, response_id)
+
+    monkeypatch.setattr(responses, "response", counted)
     appends.seconds = seconds
     response = await submit(background)
     await asyncio.sleep(0.4)
@@ -225,6 +233,8 @@ async def test_a_flood_is_cancelled_at_once_and_without_reading_its_log(
     assert loop.time() - begun < 1.0
     assert cancelled.status == "cancelled"
     assert appends.claims == claims
+    assert len(reads) == 1  # before it was cancelled, when the output was not part of it
+    assert cancelled == await read("t", response.id)
     assert flood.closed.is_set()
     events = await followed(background, response.id)
     check_order(events)

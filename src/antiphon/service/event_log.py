@@ -21,6 +21,7 @@ from antiphon.protocol.events import (
     OutputTextDelta,
     ReasoningTextDelta,
 )
+from antiphon.protocol.response import Response
 from antiphon.protocol.sse import SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
 from antiphon.store.ports import BackgroundStore
@@ -175,6 +176,8 @@ class EventLog:
         """A write to the store that goes on, whatever is cancelled here."""
         self._held = False
         self.stored_bytes = stored_bytes
+        self.saved: Response | None = None
+        """The final response, when it is stored."""
 
     def add(self, events: Sequence[Event]) -> None:
         """Events that were just made."""
@@ -264,6 +267,7 @@ class EventLog:
                 if error.code == LOG_GAP:
                     raise Unkept(error.message) from error
                 raise
+            self.saved = stored.response
             self._waiting.clear()
             self._waiting_bytes = 0
         self._signals.publish(f"events:{self._id}")

@@ -75,6 +75,12 @@ async def test_keys_are_used_unless_that_is_turned_off() -> None:
     assert (await discovery.look(settings_for(keys=False))).providers == ()
 
 
+@pytest.mark.parametrize(("chance", "seconds"), [(0.0, 7.5), (0.5, 10.0), (1.0, 12.5)])
+def test_the_intervals_differ_by_a_quarter(chance: float, seconds: float) -> None:
+    discovery = Discovery(environment={}, chance=lambda: chance)
+    assert discovery.pause_seconds(settings_for(interval=10)) == seconds
+
+
 async def test_a_server_comes_changes_and_goes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     address = closed_address()

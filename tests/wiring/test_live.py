@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
+from antiphon.discovery.watch import Discovery
 from antiphon.errors import ModelNotFound, SettingsError
 from antiphon.service.routing.router import Router
 from antiphon.settings import ProfileSettings, ServerSettings, Settings, StoreSettings, UpstreamSettings
@@ -148,3 +149,15 @@ async def test_routes_not_made_from_settings_cannot_be_changed() -> None:
     live = LiveRoutes(Settings())
     with pytest.raises(SettingsError, match="made from settings"):
         live.change(Settings())
+
+
+async def test_an_alias_of_a_missing_model_is_an_error_unless_models_are_looked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = Settings(aliases={"fast": "not-there-yet"})
+    routes, names = LiveRoutes(settings).open()
+    with pytest.raises(SettingsError, match="nothing serves the model 'not-there-yet'"):
+        Router(routes, names=names, chance=lambda: 0.5)
+    _, names = LiveRoutes(settings, discovery=Discovery(environment={})).open()
+    assert names.aliases == {"auto": "local"}
+    assert "nothing serves the models of these aliases now: fast" in caplog.text

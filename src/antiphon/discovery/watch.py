@@ -63,9 +63,12 @@ class Discovery:
     async def watch(self, settings: Callable[[], Settings], report: Callable[[Found], None]) -> None:
         """Look at regular intervals and report what was found, changed or not."""
         while True:
-            seconds = settings().discovery.interval
-            await asyncio.sleep(seconds * (1 - JITTER + 2 * JITTER * self._chance()))
+            await asyncio.sleep(self.pause_seconds(settings()))
             report(await self.look(settings()))
+
+    def pause_seconds(self, settings: Settings) -> float:
+        """The time until the next look."""
+        return settings.discovery.interval * (1 - JITTER + 2 * JITTER * self._chance())
 
     def _is_own(self, address: str) -> bool:
         host, _, port = address.rpartition(":")

@@ -106,13 +106,8 @@ class Definitions:
     _grammars = 0
     _grammars_characters = 0
 
-    def __init__(self) -> None:
-        self._unchecked: list[Definition] = []
-
-    @property
-    def unchecked(self) -> tuple[Definition, ...]:
-        """Those that are still to be examined."""
-        return tuple(self._unchecked)
+    unchecked: tuple[Definition, ...] = ()
+    """Those that are still to be examined."""
 
     def schema(self, schema: JsonObject, path: str) -> None:
         """Reject an invalid JSON Schema, and one that is too expensive; or leave it unchecked."""
@@ -136,7 +131,7 @@ class Definitions:
                 self._cheap_steps -= _VERDICTS.add(encoded, checked)
                 return
             self._cheap_steps = 0
-        self._unchecked.append(Definition(path, "json_schema", encoded.decode()))
+        self.unchecked += (Definition(path, "json_schema", encoded.decode()),)
 
     def grammar(self, form: TextFormatGrammar, path: str) -> None:
         """Check the format of a custom tool, except whether its grammar compiles."""
@@ -158,7 +153,7 @@ class Definitions:
                 f"{MAX_GRAMMARS} of them"
             )
             raise Rejection(why).error(definition)
-        self._unchecked.append(definition)
+        self.unchecked += (definition,)
 
 
 def examine(definition: Definition) -> Rejection | None:

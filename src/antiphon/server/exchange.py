@@ -268,22 +268,18 @@ class BodyReader:
     async def read(self, exchange: Exchange) -> bytes:
         """The complete body, for routes that answer at once."""
         with self.lifetimes.lease(exchange.receive) as lease:
-            self.admission.check()
-            lease.expect_body(self.timeout_seconds)
-            return await exchange.body(self.max_bytes, self.admission.bodies)
+            return await self.read_within(exchange, lease)
 
-    async def read_within(self, exchange: Exchange, lease: Lease) -> bytes:
-        """The complete body, for routes that work on. From then on the lease ends when the client leaves."""
-        self.admission.check()
-        lease.expect_body(self.timeout_seconds)
-        body = await exchange.body(self.max_bytes, self.admission.bodies)
-        lease.expect_disconnect()
-        return body
+    def read_within(self, exchange: Exchange, lease: Lease) -> Awaitable[bytes]:
+        """The complete body, for routes that work on: then they call `lease.expect_disconnect`."""
+        self._expect(lease)
+        return exchange.body(self.max_bytes, self.admission.bodies)
 
-    async def read_decodable(self, exchange: Exchange, lease: Lease) -> Body:
+    def read_decodable(self, exchange: Exchange, lease: Lease) -> Awaitable[Body]:
         """The same; the texts of a large body are decoded."""
+        self._expect(lease)
+        return exchange.decodable_body(self.max_bytes, self.admission.bodies)
+
+    def _expect(self, lease: Lease) -> None:
         self.admission.check()
         lease.expect_body(self.timeout_seconds)
-        body = await exchange.decodable_body(self.max_bytes, self.admission.bodies)
-        lease.expect_disconnect()
-        return body

@@ -50,6 +50,7 @@ class CompatRoutes:
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
                 body = await self._bodies.read_within(exchange, lease)
+                lease.expect_disconnect()
                 question, renderer = self._api.read(body, exchange.caller)
                 request = replace(question.request, stop=question.stops, received_bytes=len(body))
                 del body  # it is not held while the model answers

@@ -126,6 +126,7 @@ class ResponsesRoutes:
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
                 body = await self._bodies.read_decodable(exchange, lease)
+                lease.expect_disconnect()
                 request = parse_create(body, exchange.profile)
                 if request.params.background:
                     await self._submit(exchange, request, body)
@@ -229,6 +230,7 @@ class CompactRoutes:
         """Summarise the input; the client continues with the answer's output as its input."""
         with self._lifetimes.lease(exchange.receive) as lease:
             body = await self._bodies.read_within(exchange, lease)
+            lease.expect_disconnect()
             compacted = await self._compactor.compact(body, exchange.caller)
         await exchange.send_json(msgspec.json.encode(compacted))
 

@@ -1,8 +1,9 @@
 """Antiphon in the caller's own process."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import openai
 import pytest
 from msgspec import to_builtins
 
-from antiphon import Antiphon, RequestError, Route, ScriptedBackend, Settings, SettingsError
+from antiphon import Antiphon, RequestError, Route, ScriptedBackend, Settings, SettingsError, SyncAntiphon
 from antiphon.backends.scripted import Step
 from antiphon.errors import NotFound
 from antiphon.protocol.events import OutputTextDelta, ResponseCompleted, ResponseCreated
@@ -21,6 +22,7 @@ from antiphon.turn.context import TurnRequest
 from antiphon.wiring import buffered, make_endpoint, seal_secret
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
+from tests.upstream import run_upstream
 
 SETTINGS = Settings(seal=SealSettings(key="test"))
 IN_MEMORY = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"))
@@ -201,3 +203,56 @@ def test_the_key_of_an_upstream_is_read_from_its_default_variable(monkeypatch: p
     monkeypatch.setenv("GROQ_API_KEY", "from-environment")
     assert make_endpoint(UpstreamSettings(kind="groq"), 1.0).api_key == "from-environment"
     assert make_endpoint(UpstreamSettings(kind="groq", api_key="given"), 1.0).api_key == "given"
+
+
+def sync_antiphon(backend: ScriptedBackend, **arguments: Any) -> SyncAntiphon:
+    return SyncAntiphon(SETTINGS, routes=[Route("m", backend)], model="m", **arguments)
+
+
+def test_without_async_everything_is_there_too() -> None:
+    with sync_antiphon(ScriptedBackend.saying("Hel", "lo"), store="memory:") as service:
+        first = service.create(input="hi")
+        assert (first.output_text, first.model) == ("Hello", "m")
+        check_order([to_wire(event) for event in service.stream(input="on", previous_response_id=first.id)])
+        assert service.models() == ["m"]
+        queued = service.create(input="hi", background=True)
+        check_order([to_wire(event) for event in service.follow(queued.id)])
+        assert service.retrieve(queued.id).status == "completed"
+        assert service.cancel(queued.id).status == "completed"
+        service.delete(queued.id)
+        with pytest.raises(NotFound):
+            service.retrieve(queued.id)
+        with pytest.raises(RequestError):
+            service.create()
+        assert service.compact(input="a long story").output
+
+
+def test_a_stream_that_is_closed_without_async_is_cancelled() -> None:
+    with sync_antiphon(halting_backend()) as service:
+        with closing(service.stream(input="hi")) as events:
+            created = next(event for event in events if isinstance(event, ResponseCreated))
+            assert any(isinstance(event, OutputTextDelta) for event in events)
+        assert service.retrieve(created.response.id).status == "cancelled"
+
+
+def test_without_async_it_must_be_open_and_leaves_no_thread() -> None:
+    service = sync_antiphon(ScriptedBackend.saying("x"))
+    with pytest.raises(SettingsError, match="with SyncAntiphon"):
+        service.create(input="hi")
+    with service:
+        pass
+    with pytest.raises(SettingsError, match="with SyncAntiphon"):
+        service.models()
+    with pytest.raises(SettingsError), SyncAntiphon(SETTINGS, store="nonsense:"):
+        pass
+    assert "antiphon" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_arguments_replace_settings() -> None:
+    with run_upstream() as upstream:
+        service = Antiphon(SETTINGS, upstream=upstream.url, api_key="sk-given", model="echo", store="memory:")
+        async with service:
+            assert "hi" in (await service.create(input="hi")).output_text
+        assert upstream.headers[-1]["Authorization"] == "Bearer sk-given"
+    with pytest.raises(SettingsError, match="api_key"):
+        Antiphon(SETTINGS, api_key="sk-alone")

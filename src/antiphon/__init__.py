@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from antiphon.backends.scripted import ScriptedBackend
-    from antiphon.embedded import Antiphon
+    from antiphon.embedded import Antiphon, SyncAntiphon
     from antiphon.errors import AntiphonError, BackendError, RequestError, SettingsError
     from antiphon.service.routing.router import Route
-    from antiphon.settings import Settings, load_settings
+    from antiphon.settings import Settings, UpstreamSettings, load_settings
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,8 @@ __all__ = [
     "ScriptedBackend",
     "Settings",
     "SettingsError",
+    "SyncAntiphon",
+    "UpstreamSettings",
     "__version__",
     "load_settings",
 ]
@@ -37,6 +39,8 @@ _HOMES = {
     "ScriptedBackend": "antiphon.backends.scripted",
     "Settings": "antiphon.settings",
     "SettingsError": "antiphon.errors",
+    "SyncAntiphon": "antiphon.embedded",
+    "UpstreamSettings": "antiphon.settings",
     "load_settings": "antiphon.settings",
 }
 

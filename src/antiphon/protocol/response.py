@@ -6,8 +6,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import fields, replace
 
-from antiphon.protocol.content import JsonObject, Metadata
-from antiphon.protocol.items import OutputItem
+from antiphon.protocol.content import JsonObject, Metadata, OutputText
+from antiphon.protocol.items import Message, OutputItem
 from antiphon.protocol.requests import (
     CreateBody,
     CreateResponse,
@@ -103,6 +103,17 @@ class Response(Struct, frozen=True, kw_only=True):
     created: int | UnsetType = UNSET
     debug: JsonObject | UnsetType = field(default=UNSET, name="_proxy")
     """Some profiles add `created` and `_proxy` when they render a response (`shape.py`)."""
+
+    @property
+    def output_text(self) -> str:
+        """The text of all messages of the output, for callers in the same process."""
+        return "".join(
+            part.text
+            for item in self.output
+            if isinstance(item, Message) and not isinstance(item.content, str)
+            for part in item.content
+            if isinstance(part, OutputText)
+        )
 
 
 _PLAIN_TEXT = TextFormat(type="text")

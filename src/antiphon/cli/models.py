@@ -10,6 +10,7 @@ from antiphon.backends.local.weights import fetch, find_weights, model_name
 from antiphon.cli.terminal import errors
 from antiphon.discovery.found import NOTHING_FOUND, with_found
 from antiphon.errors import BackendTimeout, SettingsError
+from antiphon.extras import install_command
 from antiphon.service.routing.names import LOCAL_ALIAS, check_names, is_pattern
 from antiphon.settings import Settings, UpstreamSettings
 from antiphon.wiring import models_folder
@@ -79,8 +80,8 @@ def require_engine(has: Callable[[str], object] = find_spec) -> None:
     """Raise `SettingsError` if the engine of the embedded model is not installed."""
     if not has(ENGINE):
         raise SettingsError(
-            "The embedded model needs its engine: pip install 'antiphon[local]'. "
-            "Or use another model server with --upstream URL."
+            f"The embedded model needs its engine: run {install_command('local')}, "
+            "or use another model server with --upstream URL."
         )
 
 

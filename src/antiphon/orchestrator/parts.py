@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 
 from antiphon.errors import InvalidRequest, SettingsError
+from antiphon.extras import install_command
 from antiphon.protocol.content import JsonObject
 from antiphon.retrieval.outline import PAGE_BREAK
 from antiphon.retrieval.pdf import pdf_text as read_pdf
@@ -43,7 +44,7 @@ def pdf_text(source: bytes | Path) -> JsonObject:
     try:
         read = read_pdf(content)
     except ImportError:
-        raise SettingsError("pdf_text() needs a PDF reader: pip install 'antiphon[documents]'.") from None
+        raise SettingsError(f"pdf_text() needs a PDF reader: {install_command('documents')}") from None
     if read is None:
         raise _refused("The PDF cannot be read: it is damaged or encrypted.")
     pages = [page.strip() for page in read.split(PAGE_BREAK)]

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.extras import install_command
 from antiphon.grammars.grammar import (
     MAX_DEFINITION_CHARACTERS,
     compile_definition,
@@ -142,7 +143,7 @@ class Definitions:
         if isinstance(form.definition, UnsetType):
             raise missing(f"{path}.definition")
         if not grammars_installed():
-            message = "Grammars need a library that is not installed here: pip install 'antiphon[grammars]'."
+            message = f"Grammars need a library that is not installed here: {install_command('grammars')}"
             raise Unsupported(message, param=f"{path}.type", code="unsupported_grammar")
         definition = Definition(f"{path}.definition", form.syntax, form.definition)
         self._grammars += 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from antiphon.extras import install_command
 from antiphon.retrieval.pdf import can_read_pdf, pdf_text
 
 MAX_TEXT_BYTES = 2_000_000
@@ -89,7 +90,7 @@ class FileFinder:
         if status.st_size > (MAX_PDF_BYTES if is_pdf else MAX_TEXT_BYTES):
             return self._log_once(path, f"is skipped: {status.st_size} bytes exceed the limit")
         if is_pdf and not self._reads_pdf:
-            return self._log_once("*.pdf", "files are skipped: install antiphon[documents] to read them")
+            return self._log_once("*.pdf", f"files are skipped. To read them: {install_command('documents')}")
         return FoundFile(path, place, (status.st_mtime_ns, status.st_size))
 
     def _log_once(self, what: str, why: str) -> None:

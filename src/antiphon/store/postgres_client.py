@@ -6,13 +6,14 @@ from typing import Any, Protocol, cast
 from msgspec import Struct
 
 from antiphon.errors import AntiphonError, SettingsError, StoreFull, StoreUnavailable
+from antiphon.extras import install_command
 from antiphon.store.database import Row
 
 try:
     import asyncpg
 except ImportError as missing:
     raise SettingsError(
-        "A PostgreSQL store needs its driver: install antiphon[postgres].", param="store"
+        f"A PostgreSQL store needs its driver: {install_command('postgres')}", param="store"
     ) from missing
 
 ANSWER_TIMEOUT_SECONDS = 1.2

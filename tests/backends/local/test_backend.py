@@ -207,5 +207,5 @@ def test_a_missing_extra_is_reported_at_startup(monkeypatch: pytest.MonkeyPatch,
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", absent)
-    with pytest.raises(SettingsError, match=r"pip install 'antiphon\[local\]'"):
+    with pytest.raises(SettingsError, match=r"make -C .* setup"):
         LocalBackend("smollm2-135m", tmp_path)

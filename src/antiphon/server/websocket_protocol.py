@@ -32,8 +32,13 @@ CLOSE_HANDSHAKE_SECONDS = 2.0
 MIN_PARSED_BYTES = 1024
 MAX_PARSED_BYTES = 8 * 1024
 """Parsed at a time: little where frames are small, because each costs the same time."""
-MAX_PARSE_SECONDS = 0.002
-"""After this time everything else in the process has its turn."""
+MAX_PARSE_SECONDS = 0.0005
+"""After this time everything else in the process has its turn. An answer needs several iterations of the
+event loop, and a flood is parsed in each."""
+MIN_SLOW_BYTES = 128
+"""Parsed at a time where that takes long: a frame may have 6 bytes."""
+DISCARD_PAUSE_SECONDS = 0.01
+"""Between two reads of what is discarded: a client that sends as fast as it can does not hold the loop."""
 MAX_FRAGMENTS = 16 * 1024
 """Of one message."""
 MAX_CONTROL_FRAMES = 1000
@@ -74,6 +79,11 @@ class ReceiveLimits:
         self.charged_bytes = 0
         self._parsers: deque[Callable[[], None]] = deque()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a connection waits for its turn to parse."""
+        return bool(self._parsers)
+
     def parse_later(self, parse: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         """Call this when its turn has come: one connection in each iteration of the event loop."""
         self._parsers.append(parse)
@@ -105,6 +115,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._charged_bytes = 0
         self._unparsed = bytearray()
         self._parses_later = False
+        self._min_parsed_bytes = MIN_PARSED_BYTES
         self._discards = False
         """Whether the connection is closed, and only waits for the client to notice."""
         self._fragments = 0
@@ -159,24 +170,42 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._discards:
+            self._pause_discarding()
             return
         self._unparsed += data
-        if not self._parses_later:
+        if self._parses_later:
+            return
+        if self._limits.busy:
+            self._parse_later()
+            self._balance_reading()
+        else:
             self._parse()
+
+    def _pause_discarding(self) -> None:
+        if self.transport.is_reading():
+            self.transport.pause_reading()
+            self.loop.call_later(DISCARD_PAUSE_SECONDS, self._discard_more)
+
+    def _discard_more(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _parse(self) -> None:
         """Parse up to the end of a message, for a short time; the rest later."""
         self._parses_later = False
         yield_at = self.loop.time() + MAX_PARSE_SECONDS
         while self._unparsed and not self.read_paused and not self._ending:
-            size = min(max(MIN_PARSED_BYTES, len(self.conn.reader.buffer)), MAX_PARSED_BYTES)
+            size = min(max(self._min_parsed_bytes, len(self.conn.reader.buffer)), MAX_PARSED_BYTES)
             piece = bytes(self._unparsed[:size])
             del self._unparsed[:size]
             super().data_received(piece)
             self._check_received()
             if self._unparsed and self.loop.time() > yield_at:
+                self._min_parsed_bytes = MIN_SLOW_BYTES
                 self._parse_later()
                 break
+        else:
+            self._min_parsed_bytes = MIN_PARSED_BYTES
         if not self._ending:
             self._balance_reading()
         elif not self._discards:

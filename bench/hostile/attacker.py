@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from bench.hostile.attacks import ATTACKS
-from bench.hostile.client import HostileClient, Tally
+from bench.hostile.client import Canceller, HostileClient, Tally
 from bench.hostile.registry import Attack
 
 MAX_START_SECONDS = 20.0
 REFUSED_PAUSE_SECONDS = 0.05
 LOWER_PRIORITY = 5
-"""The hostile clients would be on machines of their own: they do not compete with the server for CPU time."""
+"""The hostile clients would be on machines of their own: they do not compete with the server for CPU time.
+What they time has the ordinary priority."""
 
 
 async def repeat(attack: Attack, client: HostileClient) -> None:
@@ -31,7 +32,9 @@ async def repeat(attack: Attack, client: HostileClient) -> None:
 
 async def run(names: list[str], port: int, keys: tuple[str, str], seconds: float) -> dict[str, Tally]:
     """Run attacks together, and cancel them at the end. The time begins when each has sent a request."""
-    clients = {name: HostileClient(port, *keys) for name in names}
+    canceller = await Canceller.start(port, keys[0])
+    os.nice(LOWER_PRIORITY)
+    clients = {name: HostileClient(port, *keys, canceller) for name in names}
     tasks = [
         asyncio.create_task(repeat(ATTACKS[name], client))
         for name, client in clients.items()
@@ -42,6 +45,7 @@ async def run(names: list[str], port: int, keys: tuple[str, str], seconds: float
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks, timeout=5)
+    await canceller.end()
     return {name: client.tally for name, client in clients.items()}
 
 
@@ -58,7 +62,6 @@ def main() -> None:
     port, key, other_key, seconds, *names = sys.argv[1:]
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    os.nice(LOWER_PRIORITY)
     tallies = asyncio.run(run(names, int(port), (key, other_key), float(seconds)))
     print(json.dumps({name: vars(tally) for name, tally in tallies.items()}))
 

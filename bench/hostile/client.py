@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import struct
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -94,14 +95,52 @@ class Connection:
         self._writer.transport.abort()
 
 
+class Canceller:
+    """The process that cancels responses, and times it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._waiting: dict[str, asyncio.Future[tuple[float, str]]] = {}
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, port: int, key: str) -> "Canceller":
+        """Start the process; it has the priority of this one."""
+        command = (sys.executable, "-m", "bench.hostile.canceller", str(port), key)
+        pipe = asyncio.subprocess.PIPE
+        return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
+
+    async def cancel(self, response_id: str) -> tuple[float, str]:
+        """Cancel a response; the seconds until the answer, and its status."""
+        assert self._process.stdin is not None
+        result = self._waiting[response_id] = asyncio.get_running_loop().create_future()
+        self._process.stdin.write(f"{response_id}\n".encode())
+        return await result
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            response_id, seconds, status = line.decode().split()
+            waiting = self._waiting.pop(response_id, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result((float(seconds), status))
+
+    async def end(self) -> None:
+        """End the process."""
+        self._reading.cancel()
+        self._process.kill()
+        await self._process.wait()
+
+
 class HostileClient:
     """What attacks use. `key` is that of the hostile tenant, `other_key` that of the healthy one."""
 
-    def __init__(self, port: int, key: str, other_key: str) -> None:
+    def __init__(self, port: int, key: str, other_key: str, canceller: Canceller) -> None:
         self.port = port
         self.key = key
         self.other_key = other_key
         self.tally = Tally()
+        self.canceller = canceller
 
     @asynccontextmanager
     async def connect(self, *, reads: bool = True) -> AsyncGenerator[Connection, None]:

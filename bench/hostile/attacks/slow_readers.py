@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from contextlib import AsyncExitStack, suppress
 
 from bench.hostile.client import HostileClient, frame
@@ -81,6 +80,7 @@ async def run_and_cancel(client: HostileClient, **params: object) -> None:
 
 async def cancel(client: HostileClient, response_id: str) -> None:
     """Cancel a response, and note how long that took."""
-    began = time.monotonic()
-    await client.post(f"/v1/responses/{response_id}/cancel", b"")
-    client.tally.note_most("cancel seconds", time.monotonic() - began)
+    seconds, status = await client.canceller.cancel(response_id)
+    client.tally.requests += 1
+    client.tally.outcomes[status] += 1
+    client.tally.note_most("cancel seconds", seconds)

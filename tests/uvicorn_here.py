@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from antiphon.server.app import App
-from antiphon.server.process import bind, make_config
+from antiphon.server.process import bind, copies_of, make_config
 from antiphon.server.websocket_protocol import ReceiveLimits
 
 TEST_TIMEOUT_SECONDS = 60.0
@@ -53,9 +53,9 @@ async def serve_here(
         max_message=max_message,
         receive_limits=receive_limits,
     )
-    with bind("127.0.0.1", 0) as listener:
+    with bind("127.0.0.1", 0) as listener, copies_of(listener) as listeners:
         server = Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listener]))
+        running = asyncio.create_task(server.serve(sockets=listeners))
         await asyncio.wait_for(server.ready.wait(), TEST_TIMEOUT_SECONDS)
         try:
             yield Here(server, listener.getsockname()[1])

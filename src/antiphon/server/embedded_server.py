@@ -9,7 +9,7 @@ import uvicorn
 
 from antiphon.errors import Unavailable
 from antiphon.server.app import App
-from antiphon.server.process import make_config
+from antiphon.server.process import copies_of, make_config
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 Build = Callable[[Callable[[App], None]], App]
@@ -47,5 +47,5 @@ async def serve_embedded(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    with suppress(SystemExit):  # uvicorn raises it if the application does not start
-        await server.serve(sockets=[listener])
+    with copies_of(listener) as listeners, suppress(SystemExit):  # raised if the application does not start
+        await server.serve(sockets=listeners)

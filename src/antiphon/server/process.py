@@ -14,8 +14,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any, cast
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 PING_SECONDS = 20.0
 """Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
+ACCEPTS_AT_ONCE = 8
+"""Connections that are accepted in each iteration of the event loop."""
 LARGE_BLOCK_BYTES = 1024 * 1024
 _M_MMAP_THRESHOLD = -3
 """The name of the parameter in glibc's `malloc.h`."""
@@ -51,6 +53,14 @@ def bind(host: str, port: int) -> socket.socket:
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port."
         ) from None
     return listener
+
+
+@contextmanager
+def copies_of(listener: socket.socket) -> Generator[list[socket.socket], None, None]:
+    """The listener and copies of it. uvloop accepts one connection of each in an iteration of the event loop:
+    while iterations take 10 ms, a new client would wait for seconds behind a few hundred others."""
+    with ExitStack() as copies:
+        yield [listener, *(copies.enter_context(listener.dup()) for _ in range(ACCEPTS_AT_ONCE - 1))]
 
 
 def make_config(
@@ -109,7 +119,8 @@ def serve(
         receive_limits=receive_limits,
     )
     if workers > 1:
-        Workers(config, listener, reread).run()
+        with copies_of(listener) as listeners:
+            Workers(config, listeners, reread).run()
         return
     server = uvicorn.Server(config)
 
@@ -120,17 +131,20 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    server.run(sockets=[listener])
+    with copies_of(listener) as listeners:
+        server.run(sockets=listeners)
 
 
 class Workers(Multiprocess):
     """uvicorn's supervisor, except that SIGHUP does not replace the workers: they reload the settings, and so
     does the replacement of one that dies."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, reread: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listeners: list[socket.socket], reread: Callable[[], bool]
+    ) -> None:
         self._hung_up = hangup()
         self._reread = reread
-        super().__init__(config, sockets=[listener])
+        super().__init__(config, sockets=listeners)
 
     def handle_hup(self) -> None:
         """The settings have changed, or the terminal was closed. A worker that has not started yet dies

@@ -371,3 +371,15 @@ def test_an_item_without_text_is_no_answer(enforced: bool) -> None:
         ReasoningDelta("done"),
         Finished("stop"),
     ]
+
+
+@pytest.mark.requirement("PROTOCOL/create-format-strict")
+def test_a_strict_schema_that_was_streamed_and_violated_is_a_violation() -> None:
+    check = constraint_check(turn_for(text={"format": {**SCHEMA, "strict": True}}), frozenset())
+    assert check is not None
+    chunks: list[Chunk] = [TextDelta('{"wrong"'), TextDelta(": true}"), USAGE, Finished("stop")]
+    assert check.feed(chunks) == chunks[:2]
+    ending = run_here(check.end())
+    assert ending.violation is not None
+    assert (ending.violation.constraint, ending.violation.sent, ending.usage) == ("format", True, USAGE.usage)
+    assert [*ending.passed, *ending.withheld, *ending.downgrades] == []

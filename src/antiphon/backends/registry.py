@@ -17,7 +17,7 @@ from antiphon.errors import SettingsError
 from antiphon.http.target import DEFAULT_DEADLINES, Deadlines, Target
 from antiphon.protocol.requests import Effort
 from antiphon.protocol.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from antiphon.settings import TextCalls
+from antiphon.settings import StrictSchemas, TextCalls
 
 Dialect = Literal["chat_completions", "anthropic_messages", "gemini", "responses"]
 Hint = Literal["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"]
@@ -111,6 +111,9 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     quirks: Quirks = _PLAIN
     text_calls: TextCalls = "off"
     """How its models write tool calls as text, where the server does not read them."""
+    strict_schemas: StrictSchemas = "checked"
+    """`trusted`: it decodes by the schema, and refuses a schema that it cannot enforce. Others ignore parts
+    of a schema, or leave it to the model."""
     natives: frozenset[str] = FUNCTIONS
     """The tool types that it takes as they are declared; all others are shown to it as functions."""
     windows: tuple[WindowSource, ...] = (_LISTED,)
@@ -128,6 +131,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     "openai": EndpointKind(
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
+        strict_schemas="trusted",
         quirks=Quirks(
             max_tokens="max_completion_tokens",  # reasoning models refuse max_tokens
             developer_role=True,
@@ -147,6 +151,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:8000/v1",
         api_key_env="VLLM_API_KEY",
         text_calls="auto",
+        strict_schemas="trusted",
         quirks=Quirks(
             efforts=_ON_PREMISES,
             # vLLM renamed reasoning_content (vllm#27755) and does not read the old name back (vllm#38488).
@@ -264,6 +269,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         dialect="anthropic_messages",
         windows=(WindowSource("/v1/models?limit=1000", ("max_input_tokens",)),),
         # What differs between its models is in anthropic_messages/models.py.
+        strict_schemas="trusted",
         quirks=Quirks(
             strict_tools=True,
             logprobs=False,
@@ -280,6 +286,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         dialect="gemini",
         windows=(WindowSource("models?pageSize=1000", ("inputTokenLimit",)),),
         # What differs between its models is in gemini/models.py.
+        strict_schemas="trusted",
         quirks=Quirks(
             parallel_tool_calls=False,
             strict_tools=True,
@@ -295,6 +302,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         api_key_env="OPENAI_API_KEY",
         dialect="responses",
         natives=_CLIENT_TOOLS | _HOSTED_TOOLS,
+        strict_schemas="trusted",
         quirks=Quirks(
             strict_tools=True,
             efforts=ALL_EFFORTS,
@@ -314,6 +322,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         base_url="http://localhost:8000/v1",
         api_key_env="VLLM_API_KEY",
         dialect="responses",
+        strict_schemas="trusted",
         quirks=Quirks(
             tool_choice="required",
             efforts=_ON_PREMISES,
@@ -327,6 +336,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         dialect="responses",
         natives=_CLIENT_TOOLS,
         windows=(WindowSource("models?client_version=0.0.0", ("context_window",)),),
+        strict_schemas="trusted",
         quirks=Quirks(
             strict_tools=True,
             efforts=ALL_EFFORTS,

@@ -50,6 +50,11 @@ class TextFormat(Struct, frozen=True, omit_defaults=True, kw_only=True):
     schema: JsonObject | UnsetType = UNSET
     strict: bool | UnsetType | None = UNSET
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether an answer that violates the schema must not be given."""
+        return self.type == "json_schema" and self.strict is True
+
 
 class TextOptions(Struct, frozen=True, omit_defaults=True):
     """Format and verbosity of the answer's text."""

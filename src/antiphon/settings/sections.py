@@ -14,6 +14,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 ProfileName = Literal["openai", "maestro", "proxy"]
 Listing = Literal["models", "pattern", "hidden"]
+StrictSchemas = Literal["trusted", "checked"]
 TextCalls = Literal["auto", "off", "hermes", "xml", "glm", "llama", "mistral", "deepseek", "fenced"]
 
 
@@ -316,6 +317,9 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How its models write tool calls as text (docs/text-calls.md); unset: the default of the kind."""
     describe_tools: bool = False
     """Whether tools are described in the prompt, for models whose templates have no tools."""
+    strict_schemas: StrictSchemas | None = None
+    """`trusted`: answers by a strict schema are streamed; `checked`: they are held until they are checked;
+    unset: the default of the kind."""
 
 
 class DiscoverySettings(Struct, frozen=True, forbid_unknown_fields=True):

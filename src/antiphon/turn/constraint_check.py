@@ -5,6 +5,7 @@ answer that violates one is not passed on: the verdict contains the reason, and 
 
 Rule 1: a chunk that may still violate a constraint is held, and so are all chunks after it, in their order.
 Rule 2: reasoning passes at once, and so does a call that only `tool_choice` requires. Nothing is taken back.
+JSON that a server enforces passes while it streams; that it breaks a strict schema is found at the end.
 Rule 3: an answer that was cut short, failed or is a refusal passes without a check.
 """
 
@@ -72,6 +73,7 @@ class ConstraintCheck:
         self._refused = False
         self._usage: UsageReported | None = None
         self._finished: Finished | None = None
+        self._downgrades = Downgrades()
 
     def feed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Take chunks, and return those that pass now."""
@@ -90,8 +92,9 @@ class ConstraintCheck:
             return Verdict([*self._release(), *usage, finished])
         violation = yield from self._judge()
         if violation is None:
-            downgrades = yield from self._downgrades()
-            return Verdict([*self._release(), *usage, finished], downgrades=tuple(downgrades))
+            return Verdict([*self._release(), *usage, finished], downgrades=tuple(self._downgrades))
+        if violation.sent:
+            return Verdict(self._release(), (), violation, self._usage.usage if self._usage else None)
         wrong = self._wrong_calls(violation)
         right = [] if violation.constraint != "grammar" else [c for c in self._held if not _of(c, wrong)]
         rest = [*(chunk for chunk in self._held if _of(chunk, wrong)), *usage, finished]
@@ -206,10 +209,12 @@ class ConstraintCheck:
         if self._ruled_out and not (self._passed_any or self._calls or self._held_text().strip()):
             return Violation("tool_choice", self._no_call())
         if self._form is not None and self._json in ("held", "peeked") and not self._calls:
+            self._list_omitted_calls()
             return (yield from self._judge_json(self._form))
         faulty = yield from self._faulty_calls()
         if not faulty:
-            return None
+            self._list_omitted_calls()
+            return (yield from self._judge_sent_json())
         alone = len(self._calls) == 1 and not self._passed_any
         return Violation("grammar", faulty[0].fault, calls=tuple(faulty), alone=alone)
 
@@ -240,21 +245,27 @@ class ConstraintCheck:
             self._held = [*begun, TextDelta(answer.text), *after]
         return None
 
-    def _downgrades(self) -> CheckSteps[Downgrades]:
-        """Omitted calls, and JSON that passed before it was checked."""
-        found = Downgrades()
+    def _judge_sent_json(self) -> CheckSteps[Violation | None]:
+        """JSON that passed before it was checked: a violation if its schema is strict, otherwise reported."""
+        if self._json != "live" or self._form is None:
+            return None
+        text = "".join(self._live_text)
+        (answer,) = yield [JsonCheck(text, self._form)]
+        if not isinstance(answer, Fault):
+            return None
+        if self._form.is_strict:
+            return Violation("format", answer.why, text, sent=True)
+        self._downgrades.add(
+            "constraint_violated",
+            f"the model's server did not hold it to the format: {answer.why}",
+            "text.format",
+        )
+        return None
+
+    def _list_omitted_calls(self) -> None:
         for name in self._ruled_out.values():
             text = f"a call of '{name}' was left out: '{PARAM}' rules it out"
-            found.add("output_omitted", text, "tool_choice")
-        if self._json == "live" and self._form is not None:
-            (answer,) = yield [JsonCheck("".join(self._live_text), self._form)]
-            if isinstance(answer, Fault):
-                found.add(
-                    "constraint_violated",
-                    f"the model's server did not hold it to the format: {answer.why}",
-                    "text.format",
-                )
-        return found
+            self._downgrades.add("output_omitted", text, "tool_choice")
 
     def _wrong_calls(self, violation: Violation) -> set[int]:
         return {index for index, call in self._calls.items() if call in violation.calls}

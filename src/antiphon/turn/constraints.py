@@ -30,7 +30,7 @@ class HeldCall:
 
 
 class Violation(Struct, frozen=True):
-    """Why an answer is withheld, and the answer: its text, or the calls with wrong input."""
+    """Why an answer is not accepted, and the answer: its text, or the calls with wrong input."""
 
     constraint: Constraint
     reason: str
@@ -38,3 +38,5 @@ class Violation(Struct, frozen=True):
     calls: tuple[HeldCall, ...] = ()
     alone: bool = False
     """Whether the answer consists of these calls only."""
+    sent: bool = False
+    """Whether the text was sent while it streamed, so that it cannot be replaced by a better answer."""

@@ -92,7 +92,7 @@ class BackendSet:
             source = (msgspec.structs.replace(settings.local, enabled=None), heartbeat)
             local = self._take(source, partial(make_local_backend, settings))
             assert isinstance(local, LocalBackend)
-            route = Route(local.model, local, dialect="local")
+            route = Route(local.model, local, dialect="local", strict_schemas="trusted")
             self.routes += [route, replace(route, model=LOCAL_ALIAS, upstream=local.model)]
 
     def _open_upstream(self, row: UpstreamSettings, heartbeat: float) -> None:
@@ -106,7 +106,11 @@ class BackendSet:
                 backends[described] = self._take(source, partial(DIALECTS[kind.dialect], source))
             text_calls = row.text_calls or kind.text_calls
             route = _route(model, backends[described], text_calls, _narrowed(row, endpoint))
-            route = replace(route, total_seconds=_as_row(model).total_timeout or row.total_timeout)
+            route = replace(
+                route,
+                total_seconds=_as_row(model).total_timeout or row.total_timeout,
+                strict_schemas=row.strict_schemas or kind.strict_schemas,
+            )
             if described and route.text_calls == "off":
                 route = replace(
                     route, text_calls="hermes"

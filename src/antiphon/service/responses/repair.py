@@ -197,6 +197,17 @@ def gave_up(violation: Violation, model: str, tries: int) -> BackendBroken:
     )
 
 
+def broken_promise(violation: Violation, model: str) -> BackendBroken:
+    """The failure of an answer that was sent while its server was trusted to keep to the strict schema."""
+    return BackendBroken(
+        f"The answer of the model '{model}' violates the strict schema of 'text.format': "
+        f"{sentence(violation.reason)} It was streamed, because the model's server is trusted "
+        "to enforce schemas. Do not use the text that was sent. Ask again; or set 'strict_schemas' of the "
+        "upstream to 'checked'.",
+        code="model_did_not_comply",
+    )
+
+
 def repaired(violation: Violation) -> Downgrade:
     """The downgrade of a response whose model was asked again."""
     text = f"the model was asked again, because its answer was wrong: {violation.reason}"

@@ -25,7 +25,7 @@ from antiphon.service.routing.names import (
     upstream_name,
 )
 from antiphon.service.routing.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
-from antiphon.settings import Listing, TextCalls
+from antiphon.settings import Listing, StrictSchemas, TextCalls
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ class Route:
     priority: int = 0
     text_calls: TextCalls = "off"
     """How the model writes tool calls as text."""
+    strict_schemas: StrictSchemas = "checked"
+    """Whether the backend is trusted to keep to strict schemas, so that such an answer is streamed."""
     limits: Limits = _NO_LIMITS
     deadlines: TurnDeadlines | None = None
     """Set where they are shorter than the backend's own."""

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from antiphon.backends.base import PreparedTurn
 from antiphon.protocol.response import Usage
 from antiphon.service.checks import TenantChecks
-from antiphon.service.responses.repair import correction, gave_up, passed_anyway, repair_turn, repaired
+from antiphon.service.responses.repair import (
+    broken_promise,
+    correction,
+    gave_up,
+    passed_anyway,
+    repair_turn,
+    repaired,
+)
 from antiphon.service.responses.stages.base import Repair, RoundPlan
 from antiphon.turn.chunks import (
     CallDelta,
@@ -28,8 +35,10 @@ from antiphon.turn.chunks import (
     UsageSpent,
 )
 from antiphon.turn.constraint_check import ConstraintCheck, constraint_check
-from antiphon.turn.constraints import Violation
+from antiphon.turn.constraints import Constraint, Violation
 from antiphon.turn.context import TurnRequest
+
+_FORMAT: frozenset[Constraint] = frozenset({"format"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +52,13 @@ class RepairPolicy:
     def after(
         self, violation: Violation, withheld: Sequence[Chunk], usage: Usage | None
     ) -> tuple[Sequence[Chunk], RoundPlan | None]:
-        """Another round; after the last one, the withheld call if its tool can judge it, or a failure."""
+        """Another round; after the last one, the withheld call if its tool can judge it, or a failure. A text
+        that was sent already cannot be repaired."""
         plan, turn = self.plan, self.turn
         repairs = plan.repairs + 1
         spent: list[Chunk] = [] if usage is None else [UsageSpent(usage)]
+        if violation.sent:
+            return [*spent, Failed(broken_promise(violation, turn.model))], None
         if repairs > self.limit:
             if violation.constraint == "grammar":
                 return [DowngradesAdded((passed_anyway(violation),)), *withheld], None
@@ -89,8 +101,16 @@ def constraint_stage(
     turn: TurnRequest, prepared: PreparedTurn, policy: RepairPolicy, checks: TenantChecks
 ) -> ConstraintStage | None:
     """None if the turn has no constraint to check."""
-    check = constraint_check(turn, prepared.unenforced)
+    unenforced = prepared.unenforced
+    if _is_strict(turn) and not (turn.streamed and policy.plan.attempt.route.strict_schemas == "trusted"):
+        unenforced |= _FORMAT  # a client that does not stream does not wait longer for it
+    check = constraint_check(turn, unenforced)
     return None if check is None else ConstraintStage(check, policy, checks)
+
+
+def _is_strict(turn: TurnRequest) -> bool:
+    text = turn.params.text
+    return text is not None and text.format is not None and text.format.is_strict
 
 
 class RepairStage:

@@ -5,7 +5,9 @@ import secrets
 
 import pytest
 
+from antiphon.errors import InvalidRequest
 from antiphon.protocol.ids import IdSource
+from antiphon.protocol.parse_create import create_from
 
 
 def source(now: float = 1_700_000_000.123) -> IdSource:
@@ -34,3 +36,19 @@ def test_marked_ids_use_every_letter_and_do_not_repeat() -> None:
 def test_a_maker_makes_ids_of_its_style() -> None:
     assert "_AM-" in source().maker("marked")("msg")
     assert "_AM-" not in source().maker("timed")("msg")
+
+
+@pytest.mark.requirement("PROTOCOL/errors-id-form")
+@pytest.mark.parametrize(
+    ("param", "sent", "prefix"),
+    [
+        ("previous_response_id", "msg_1", "resp"),
+        ("previous_response_id", "", "resp"),
+        ("conversation", "resp_1", "conv"),
+        ("conversation", {"id": "c1"}, "conv"),
+    ],
+)
+def test_an_id_of_another_form_is_rejected(param: str, sent: object, prefix: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"begins with '{prefix}'") as caught:
+        create_from(model="m", input="x", **{param: sent})
+    assert (caught.value.param, caught.value.code, caught.value.status) == (param, "invalid_value", 400)

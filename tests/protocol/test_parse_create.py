@@ -469,22 +469,6 @@ def test_a_conversation_can_be_answered_without_being_stored() -> None:
     assert (request.conversation_id, request.stored) == ("conv_1", False)
 
 
-@pytest.mark.requirement("PROTOCOL/errors-id-form")
-@pytest.mark.parametrize(
-    ("param", "sent", "prefix"),
-    [
-        ("previous_response_id", "msg_1", "resp"),
-        ("previous_response_id", "", "resp"),
-        ("conversation", "resp_1", "conv"),
-        ("conversation", {"id": "c1"}, "conv"),
-    ],
-)
-def test_an_id_of_another_form_is_rejected(param: str, sent: object, prefix: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"begins with '{prefix}'") as caught:
-        create_from(model="m", input="x", **{param: sent})
-    assert (caught.value.param, caught.value.code, caught.value.status) == (param, "invalid_value", 400)
-
-
 @pytest.mark.parametrize("sent", [5, True, 1.5, [1], {}])
 def test_an_id_is_a_string(sent: object) -> None:
     for item in ({"role": "user", "content": "x"}, {"type": "web_search_call"}):

@@ -93,7 +93,7 @@ def unsupported_event(kind: str) -> Unsupported:
 
 def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
     """Parse the request of a create. A WebSocket always streams, so `stream` has no effect."""
-    raw, unused = decode_request(body, _RawCreateFrame, profile, _WHAT)
+    raw, unused, unknown = decode_request(body, _RawCreateFrame, profile, _WHAT)
     if raw.background:
         raise Unsupported(
             "A WebSocket does not run responses in the background. Send this with `POST /v1/responses`.",
@@ -109,7 +109,7 @@ def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
         )
     # A request that only prepares may have tools and instructions alone.
     raw = replace(raw, stream=True)
-    request = check_create(raw, profile, input_optional=not generate, unused=unused)
+    request = check_create(raw, profile, input_optional=not generate, unused=unused, unknown=unknown)
     return CreateFrame(request, generate)
 
 

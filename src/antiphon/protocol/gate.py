@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,8 @@ from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.large_body import Body, LargeBody
 from antiphon.protocol.parse import convert, decode, missing
 from antiphon.protocol.profile import Check, Profile
-from antiphon.protocol.requests import RawCreate
+from antiphon.protocol.requests import NONE_UNKNOWN, RawCreate, UnknownParams
+from antiphon.protocol.unknown_params import decode_known, unknown_params
 
 R = TypeVar("R", bound=RawCreate)
 Given = Callable[[str], object]
@@ -23,13 +24,21 @@ STATE_PARAMS = ("previous_response_id", "conversation")
 SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
 
+class DecodedRequest(NamedTuple, Generic[R]):
+    """A request without the parameters that its profile ignores (`unused`), and without `unknown` ones."""
+
+    raw: R
+    unused: tuple[str, ...]
+    unknown: UnknownParams
+
+
 def decode_request(
     body: Body, kind: type[R], profile: Profile, what: str = "The request body"
-) -> tuple[R, tuple[str, ...]]:
-    """Check a request as the profile does, and decode it. Parameters that the profile ignores are removed;
-    the second value names those that were given."""
+) -> DecodedRequest[R]:
+    """Check a request as the profile does, and decode it."""
     if not profile.checks:
-        return decode(body, kind, what), ()
+        raw, unknown = decode_known(body, kind, what)
+        return DecodedRequest(raw, (), unknown)
     if isinstance(body, LargeBody):
         return _decode_checked(body, kind, profile, what)
     try:
@@ -39,16 +48,18 @@ def decode_request(
     given = partial(getattr, raw)
     _check(given, profile)
     unused = _unused(given, profile)
-    return (replace(raw, **dict.fromkeys(unused)) if unused else raw), unused
+    raw = replace(raw, **dict.fromkeys(unused)) if unused else raw
+    return DecodedRequest(raw, unused, NONE_UNKNOWN)
 
 
-def _decode_checked(body: Body, kind: type[R], profile: Profile, what: str) -> tuple[R, tuple[str, ...]]:
-    """The same for a body that does not match the type: the mismatch may be in an ignored parameter, and the
-    errors of the profile's checks take precedence."""
+def _decode_checked(body: Body, kind: type[R], profile: Profile, what: str) -> DecodedRequest[R]:
+    """The same for a body that does not match the type: the mismatch may be in an ignored or unknown member,
+    and the errors of the profile's checks take precedence."""
     members = decode(body, dict[str, Any], what)
     _check(members.get, profile)
-    used = {name: value for name, value in members.items() if name not in profile.ignored}
-    return convert(used, kind, ""), _unused(members.get, profile)
+    used = {name for name in kind.__struct_fields__ if name not in profile.ignored}
+    raw = convert({name: value for name, value in members.items() if name in used}, kind, "")
+    return DecodedRequest(raw, _unused(members.get, profile), unknown_params(members, kind))
 
 
 def _check(given: Given, profile: Profile) -> None:

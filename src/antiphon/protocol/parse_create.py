@@ -20,7 +20,16 @@ from antiphon.protocol.parse import check_metadata, check_text, convert, decode,
 from antiphon.protocol.parse_items import parse_input
 from antiphon.protocol.parse_tools import parse_functions, parse_tool_choice, parse_tools
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.requests import FOREIGN_PARAMS, CreateBody, CreateResponse, RawCreate, TextFormat
+from antiphon.protocol.requests import (
+    FOREIGN_PARAMS,
+    NONE_UNKNOWN,
+    CreateBody,
+    CreateResponse,
+    RawCreate,
+    TextFormat,
+    UnknownParams,
+)
+from antiphon.protocol.unknown_params import decode_known, unknown_params
 
 
 def parse_create(body: Body, profile: Profile = OPENAI, *, input_optional: bool = False) -> CreateResponse:
@@ -28,26 +37,33 @@ def parse_create(body: Body, profile: Profile = OPENAI, *, input_optional: bool 
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
     check_text(body)
-    raw, unused = decode_request(body, RawCreate, profile)
-    return check_create(raw, profile, unused=unused, input_optional=input_optional, received_bytes=len(body))
+    raw, unused, unknown = decode_request(body, RawCreate, profile)
+    return check_create(
+        raw,
+        profile,
+        unused=unused,
+        unknown=unknown,
+        input_optional=input_optional,
+        received_bytes=len(body),
+    )
 
 
 def without_items(body: Body) -> bytes:
     """A parsed request in its stored form. Items and tools are removed, because they may contain secrets and
-    are stored separately. Unknown members are removed, too; those of other APIs lose their values."""
+    are stored separately. Of members of other APIs, and of the unknown ones that are reported, only the names
+    are stored."""
     if isinstance(body, LargeBody):
         members: JsonObject = decode(body, dict[str, Any])
         given = {name for name, value in members.items() if value is not None}
     else:
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         given = {name for name, value in members.items() if bytes(value) != b"null"}
-    return msgspec.json.encode(
-        {
-            name: "" if name in FOREIGN_PARAMS else value
-            for name, value in members.items()
-            if name in _STORED_PARAMS or (name in FOREIGN_PARAMS and name in given)
-        }
-    )
+    stored = {
+        name: "" if name in FOREIGN_PARAMS else value
+        for name, value in members.items()
+        if name in _STORED_PARAMS or (name in FOREIGN_PARAMS and name in given)
+    }
+    return msgspec.json.encode(stored | dict.fromkeys(unknown_params(members, RawCreate).names, ""))
 
 
 def create_from(**params: Any) -> CreateResponse:
@@ -55,7 +71,10 @@ def create_from(**params: Any) -> CreateResponse:
 
     The values are copied, so the request does not change with the caller's objects.
     """
-    return check_create(convert(msgspec.to_builtins(params, str_keys=True), RawCreate, ""))
+    unknown = unknown_params(params, RawCreate)
+    known = {name: value for name, value in params.items() if name in RawCreate.__struct_fields__}
+    raw = convert(msgspec.to_builtins(known, str_keys=True), RawCreate, "")
+    return check_create(raw, unknown=unknown)
 
 
 def check_create(
@@ -64,6 +83,7 @@ def check_create(
     *,
     input_optional: bool = False,
     unused: tuple[str, ...] = (),
+    unknown: UnknownParams = NONE_UNKNOWN,
     received_bytes: int = 0,
 ) -> CreateResponse:
     """Apply the rules that types cannot express, and parse the parameters with several forms."""
@@ -88,6 +108,7 @@ def check_create(
         profile=profile,
         unused=unused,
         foreign_params=_foreign_params(raw),
+        unknown=unknown,
         unchecked=definitions.unchecked,
         received_bytes=received_bytes,
     )
@@ -187,6 +208,6 @@ def parse_count(body: bytes) -> CreateResponse:
     """Parse and check a request to count its input tokens, as `parse_create` does."""
     if not body:
         raise InvalidRequest("The request body is empty; send a JSON object.", code="invalid_json")
-    raw = decode(body, RawCount)
+    raw, _ = decode_known(body, RawCount)
     counted = raw.instructions is not None or bool(raw.tools)
     return check_create(replace(raw, model=raw.model or ""), input_optional=counted)

@@ -1,6 +1,6 @@
 """`CreateResponse`: every parameter of ``POST /v1/responses``, typed and bounded.
 
-Unknown fields are ignored. Aliases and cross-field rules are in `antiphon.protocol.parse_create`.
+Unknown fields are reported (`unknown_params.py`). Aliases and cross-field rules are in `parse_create.py`.
 """
 
 from typing import Annotated, Any, Literal
@@ -148,14 +148,30 @@ FOREIGN_PARAMS = tuple(sorted({*_ForeignParams.__struct_fields__} - {*CreateBody
 """Parameters that belong to other APIs."""
 
 
-class RawCreate(_ForeignParams, frozen=True, kw_only=True):
-    """The body as received: parameters with several forms are still plain JSON."""
+class RawCreate(_ForeignParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body as received: parameters with several forms are still plain JSON. Others are unknown."""
 
     input: str | list[Any] | None = None
     messages: Any = None
     """Belongs to other APIs: the error names the parameter that replaces it."""
     tools: list[Any] | None = None
     tool_choice: str | JsonObject | None = None
+
+    client_metadata: Any = None
+    """Codex sends it, for the logs of its own server. It has no effect here."""
+    stream_id: Any = None
+    type: Any = None
+    """These two are members of the frames of a WebSocket (`frames.py`)."""
+
+
+class UnknownParams(Struct, frozen=True):
+    """The first few unknown members of a request, shortened, and how many more there are."""
+
+    names: tuple[str, ...] = ()
+    more: int = 0
+
+
+NONE_UNKNOWN = UnknownParams()
 
 
 class Thinking(Struct, frozen=True):
@@ -178,6 +194,8 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     """The given parameters that the profile ignores."""
     foreign_params: tuple[str, ...] = ()
     """The given parameters of other APIs. They have no effect."""
+    unknown: UnknownParams = NONE_UNKNOWN
+    """The given members that no API here has. They have no effect."""
     thinking: Thinking | None = None
     """Set by compatible endpoints only; not a parameter of the Responses API."""
     stop: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item, Message
 from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
+from antiphon.protocol.unknown_params import unknown_downgrades
 from antiphon.turn.choice import Chosen, Offer, choose, narrowed
 from antiphon.turn.function_forms.history import show_as_functions
 from antiphon.turn.profile_view import apply_profile
@@ -105,6 +106,8 @@ def build_turn(
         found.add("not_used", f"not used in the profile '{profile.name}': {{param}}", *request.unused)
     if request.foreign_params:
         found.add("not_used", "not used, because it belongs to another API: {param}", *request.foreign_params)
+    if request.unknown.names:
+        found += unknown_downgrades(request.unknown)
     given = request.items if items is None else items
     tools = _find_tools(request, given, native, ignored_tools, found)
     start = history

@@ -423,7 +423,7 @@ def test_parameters_are_echoed() -> None:
 def test_defaults_are_echoed_as_the_real_api_does() -> None:
     normal_arguments = echo()
     assert normal_arguments["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
-    assert normal_arguments["reasoning"] == {"effort": None, "summary": None}
+    assert normal_arguments["reasoning"] == {"effort": None, "summary": None, "context": None}
     assert (normal_arguments["temperature"], normal_arguments["top_p"], normal_arguments["top_logprobs"]) == (
         1.0,
         1.0,
@@ -445,6 +445,26 @@ def test_defaults_are_echoed_as_the_real_api_does() -> None:
         None,
     )
     assert "downgrades" not in normal_arguments
+
+
+@pytest.mark.requirement("PROTOCOL/object-billing")
+@pytest.mark.requirement("PROTOCOL/object-tool-usage")
+@pytest.mark.requirement("PROTOCOL/object-conversation-absent")
+def test_a_response_has_the_members_of_recorded_ones() -> None:
+    made = echo()
+    assert made["billing"] == {"payer": "developer"}
+    assert (made["moderation"], "conversation" in made) == (None, False)
+    nothing = {"image_tokens": 0, "text_tokens": 0}
+    assert made["tool_usage"]["web_search"] == {"num_requests": 0}
+    assert made["tool_usage"]["image_gen"] == {
+        "input_tokens": 0,
+        "input_tokens_details": nothing,
+        "output_tokens": 0,
+        "output_tokens_details": nothing,
+        "total_tokens": 0,
+    }
+    assert echo(reasoning={"context": "all_turns"})["reasoning"]["context"] == "all_turns"
+    assert echo(conversation="conv_1")["conversation"] == {"id": "conv_1"}
 
 
 @pytest.mark.requirement("PROTOCOL/object-echo-tools")

@@ -154,6 +154,19 @@ def test_profiles_without_hosted_items_report_them() -> None:
     assert "tools that the model's server ran" in hidden[-1]["response"]["downgrades"][0]
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-image-tokens")
+def test_tokens_of_images_are_not_counted() -> None:
+    events = run(HostedItemDone(ImageGenerationCall(result="aGk=")), Finished("stop"))
+    assert events[-1]["response"]["tool_usage"] == events[0]["response"]["tool_usage"]
+
+
+@pytest.mark.requirement("PROTOCOL/object-tool-usage")
+def test_web_searches_are_counted() -> None:
+    events = run(HostedItemDone(WebSearchCall()), HostedItemDone(WebSearchCall()), Finished("stop"))
+    assert events[0]["response"]["tool_usage"]["web_search"] == {"num_requests": 0}
+    assert events[-1]["response"]["tool_usage"]["web_search"] == {"num_requests": 2}
+
+
 # Items that the backend separates
 
 

@@ -422,6 +422,6 @@ def test_usage_of_a_compaction_is_added_to_the_turns_usage() -> None:
     chunks = [Compacted("sealed", USAGE), TextDelta("yes"), Finished("stop")]
     usage = to_wire(run([[*chunks, UsageReported(USAGE), UsageReported(USAGE)]])[-1])["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (6, 10, 16)
-    assert usage["input_tokens_details"] == {"cached_tokens": 2}
+    assert usage["input_tokens_details"] == {"cached_tokens": 2, "cache_write_tokens": 0}
     assert usage["output_tokens_details"] == {"reasoning_tokens": 4}
     assert to_wire(run([chunks])[-1])["response"]["usage"]["total_tokens"] == 8

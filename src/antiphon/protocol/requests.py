@@ -32,12 +32,12 @@ Label = Annotated[str, Meta(max_length=1024)]
 
 
 class ReasoningOptions(Struct, frozen=True):
-    """Options of reasoning. Responses always contain `effort` and `summary`."""
+    """Options of reasoning. Responses always contain `context`, `effort` and `summary`."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | UnsetType | None = UNSET
-    context: Literal["auto", "current_turn", "all_turns"] | UnsetType | None = UNSET
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
     mode: Literal["standard", "pro"] | UnsetType | None = UNSET
 
 

@@ -27,8 +27,7 @@ class InputTokensDetails(Struct, frozen=True):
     """The input tokens that were read from a cache and written to it."""
 
     cached_tokens: int = 0
-    cache_write_tokens: int | UnsetType = UNSET
-    """Absent if the upstream does not report it."""
+    cache_write_tokens: int = 0
 
 
 class OutputTokensDetails(Struct, frozen=True):
@@ -45,6 +44,48 @@ class Usage(Struct, frozen=True):
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+
+
+class ImageTokens(Struct, frozen=True):
+    """The tokens of images, by their kind."""
+
+    image_tokens: int = 0
+    text_tokens: int = 0
+
+
+class ImageUsage(Struct, frozen=True):
+    """The tokens of generated images. No model's server reports them here: they are always 0."""
+
+    input_tokens: int = 0
+    input_tokens_details: ImageTokens = ImageTokens()
+    output_tokens: int = 0
+    output_tokens_details: ImageTokens = ImageTokens()
+    total_tokens: int = 0
+
+
+class WebSearchUsage(Struct, frozen=True):
+    """The searches of a response."""
+
+    num_requests: int = 0
+
+
+class ToolUsage(Struct, frozen=True):
+    """What hosted tools have used."""
+
+    image_gen: ImageUsage = ImageUsage()
+    web_search: WebSearchUsage = WebSearchUsage()
+
+
+NO_TOOL_USAGE = ToolUsage()
+
+
+class Billing(Struct, frozen=True):
+    """Who pays for a response: always the owner of the key."""
+
+    payer: Literal["developer"] = "developer"
+
+
+_BILLING = Billing()
 
 
 class ResponseError(Struct, frozen=True):
@@ -69,7 +110,9 @@ class Response(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     status: ResponseStatus = "in_progress"
     background: bool = False
-    conversation: JsonObject | None = None
+    billing: Billing = _BILLING
+    conversation: JsonObject | UnsetType | None = UNSET
+    """Absent if there is none. Earlier versions have stored null."""
     error: ResponseError | None = None
     frequency_penalty: float = 0.0
     incomplete_details: IncompleteDetails | None = None
@@ -78,6 +121,8 @@ class Response(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
     metadata: Metadata = {}
     model: str
+    moderation: None = None
+    """Always null: moderated requests are refused."""
     output: list[OutputItem] = []
     parallel_tool_calls: bool = True
     presence_penalty: float = 0.0
@@ -91,6 +136,7 @@ class Response(Struct, frozen=True, kw_only=True):
     temperature: float = 1.0
     text: TextOptions
     tool_choice: str | JsonObject = "auto"
+    tool_usage: ToolUsage = NO_TOOL_USAGE
     tools: list[Any] = []
     top_logprobs: int = 0
     top_p: float = 1.0
@@ -122,7 +168,8 @@ _ECHOED = tuple(
     param.name
     for param in fields(CreateBody)
     if param.name
-    in {own.name for own in fields(Response)} - {"conversation", "model", "service_tier", "store", "text"}
+    in {own.name for own in fields(Response)}
+    - {"conversation", "model", "moderation", "service_tier", "store", "text"}
 )
 """The parameters that a response repeats unchanged. Absent ones have the default of `Response`."""
 _echoed = attrgetter(*_ECHOED)

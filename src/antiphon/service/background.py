@@ -214,10 +214,11 @@ class Background:
         events = machine.resume(await read_log(claim.events))
         events += machine.cancel() if error is None else machine.feed([Failed(error)])
         events += machine.end(int(creator.clock()))
+        conversation = claim.response.conversation
         stored = StoredResponse(
             response=machine.response,
             parent=claim.response.previous_response_id,
-            conversation=(claim.response.conversation or {}).get("id"),
+            conversation=conversation.get("id") if isinstance(conversation, dict) else None,
             input=storable_items(claim.input),
             expires_at=claim.expires_at,
             private=claim.private,

@@ -31,7 +31,15 @@ from antiphon.protocol.events import (
 )
 from antiphon.protocol.items import OutputItem
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.protocol.response import IncompleteDetails, Response, ResponseError, Usage
+from antiphon.protocol.response import (
+    IncompleteDetails,
+    Response,
+    ResponseError,
+    ToolUsage,
+    Usage,
+    WebSearchUsage,
+)
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
@@ -230,6 +238,9 @@ class Machine:
             output=[*self._layout.output],
             usage=together(self._spent, self._usage),
         )
+        searches = sum(isinstance(item, WebSearchCall) for item in final.output)
+        if searches:
+            final = replace(final, tool_usage=ToolUsage(web_search=WebSearchUsage(searches)))
         if isinstance(outcome, AntiphonError):
             self._end_failed(final, outcome)
         elif outcome in ("length", "content_filter"):

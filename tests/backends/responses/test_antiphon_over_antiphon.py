@@ -171,7 +171,7 @@ def text_of(response: Response) -> str:
 async def test_text_usage_models_and_windows(front: Antiphon) -> None:
     response = await both(front, model="echo", input="hi", instructions="Be kind.", metadata={"a": "b"})
     assert response["output"][0]["content"][0]["text"] == "You said: hi"
-    assert response["usage"]["input_tokens_details"] == {"cached_tokens": 1}
+    assert response["usage"]["input_tokens_details"] == {"cached_tokens": 1, "cache_write_tokens": 0}
     assert "downgrades" not in response
     assert {"echo", "thinks"} <= set(await front.models())
 

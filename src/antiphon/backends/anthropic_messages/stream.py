@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET
 
 from antiphon.backends.anthropic_messages.errors import ERRORS
 from antiphon.backends.anthropic_messages.thinking import origin_of, redacted_state, thinking_state
@@ -266,7 +265,7 @@ def read_usage(wire: UsageWire | None) -> Usage | None:
     details = wire.output_tokens_details
     return Usage(
         input_tokens=spent,
-        input_tokens_details=InputTokensDetails(cached, UNSET if written is None else written),
+        input_tokens_details=InputTokensDetails(cached, written or 0),
         output_tokens=got,
         output_tokens_details=OutputTokensDetails((details and details.thinking_tokens) or 0),
         total_tokens=spent + got,

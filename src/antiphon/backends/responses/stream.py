@@ -380,7 +380,9 @@ def read_usage(wire: UsageWire | None) -> Usage | None:
     before, after = wire.input_tokens_details, wire.output_tokens_details
     return Usage(
         input_tokens=spent,
-        input_tokens_details=InputTokensDetails((before and before.cached_tokens) or 0),
+        input_tokens_details=InputTokensDetails(
+            (before and before.cached_tokens) or 0, (before and before.cache_write_tokens) or 0
+        ),
         output_tokens=got,
         output_tokens_details=OutputTokensDetails((after and after.reasoning_tokens) or 0),
         total_tokens=spent + got if wire.total_tokens is None else wire.total_tokens,

@@ -90,6 +90,7 @@ class InputDetailsWire(Struct, gc=False):
     """Where the input tokens came from."""
 
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class OutputDetailsWire(Struct, gc=False):

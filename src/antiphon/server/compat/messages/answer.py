@@ -83,7 +83,6 @@ def message_usage(usage: EngineUsage | None) -> Usage:
     if usage is None:
         return Usage()
     cached, written = usage.input_tokens_details.cached_tokens, usage.input_tokens_details.cache_write_tokens
-    written = 0 if isinstance(written, UnsetType) else written
     return Usage(
         input_tokens=max(0, usage.input_tokens - cached - written),
         cache_creation_input_tokens=written,

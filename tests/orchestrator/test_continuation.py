@@ -51,6 +51,7 @@ async def refusal(client: ScriptedClient, server: Server, request: AgentExecuteR
     return caught.value
 
 
+@pytest.mark.requirement("AGN-004/2.6-waiting-call")
 async def test_a_turn_with_a_client_call_is_returned_before_any_server_tool_runs() -> None:
     client, server = (
         ScriptedClient(calls(("save", {"n": 1}), ("open_tab", {"n": 2})), answers("Done.")),
@@ -61,6 +62,7 @@ async def test_a_turn_with_a_client_call_is_returned_before_any_server_tool_runs
     assert response.kind == "tool-only"
     assert response.tool_calls == (
         AgentToolCall(call_id="call_0_1", name="open_tab", arguments_json='{"n":2}'),
+        AgentToolCall(call_id="call_0_0", name="save", arguments_json='{"n":1}', is_server_tool=True),
     )
 
 
@@ -200,7 +202,7 @@ async def test_new_tools_are_sent_with_the_known_ones() -> None:
 async def test_a_call_of_an_undeclared_tool_is_not_passed_to_the_client() -> None:
     client, server = ScriptedClient(calls(("other", {}), ("open_tab", {})), answers("Done.")), Server()
     first = await begin(client, server)
-    assert [call.name for call in first.tool_calls] == ["open_tab"]
+    assert [call.name for call in first.tool_calls if not call.is_server_tool] == ["open_tab"]
     back = results(("call_0_1", "1"), response_continuation_id="resp_1")
     response = await execute(back, client=client, tools=server.registry)
     assert "There is no tool 'other'" in outputs(client.bodies[1])[0][1]

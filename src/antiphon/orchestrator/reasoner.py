@@ -223,14 +223,13 @@ class _Reasoner:
             return ()
         handed = await self._handed(plan, answer, runner)
         if handed:
-            return handed
+            return [*handed, *self._open_server_calls(answer, handed)]
         turn = self.log.state.turn
         if turn < (plan.mode.max_turns or self.limits.max_turns) and answer.response_continuation_id:
             return None
         reason = f"all {turn} turns are used" if answer.response_continuation_id else "it has no id"
         await self.log.warn(f"The calls of the last response were not run: {reason}.")
-        open_calls = [call for call in answer.tool_calls if not self._is_answered(call)]
-        return [msgspec.structs.replace(call, is_server_tool=True) for call in open_calls]
+        return self._open_server_calls(answer, ())
 
     async def _handed(
         self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner
@@ -244,6 +243,16 @@ class _Reasoner:
             if owner == "client" or (owner == "both" and await runner.check(_tool_call(call), turn)):
                 handed.append(call)
         return handed
+
+    def _open_server_calls(
+        self, answer: AgentExecuteResponse, handed: Sequence[AgentToolCall]
+    ) -> list[AgentToolCall]:
+        """The server's calls that were not run: beside calls for the client they wait for its results."""
+        return [
+            msgspec.structs.replace(call, is_server_tool=True)
+            for call in answer.tool_calls
+            if call not in handed and not self._is_answered(call)
+        ]
 
     def _is_answered(self, call: AgentToolCall) -> bool:
         recorded = self.log.find(CallKey(self.log.state.turn, call.call_id))

@@ -244,3 +244,27 @@ async def test_a_choice_becomes_a_mode_and_all_functions_are_shown(choice: Any, 
         assert [one["function"]["name"] for one in model.chat_body["tools"]] == ["look", "listen"]
         assert model.turn.choice == mode
         assert model.chat_body.get("tool_choice", "auto") == mode
+
+
+@pytest.mark.requirement("SEED-002/tools-null")
+async def test_a_tool_that_is_null_is_skipped() -> None:
+    async with gateway("maestro") as model:
+        response = await model.answer(tools=[None, LOOK, None])
+        assert [tool["function"]["name"] for tool in model.chat_body["tools"]] == ["look"]
+        assert [tool["name"] for tool in response["tools"]] == ["look"]
+
+
+@pytest.mark.requirement("SEED-002/input-unreadable-arguments")
+@pytest.mark.parametrize(
+    ("arguments", "seen"), [('{"at": ', "{}"), ("look there", "{}"), ("", "{}"), ('{"at":"x"}', '{"at":"x"}')]
+)
+async def test_arguments_that_are_not_json_are_shown_as_an_empty_object(arguments: str, seen: str) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": arguments}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "nothing"}
+    async with gateway("maestro") as model:
+        response = await model.answer(
+            input=[{"role": "user", "content": "Look."}, call, output], tools=[LOOK]
+        )
+        (made,) = model.messages[1]["tool_calls"]
+        assert made["function"]["arguments"] == seen
+        assert ("downgrades" in response) == (arguments != seen)

@@ -48,8 +48,10 @@ def parse_tools(values: list[Any], definitions: Definitions, path: str = "tools"
 
 
 def parse_functions(values: list[Any], definitions: Definitions, path: str = "tools") -> tuple[Tool, ...]:
-    """Parse the `tools` parameter of a profile that serves functions only. Other tools are not checked."""
-    return _all(values, definitions, path, _function_or_unread)
+    """Parse the `tools` parameter of a profile that serves functions only. Other tools are not checked, and
+    null is skipped."""
+    given = [value for value in values if value is not None]
+    return _all(given, definitions, path, _function_or_unread)
 
 
 def read_tools(values: Iterable[Any]) -> tuple[Tool, ...]:

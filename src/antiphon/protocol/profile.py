@@ -38,6 +38,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """`user`: the model sees instructions, and system and developer messages, as user messages."""
     parts: Literal["kept", "as_text"] = "kept"
     """`as_text`: the model sees files, and images given by URL, as the JSON of their parts."""
+    arguments: Literal["kept", "readable"] = "kept"
+    """`readable`: the model sees the arguments of an earlier call as `{}` if they are not JSON."""
     tools: Literal["served", "functions"] = "served"
     """`functions`: tools of all other types are omitted, with a warning in the log."""
     named_choice: Literal["named", "required"] = "named"
@@ -92,6 +94,7 @@ MAESTRO = Profile(
     instructions_suffice=True,
     roles="user",
     parts="as_text",
+    arguments="readable",
     tools="functions",
     named_choice="required",
     ids="marked",

@@ -117,7 +117,7 @@ def build_turn(
     if places:
         history = sum(1 for place in places if place < start)
         places = tuple(place - start for place in places)
-    seen = apply_profile(seen, profile)
+    seen = apply_profile(seen, profile, found)
     if profile.roles == "user" and params.instructions:
         seen = (Message(role="user", content=params.instructions), *seen)
         places = (-1, *places) if places else ()

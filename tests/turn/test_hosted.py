@@ -154,6 +154,13 @@ def test_profiles_without_hosted_items_report_them() -> None:
     assert "tools that the model's server ran" in hidden[-1]["response"]["downgrades"][0]
 
 
+@pytest.mark.requirement("PROTOCOL/divergence-response-id")
+def test_events_of_items_do_not_repeat_the_id_of_the_response() -> None:
+    events = run(TextDelta("a"), Finished("stop"))
+    assert not any("response_id" in event for event in events)
+    assert events[0]["response"]["id"] == "resp_1"
+
+
 @pytest.mark.requirement("PROTOCOL/divergence-image-tokens")
 def test_tokens_of_images_are_not_counted() -> None:
     events = run(HostedItemDone(ImageGenerationCall(result="aGk=")), Finished("stop"))

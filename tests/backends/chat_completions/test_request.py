@@ -341,6 +341,17 @@ def test_params_served_by_the_gateway_are_not_sent_and_not_reported() -> None:
     assert payload.downgrades == ()
 
 
+@pytest.mark.requirement("PROTOCOL/create-summary-unsent")
+@pytest.mark.parametrize("name", ["summary", "generate_summary"])
+def test_a_summary_that_cannot_be_asked_for_is_reported(name: str) -> None:
+    payload = build(OPENAI, reasoning={name: "auto"})
+    assert "reasoning" not in payload.body
+    assert [downgrade.render() for downgrade in payload.downgrades] == [
+        "not sent to this model's server: reasoning.summary"
+    ]
+    assert build(OPENAI, reasoning={"effort": "low", "summary": None}).downgrades == ()
+
+
 def test_verbosity_is_sent_where_it_is_known() -> None:
     assert build(OPENAI, text={"verbosity": "high"}).body["verbosity"] == "high"
     assert build(text={"verbosity": "medium"}).downgrades == ()

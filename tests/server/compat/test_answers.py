@@ -11,6 +11,7 @@ from antiphon.backends.scripted import ScriptedBackend, Step
 from antiphon.errors import BackendRefused, BackendTimeout
 from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.items import Reasoning
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.turn.chunks import (
@@ -327,12 +328,29 @@ async def test_thinking_with_omitted_display(open_client: OpenClient, streamed: 
     assert message["content"][0]["signature"].startswith("antiphon2.")
 
 
+@pytest.mark.requirement("PROTOCOL/compat-chat-reasoning")
 async def test_reasoning_in_chat(open_client: OpenClient) -> None:
     async with open_client(ScriptedBackend([REASONING, [TextDelta("hi")], [Finished("stop")]])) as client:
         complete = (await client.post("/v1/chat/completions", json=CHAT)).json()["choices"][0]["message"]
         streamed = await client.post("/v1/chat/completions", json={**CHAT, "stream": True})
     assert (complete["reasoning_content"], complete["content"]) == ("Let me think.", "hi")
+    assert complete["reasoning"] == complete["reasoning_content"]
     assert fold_chat(streamed.text)["message"]["reasoning_content"] == "Let me think."
+    assert streamed.text.count('"reasoning":"') == streamed.text.count('"reasoning_content":"') > 0
+
+
+@pytest.mark.requirement("PROTOCOL/compat-chat-reasoning")
+@pytest.mark.parametrize(
+    "names", [("reasoning_content",), ("reasoning",), ("reasoning_content", "reasoning")]
+)
+async def test_reasoning_in_chat_is_read_back_once(open_client: OpenClient, names: tuple[str, ...]) -> None:
+    backend = ScriptedBackend.saying("hi")
+    said = {"role": "assistant", "content": "Hm.", **dict.fromkeys(names, "Let me think.")}
+    body = {**CHAT, "messages": [*CHAT["messages"], said, {"role": "user", "content": "And?"}]}
+    async with open_client(backend) as client:
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+    thoughts = [item for item in backend.turns[0].items if isinstance(item, Reasoning)]
+    assert len(thoughts) == 1
 
 
 async def test_signs_of_life(open_client: OpenClient) -> None:

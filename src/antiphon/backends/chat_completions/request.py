@@ -17,7 +17,7 @@ from antiphon.backends.registry import ALL_EFFORTS, Hint, Quirks
 from antiphon.grammars.llguidance import render_llguidance
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
-from antiphon.protocol.requests import CreateBody, Effort, TextFormat
+from antiphon.protocol.requests import CreateBody, Effort, ReasoningOptions, TextFormat
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
@@ -201,6 +201,12 @@ def _nearest(wanted: Effort, offered: tuple[Effort, ...]) -> Effort:
     return min(offered, key=lambda effort: (abs(place(effort) - place(wanted)), -place(effort)))
 
 
+def _unsent_reasoning(reasoning: ReasoningOptions) -> list[str]:
+    """Options that this API does not have. Its servers send the reasoning itself, or none."""
+    left = ["reasoning.summary"] if reasoning.summary or reasoning.generate_summary else []
+    return [*left, "reasoning.mode"] if reasoning.mode == "pro" else left
+
+
 def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, downgrades: Downgrades) -> None:
     """Send the parameters that do not change the answer; one downgrade names those that cannot be sent."""
     if _hint_values(params) == _NO_HINTS and params.text is None and params.reasoning is None:
@@ -221,7 +227,7 @@ def _put_hints(options: JsonObject, params: CreateBody, quirks: Quirks, downgrad
         left.append("text.verbosity")
     if params.prompt_cache_options:
         left.append("prompt_cache_options")
-    if params.reasoning and params.reasoning.mode == "pro":
-        left.append("reasoning.mode")
+    if params.reasoning:
+        left += _unsent_reasoning(params.reasoning)
     if left:
         downgrades.add("not_sent", "not sent to this model's server: {param}", *left)

@@ -31,6 +31,8 @@ class AnswerMessage(Struct, frozen=True, kw_only=True):
     content: str | None
     refusal: str | None
     reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    """The same: clients of different servers look for one or the other."""
     annotations: list[JsonObject] = []
     tool_calls: list[JsonObject] | UnsetType = UNSET
     function_call: JsonObject | UnsetType = UNSET
@@ -134,6 +136,7 @@ def _message(response: Response, *, legacy: bool) -> AnswerMessage:
         content=text or (None if calls or refusal else ""),
         refusal=refusal or None,
         reasoning_content=thought or UNSET,
+        reasoning=thought or UNSET,
         annotations=[
             cited for part in _texts(messages) for raw in part.annotations if (cited := chat_annotation(raw))
         ],

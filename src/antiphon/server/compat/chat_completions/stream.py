@@ -222,7 +222,7 @@ class ChatRenderer:
     def _thinking(self, text: str, place: tuple[str, str, int]) -> bytes:
         gap = BLANK_LINE if self._thought is not None and self._thought != place else ""
         self._thought = place
-        return self._delta({"reasoning_content": gap + text})
+        return self._delta({"reasoning_content": gap + text, "reasoning": gap + text})
 
 
 _RENDER: Mapping[type[Event], Callable[[ChatRenderer, Any], bytes]] = {

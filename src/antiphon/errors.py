@@ -5,7 +5,8 @@
     │   ├── InvalidRequest      400  malformed, contradictory or out of range
     │   │   ├── Unsupported     400  well-formed, but not supported by this model or server
     │   │   └── TooManyValues   400  a body with more values than are accepted
-    │   ├── Unauthorized        401
+    │   ├── Unauthorized        401  the key is unknown, malformed, revoked or expired
+    │   │   └── MissingKey      401  no key was sent
     │   ├── Forbidden           403  the key is valid, but lacks the scope
     │   ├── NotFound            404  a response, an item or a route
     │   │   └── ModelNotFound   404
@@ -107,6 +108,12 @@ class Unauthorized(RequestError):
 
     status = 401
     code = "invalid_api_key"
+
+
+class MissingKey(Unauthorized):
+    """This server needs an API key. Send one as `Authorization: Bearer KEY` or `x-api-key: KEY`."""
+
+    code = "missing_api_key"
 
 
 class Forbidden(RequestError):

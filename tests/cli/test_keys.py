@@ -82,10 +82,57 @@ def test_a_revoked_key_is_rejected(run: Run, url: str) -> None:
         known(url).check(f"Bearer {key}".encode())
 
 
+def key_id(created: str) -> str:
+    return created.split("_")[1]
+
+
+def test_the_first_key_announces_that_every_request_needs_one(run: Run, url: str) -> None:
+    first, second = run("keys", "create"), run("keys", "create")
+    assert "from now on every request needs one" in first.stderr
+    assert f"antiphon keys delete {key_id(first.stdout)}" in first.stderr
+    assert "every request" not in second.stderr
+
+
+def test_with_a_configured_key_the_first_stored_one_changes_nothing(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_SERVER__API_KEYS", '["configured"]')
+    assert "every request" not in run("keys", "create").stderr
+    deleted = run("keys", "delete", "--all", "--yes")
+    assert (deleted.exit_code, deleted.stdout) == (0, "Deleted 1 key.\n")
+    assert "Requests still need a key of server.api_keys." in deleted.stderr
+
+
+def test_deleting_the_last_key_asks_and_leads_back_to_no_keys(run: Run, url: str) -> None:
+    first, second = (run("keys", "create").stdout.strip() for _ in range(2))
+    run("keys", "revoke", key_id(second))
+    deleted = run("keys", "delete", key_id(first), key_id(first))
+    assert (deleted.exit_code, deleted.stdout, deleted.stderr) == (0, "Deleted 1 key.\n", "")
+    asked = run("keys", "delete", "--all", input="n\n")
+    assert asked.exit_code != 0
+    assert "accepts every request of this machine without a key. Delete?" in asked.stderr
+    assert not known(url).empty
+    done = run("keys", "delete", "--all", "--yes")
+    assert "accepts every request of this machine without a key." in done.stderr
+    assert known(url).empty
+
+
+def test_beyond_loopback_the_last_key_never_opens_the_server(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_SERVER__HOST", "0.0.0.0")
+    key = run("keys", "create").stdout.strip()
+    done = run("keys", "delete", key_id(key), "--yes")
+    assert "A server on 0.0.0.0 refuses every request, and does not start." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("revoke", "nobody"), "nobody"),
+        (("delete", "nobody", "--yes"), "nobody"),
+        (("delete",), "--all"),
+        (("delete", "--all", "nobody"), "--all"),
         (("create", "--tenant", "a b"), "A tenant has 1 to 64"),
         (("create", "--expires", "soon"), "'soon' is not a duration"),
         (("create", "--scope", "admin"), "responses:read"),
@@ -107,6 +154,7 @@ def test_invalid_options_are_wrong_usage(
         ("keys", "create"),
         ("keys", "list"),
         ("keys", "revoke", "x"),
+        ("keys", "delete", "x"),
         ("db", "status"),
         ("db", "migrate"),
         ("db", "vacuum"),

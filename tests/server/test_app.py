@@ -224,15 +224,26 @@ async def test_a_json_media_type_with_parameters_is_json(open_client: OpenClient
             assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic right", "right", "Bearer"])
+@pytest.mark.parametrize(
+    ("authorization", "code"),
+    [
+        (None, "missing_api_key"),
+        ("Basic right", "missing_api_key"),
+        ("right", "missing_api_key"),
+        ("Bearer", "missing_api_key"),
+        ("Bearer wrong", "invalid_api_key"),
+    ],
+)
 @pytest.mark.requirement("PROTOCOL/errors-key")
 async def test_without_a_known_key_requests_are_rejected(
-    open_client: OpenClient, authorization: str | None
+    open_client: OpenClient, authorization: str | None, code: str
 ) -> None:
     headers = {"authorization": authorization} if authorization else {}
     async with open_client(scripted(), app_options=options(keys=Keys(["other", "right"]))) as client:
         for path in ("/v1/models", "/v1/responses", "/nowhere"):
-            assert_error(await client.get(path, headers=headers), 401, "invalid_api_key")
+            answer = await client.get(path, headers=headers)
+            assert_error(answer, 401, code)
+            assert answer.headers["www-authenticate"] == "Bearer"
 
 
 async def test_any_configured_key_opens(open_client: OpenClient) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from antiphon.caller import SCOPES, Caller
-from antiphon.errors import Forbidden, StoreUnavailable, Unauthorized
+from antiphon.errors import Forbidden, MissingKey, StoreUnavailable, Unauthorized
 from antiphon.server.auth import Keys
 from antiphon.service.keys import Keyring
 from tests.service.key_store import KeyStore
@@ -105,11 +105,6 @@ async def test_all_invalid_keys_get_the_same_error(
     clock.now += 10
     secret = good.split("_")[2]
     wrong = [
-        b"",
-        b"Bearer",
-        b"Bearer ",
-        good.encode(),
-        b"Basic " + good.encode(),
         bearer(expired),
         bearer(revoked),
         bearer(f"ap_{key.id}_{secret[:-1]}"),
@@ -128,7 +123,56 @@ async def test_all_invalid_keys_get_the_same_error(
             keys.check(authorization)
         refusals.add((refused.value.status, *refused.value.to_wire().values()))
     assert len(refusals) == 1
+    assert {code for *_, code in refusals} == {"invalid_api_key"}
     assert keys.check(bearer(good)).scopes == EVERYTHING.scopes
+
+
+async def test_a_request_without_a_key_is_told_apart_from_one_with_a_wrong_key(
+    keys: Keys, keyring: Keyring, store: KeyStore
+) -> None:
+    good, _ = await keyring.create()
+    await keys.refresh(store)
+    for authorization in (b"", b"Bearer", b"Bearer ", good.encode(), b"Basic " + good.encode()):
+        with pytest.raises(MissingKey, match="Authorization: Bearer KEY") as refused:
+            keys.check(authorization)
+        assert (refused.value.status, refused.value.code) == (401, "missing_api_key")
+        assert refused.value.to_wire()["type"] == "invalid_request_error"
+        assert good not in refused.value.message
+
+
+async def test_after_the_last_key_is_deleted_loopback_needs_none_again_and_says_so(
+    keys: Keys, keyring: Keyring, store: KeyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, one = await keyring.create()
+    _, two = await keyring.create()
+    await keyring.revoke(one.id)
+    await keys.refresh(store)
+    await keyring.delete([two.id])
+    await keys.refresh(store)
+    with pytest.raises(Unauthorized):
+        keys.check(b"")
+    assert caplog.messages == []
+    await keyring.delete([one.id])
+    await keys.refresh(store)
+    await keys.refresh(store)
+    assert keys.check(b"") == EVERYTHING
+    assert caplog.messages == ["the last key was deleted: requests need no key from now on"]
+
+
+async def test_beyond_loopback_no_caller_is_accepted_after_the_last_key_is_deleted(
+    keyring: Keyring, store: KeyStore, clock: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = Keys((), pepper=PEPPER, clock=clock, required=True)
+    text, key = await keyring.create()
+    await keys.refresh(store)
+    assert keys.check(bearer(text))
+    await keyring.delete([key.id])
+    await keys.refresh(store)
+    assert keys.needed
+    for authorization in (b"", bearer(text)):
+        with pytest.raises(Unauthorized):
+            keys.check(authorization)
+    assert caplog.messages == []
 
 
 async def test_a_key_expires_while_its_copy_is_in_use(

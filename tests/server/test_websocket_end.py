@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.errors import Unauthorized
-from antiphon.server.types import Message
+from antiphon.errors import MissingKey, Unauthorized, Unavailable
+from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
 from tests.server.test_websocket_streams import Gate
@@ -116,6 +116,18 @@ async def test_connections_are_rejected_while_the_server_drains() -> None:
     here = world()
     here.lifetimes.drain(60)
     assert await refusal(Socket(here.endpoint)) == (503, "server_unavailable")
+
+
+async def test_a_handshake_without_a_valid_key_is_told_how_to_authenticate() -> None:
+    for error, challenge in ((Unauthorized(), b"Bearer"), (MissingKey(), b"Bearer"), (Unavailable(), None)):
+        sent: list[Message] = []
+
+        async def send(message: Message, sent: list[Message] = sent) -> None:
+            sent.append(message)
+
+        scope: Scope = {"type": "websocket", "extensions": {"websocket.http.response": {}}}
+        await refuse(scope, send, error, "req_1")
+        assert dict(sent[0]["headers"]).get(b"www-authenticate") == challenge
 
 
 async def test_where_a_handshake_cannot_be_answered_it_is_closed() -> None:

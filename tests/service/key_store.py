@@ -36,6 +36,10 @@ class KeyStore:
             raise NotFound
         self.stored[key_id] = replace(self.stored[key_id], revoked_at=now)
 
+    async def delete_keys(self, key_ids: Sequence[str]) -> None:
+        for key_id in key_ids:
+            del self.stored[key_id]
+
     async def wait_for_reads(self, more: int) -> None:
         """Wait until it was read this many more times."""
         wanted = self.reads + more

@@ -31,3 +31,14 @@ async def test_a_revoked_key_keeps_its_first_revocation_time(store: Stores) -> N
     assert await store.keys.list_keys() == [replace(KEY, revoked_at=7)]
     with pytest.raises(NotFound, match="key_x"):
         await store.keys.revoke_key("key_x", 7)
+
+
+async def test_deleted_keys_are_gone_all_of_them_or_none(store: Stores) -> None:
+    keys = [replace(KEY, id=f"key_{number}", created_at=number) for number in range(3)]
+    for key in keys:
+        await store.keys.add_key(key)
+    with pytest.raises(NotFound, match="key_x"):
+        await store.keys.delete_keys(["key_0", "key_x"])
+    assert await store.keys.list_keys() == keys
+    await store.keys.delete_keys(["key_0", "key_2"])
+    assert await store.keys.list_keys() == [keys[1]]

@@ -10,11 +10,11 @@ import msgspec
 
 from antiphon.caller import DEFAULT_TENANT, SCOPES
 from antiphon.cli.failure import WrongUsage
-from antiphon.cli.options import JSON_OPTION, STORE_OPTIONS, load_with_store
+from antiphon.cli.options import API_KEY_VARIABLE, JSON_OPTION, STORE_OPTIONS, load_with_store
 from antiphon.cli.terminal import UNIT_SECONDS, errors, format_date, format_duration, output, print_table
 from antiphon.protocol.content import JsonObject
 from antiphon.service.keys import Keyring
-from antiphon.settings import Settings
+from antiphon.settings import LOOPBACK, Settings
 from antiphon.store.base import ApiKey
 from antiphon.store.ports import Stores
 from antiphon.wiring import key_pepper, make_ids, open_stores
@@ -24,16 +24,17 @@ HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
 
 @click.group("keys")
 def command() -> None:
-    """Create, list and revoke API keys.
+    """Create, list, revoke and delete API keys.
 
     A running server with the same store applies a change within a second. As soon as there is a key, every
-    request needs one.
+    request needs one; on loopback, no request needs one again when all keys are deleted.
 
     \b
     Examples:
       antiphon keys create --name laptop
       antiphon keys list
       antiphon keys revoke 3f9c2a71d05be846
+      antiphon keys delete --all
     """
 
 
@@ -73,20 +74,24 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
     settings = load_with_store(**options)
     lifetime = None if expires is None else parse_duration(expires)
 
-    async def create() -> tuple[str, ApiKey]:
+    async def create() -> tuple[str, ApiKey, int]:
         async with open_stores(settings) as stores:
-            return await _keyring(stores, settings).create(name, tenant, scopes or SCOPES, lifetime)
+            keyring = _keyring(stores, settings)
+            text, key = await keyring.create(name, tenant, scopes or SCOPES, lifetime)
+            return text, key, len(await keyring.list())
 
-    text, key = asyncio.run(create())
+    text, key, keys = asyncio.run(create())
     click.echo(text)
     until = "until it is revoked" if key.expires_at is None else f"until {format_date(key.expires_at)}"
-    errors().print(
+    _note(
         f"Key {key.id} for tenant {key.tenant} ({', '.join(key.scopes)}) is valid {until}. "
-        "Save it now: it cannot be shown again.",
-        style="dim",
-        markup=False,
-        soft_wrap=True,
+        "Save it now: it cannot be shown again."
     )
+    if keys == 1 and not settings.server.api_keys:
+        _note(
+            f"It is the first key: from now on every request needs one. Commands of antiphon send the key in "
+            f"{API_KEY_VARIABLE}. `antiphon keys delete {key.id}` undoes it."
+        )
 
 
 @command.command("list")
@@ -136,6 +141,60 @@ def revoke_key(key_id: str, **options: Any) -> None:
 
     asyncio.run(revoke())
     output().print(f"Key {key_id} is revoked.", markup=False, soft_wrap=True)
+
+
+@command.command("delete", short_help="Delete keys, the last one too.")
+@click.argument("key_ids", nargs=-1, metavar="[ID...]")
+@click.option("--all", "everything", is_flag=True, help="Delete all keys.")
+@click.option("--yes", is_flag=True, help="Do not ask before the last key is deleted.")
+@STORE_OPTIONS
+def delete_keys(key_ids: tuple[str, ...], everything: bool, yes: bool, **options: Any) -> None:
+    """Delete the keys ID: requests with them are refused, and `antiphon keys list` no longer shows them.
+
+    A revoked or expired key still counts as a key. When the last one is deleted, a server on loopback accepts
+    every request without a key, as before the first key. A server on another address never does: it refuses
+    all requests.
+
+    \b
+    Examples:
+      antiphon keys delete 3f9c2a71d05be846
+      antiphon keys delete --all
+    """
+    if everything == bool(key_ids):
+        raise WrongUsage("Name the keys to delete, or use --all.")
+    settings = load_with_store(**options)
+
+    async def find() -> tuple[list[str], bool]:
+        async with open_stores(settings) as stores:
+            known = [key.id for key in await _keyring(stores, settings).list()]
+        wanted = known if everything else list(dict.fromkeys(key_ids))
+        return wanted, bool(known) and set(known) <= set(wanted)
+
+    async def delete(wanted: Sequence[str]) -> None:
+        async with open_stores(settings) as stores:
+            await _keyring(stores, settings).delete(wanted)
+
+    wanted, last = asyncio.run(find())
+    consequence = without_keys(settings) if last else ""
+    if consequence and not yes:
+        click.confirm(f"No key is left then. {consequence} Delete?", abort=True, err=True)
+    asyncio.run(delete(wanted))
+    click.echo(f"Deleted {'1 key' if len(wanted) == 1 else f'{len(wanted)} keys'}.")
+    if consequence:
+        _note(consequence)
+
+
+def without_keys(settings: Settings) -> str:
+    """What a server does when there are no stored keys; with configured keys, nothing changes."""
+    if settings.server.api_keys:
+        return "Requests still need a key of server.api_keys."
+    if settings.server.host in LOOPBACK:
+        return "A server on loopback accepts every request of this machine without a key."
+    return f"A server on {settings.server.host} refuses every request, and does not start."
+
+
+def _note(text: str) -> None:
+    errors().print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def _keyring(stores: Stores, settings: Settings) -> Keyring:

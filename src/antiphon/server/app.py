@@ -83,7 +83,7 @@ class App:
     @property
     def guarded(self) -> bool:
         """Whether requests need a key."""
-        return not self._options.keys.empty
+        return self._options.keys.needed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""

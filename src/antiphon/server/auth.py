@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from antiphon.caller import ANONYMOUS, OPERATOR, Caller
-from antiphon.errors import AntiphonError, Unauthorized
+from antiphon.errors import AntiphonError, MissingKey, Unauthorized
 from antiphon.protocol.ids import Clock
 from antiphon.service.keys import CHANGED, PREFIX, secret_digest
 from antiphon.store.base import ApiKey
@@ -36,37 +36,60 @@ _REVOKED = float("-inf")
 _UNKNOWN = StoredKey(bytes(32), ANONYMOUS, _REVOKED)
 
 
+_NOT_BEARER = (
+    "The header `Authorization` holds no API key: it must be the word Bearer, a space and the key. "
+    "Send `Authorization: Bearer KEY` or `x-api-key: KEY`."
+)
+
+
 def _no_clock() -> float:
     raise AssertionError("keys that expire need a clock")
 
 
 class Keys:
-    """The keys in force. Without any key every caller is accepted; the server then listens on loopback only.
+    """The keys in force. On loopback every caller is accepted as long as there is no key; beyond it
+    (`required`) none is.
 
-    A revoked or expired key still counts as a key: when the last one ends, no caller is accepted.
+    A revoked or expired key still counts as a key: when the last one ends, no caller is accepted. When the
+    last one is deleted, a server on loopback accepts every caller again.
     """
 
-    def __init__(self, api_keys: Iterable[str], *, pepper: bytes = b"", clock: Clock = _no_clock) -> None:
+    def __init__(
+        self,
+        api_keys: Iterable[str],
+        *,
+        pepper: bytes = b"",
+        clock: Clock = _no_clock,
+        required: bool = False,
+    ) -> None:
         # Looking up a digest in a set leaks nothing: a guess does not control its digest.
         self._configured = frozenset(_digest(key.encode()) for key in api_keys)
         self._pepper = pepper
         self._clock = clock
+        self._required = required
         self._stored: Mapping[str, StoredKey] = {}
 
     @property
     def empty(self) -> bool:
-        """Whether there is no key at all, so that every caller is accepted."""
+        """Whether there is no key at all."""
         return not self._configured and not self._stored
+
+    @property
+    def needed(self) -> bool:
+        """Whether requests need a key."""
+        return self._required or not self.empty
 
     def check(self, authorization: bytes) -> Caller:
         """The caller with this header. The errors for unknown, malformed, revoked and expired keys are the
-        same."""
-        if self.empty:
+        same; only the lack of a key is told apart."""
+        if not self.needed:
             return OPERATOR
         scheme, _, key = authorization.partition(b" ")
         key = key.strip()
+        if not authorization or (scheme.lower() == b"bearer" and not key):
+            raise MissingKey
         if scheme.lower() != b"bearer":
-            raise Unauthorized
+            raise MissingKey(_NOT_BEARER)
         if self._configured and _digest(key) in self._configured:
             return OPERATOR
         return self._check_stored(key)
@@ -83,7 +106,10 @@ class Keys:
 
     async def refresh(self, store: KeyStore) -> None:
         """Copy the stored keys. Call it before the first request is served."""
+        was_needed = self.needed
         self._stored = {key.id: _stored(key) for key in await store.list_keys()}
+        if was_needed and not self.needed:
+            logger.warning("the last key was deleted: requests need no key from now on")
 
     async def watch(self, store: KeyStore, signals: Signals) -> None:
         """Renew the copy for as long as the server runs. While that fails, the last copy stays in force."""

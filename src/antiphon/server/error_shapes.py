@@ -23,6 +23,14 @@ class ErrorShape(NamedTuple):
         return () if self.id_header is None else ((self.id_header, request_id.encode()),)
 
 
+_CHALLENGE: tuple[Header, ...] = ((b"www-authenticate", b"Bearer"),)
+
+
+def challenge(status: int) -> tuple[Header, ...]:
+    """The header of every 401: how a client authenticates (RFC 9110, section 15.5.2)."""
+    return _CHALLENGE if status == 401 else ()
+
+
 _ANTHROPIC_TYPES = {
     401: "authentication_error",
     403: "permission_error",

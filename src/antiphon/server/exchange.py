@@ -19,7 +19,7 @@ from antiphon.errors import (
 from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget, ReceivedBody, too_large
-from antiphon.server.error_shapes import OPENAI_ERRORS, Header
+from antiphon.server.error_shapes import OPENAI_ERRORS, Header, challenge
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
 from antiphon.server.query import Query
@@ -205,6 +205,7 @@ class Exchange:
         if error.status == 426:
             headers = (*headers, (b"upgrade", b"websocket"), (b"connection", b"upgrade"))
         status, payload = self.errors.render(error, self.profile, self.request_id)
+        headers = (*headers, *challenge(status))
         if isinstance(error, _WITHIN_BODY) and self._has_body:
             self.phase = "answered"
             await self._start(status, (_JSON, (b"content-length", b"%d" % len(payload)), *headers))

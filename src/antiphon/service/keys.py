@@ -1,4 +1,4 @@
-"""API keys: created, listed, revoked. A key is ``ap_<id>_<secret>``; the store has an HMAC of the secret.
+"""API keys: create, list, revoke, delete. A key is ``ap_<id>_<secret>``; the store has an HMAC of the secret.
 
 The secret has 256 random bits, so a fast digest is as secure as a slow one. The pepper is not in the
 database: a copy of the database is not sufficient to check a guess.
@@ -68,6 +68,11 @@ class Keyring:
     async def revoke(self, key_id: str) -> None:
         """Refuse this key from now on, everywhere within a second."""
         await self._store.revoke_key(key_id, int(self._clock()))
+        self._signals.publish(CHANGED)
+
+    async def delete(self, key_ids: Sequence[str]) -> None:
+        """Remove these keys, everywhere within a second. Without any key a server on loopback needs none."""
+        await self._store.delete_keys(key_ids)
         self._signals.publish(CHANGED)
 
     async def list(self) -> Sequence[ApiKey]:

@@ -39,4 +39,15 @@ def _key(row: Row) -> ApiKey:
 def revoke(key_id: str, now: int) -> Script[None]:
     """Revoke a key. Revoking it again changes nothing."""
     if not (yield Statement("revoke_key", (key_id, now))):
-        raise NotFound(f"Key with id '{key_id}' not found. `antiphon keys list` shows all keys.")
+        raise _not_found(key_id)
+
+
+def delete(key_ids: Sequence[str]) -> Script[None]:
+    """Remove keys; if one of them does not exist, none is removed."""
+    for key_id in key_ids:
+        if not (yield Statement("delete_key", (key_id,))):
+            raise _not_found(key_id)
+
+
+def _not_found(key_id: str) -> NotFound:
+    return NotFound(f"Key with id '{key_id}' not found. `antiphon keys list` shows all keys.")

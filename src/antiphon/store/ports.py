@@ -232,6 +232,10 @@ class KeyStore(Protocol):
         """Reject the key from now on. Raises `NotFound` if there is no such key."""
         ...
 
+    async def delete_keys(self, key_ids: Sequence[str]) -> None:
+        """Remove the keys. Raises `NotFound` if one does not exist; then none is removed."""
+        ...
+
 
 class UpkeepStore(Protocol):
     """Upkeep, across all tenants."""

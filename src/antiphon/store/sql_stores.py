@@ -339,6 +339,10 @@ class SqlKeys:
         """Refuse the key from now on."""
         await self._db.write(keys.revoke(key_id, now))
 
+    async def delete_keys(self, key_ids: Sequence[str]) -> None:
+        """Remove the keys."""
+        await self._db.write(keys.delete(key_ids))
+
 
 class SqlUpkeep(_SqlPort):
     """See `UpkeepStore`."""

@@ -237,7 +237,8 @@ def build_app(
     """The ASGI application. `live`: routes of these settings that can be changed while it runs."""
     server = settings.server
     on_loopback = server.host in LOOPBACK
-    keys = Keys(server.api_keys, pepper=key_pepper(settings), clock=time.time)
+    pepper = key_pepper(settings)
+    keys = Keys(server.api_keys, pepper=pepper, clock=time.time, required=not on_loopback)
     options = AppOptions(
         keys=keys,
         hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),

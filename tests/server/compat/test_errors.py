@@ -82,8 +82,12 @@ async def test_keys(open_client: OpenClient) -> None:
         chat = await post_json(client, "/v1/chat/completions", headers={"x-api-key": "wrong"})
         message = await post_json(client, "/v1/messages")
         models = await client.get("/v1/models", headers={"anthropic-version": "2023-06-01"})
+        refused_chat = await client.post("/v1/chat/completions", json={})
+        refused_message = await client.post("/v1/messages", json={})
     assert (chat[0], chat[1]["error"]["code"]) == (401, "invalid_api_key")
     assert (message[0], message[1]["error"]["type"]) == (401, "authentication_error")
+    for answer in (models, refused_chat, refused_message):
+        assert answer.headers["www-authenticate"] == "Bearer"
     assert "x-api-key" in message[1]["error"]["message"]
     assert models.json()["error"]["type"] == "authentication_error"
 

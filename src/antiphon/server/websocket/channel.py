@@ -3,6 +3,7 @@
 import msgspec
 
 from antiphon.errors import AntiphonError
+from antiphon.server.error_shapes import challenge
 from antiphon.server.lifetime import ClientGone
 from antiphon.server.types import Receive, Scope, Send
 
@@ -55,6 +56,7 @@ async def refuse(scope: Scope, send: Send, error: AntiphonError, request_id: str
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
         (b"x-request-id", request_id.encode()),
+        *challenge(error.status),
     ]
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))

@@ -381,6 +381,9 @@ ORDER BY created_at, id;
 -- name: revoke_key
 UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING id;
 
+-- name: delete_key
+DELETE FROM api_keys WHERE id = $1 RETURNING id;
+
 -- Upkeep
 
 -- name: expired_responses

@@ -245,6 +245,9 @@ class BackendError(AntiphonError):
 class BackendRefused(BackendError):
     """The model's server rejected the request."""
 
+    is_web_page: bool = False
+    """Whether the answer was a page for people: it probably is not a model's server."""
+
     def __init__(
         self,
         message: str,

@@ -18,6 +18,7 @@ class KeyStore:
         self.stored: dict[str, ApiKey] = {}
         self.readable = True
         self.reads = 0
+        self.seal_key = ""
         self._read = asyncio.Condition()
 
     async def add_key(self, key: ApiKey) -> None:
@@ -39,6 +40,13 @@ class KeyStore:
     async def delete_keys(self, key_ids: Sequence[str]) -> None:
         for key_id in key_ids:
             del self.stored[key_id]
+
+    async def record_seal_key(self, fingerprint: str) -> str:
+        self.seal_key = self.seal_key or fingerprint
+        return self.seal_key
+
+    async def replace_seal_key(self, fingerprint: str) -> None:
+        self.seal_key = fingerprint
 
     async def wait_for_reads(self, more: int) -> None:
         """Wait until it was read this many more times."""

@@ -33,6 +33,13 @@ async def test_a_revoked_key_keeps_its_first_revocation_time(store: Stores) -> N
         await store.keys.revoke_key("key_x", 7)
 
 
+async def test_the_first_sealing_key_is_recorded_and_stays_until_it_is_replaced(store: Stores) -> None:
+    assert await store.keys.record_seal_key("one") == "one"
+    assert await store.keys.record_seal_key("two") == "one"
+    await store.keys.replace_seal_key("three")
+    assert await store.keys.record_seal_key("two") == "three"
+
+
 async def test_deleted_keys_are_gone_all_of_them_or_none(store: Stores) -> None:
     keys = [replace(KEY, id=f"key_{number}", created_at=number) for number in range(3)]
     for key in keys:

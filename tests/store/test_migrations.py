@@ -109,6 +109,7 @@ async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> 
     await database.aclose()
     connection = sqlite_file.connect(path)
     connection.execute("DROP TABLE jobs")  # as before version 4
+    connection.execute("DROP TABLE seal_key")
     connection.execute("DELETE FROM schema_migrations WHERE version >= 4")
     connection.close()
     database = await SqliteDatabase.open(path)

@@ -37,6 +37,7 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
     """
     global_statements = {
         *("add_key", "all_keys", "revoke_key", "delete_key"),
+        *("add_seal_key", "find_seal_key", "replace_seal_key"),
         *("beat", "delete_owner", "claim_jobs", "claim_tenant_job", "look_for_jobs", "held_jobs"),
         *("lapsed_jobs", "free_lapsed_jobs", "release_jobs"),
         *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),

@@ -86,9 +86,11 @@ class ErrorTable:
         except DECODE_ERRORS:
             detail = ErrorDetail(excerpt(body, endpoint.secrets))
         after = retry_after(headers)
-        return self._refused(
+        error = self._refused(
             endpoint, status, detail if after is None else detail._replace(retry_after=after)
         )
+        error.is_web_page = body.lstrip()[:1] == b"<"
+        return error
 
     def failure(self, endpoint: Endpoint, error: object) -> BackendRefused:
         """The error for an error object in a stream, or in a response with status 200."""

@@ -10,7 +10,7 @@ from antiphon.cli.options import JSON_OPTION, STORE_OPTIONS, load_with_store
 from antiphon.cli.terminal import output, print_note, print_table, spinner
 from antiphon.http.redact import redact
 from antiphon.settings import Settings
-from antiphon.wiring import open_database
+from antiphon.wiring import open_database, open_stores, seal_fingerprint
 from antiphon.wiring.folders import store_path
 
 
@@ -95,6 +95,28 @@ def vacuum(**options: Any) -> None:
     settings = load_with_store(**options)
     before, after = asyncio.run(_vacuum(settings))
     output().print(f"{_megabytes(before)} before, {_megabytes(after)} now.", soft_wrap=True)
+
+
+@command.command("accept-seal-key", short_help="Make the present sealing key that of the database.")
+@STORE_OPTIONS
+def accept_seal_key(**options: Any) -> None:
+    """Make the present sealing key that of the database.
+
+    Run this after `seal.key` was changed on purpose, or the key file in the data folder was lost: servers
+    then no longer warn. It changes nothing else: API keys and sealed reasoning of the previous key stay void.
+
+    \b
+    Example:
+      antiphon db accept-seal-key
+    """
+    settings = load_with_store(**options)
+
+    async def accept() -> None:
+        async with open_stores(settings) as stores:
+            await stores.keys.replace_seal_key(seal_fingerprint(settings))
+
+    asyncio.run(accept())
+    click.echo("The sealing key of this machine is now that of the database.")
 
 
 async def _missing_sql(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""Scripts of API keys."""
+"""Scripts of API keys, and of the fingerprint of the sealing key, from which their digests are derived."""
 
 from collections.abc import Sequence
 
@@ -47,6 +47,24 @@ def delete(key_ids: Sequence[str]) -> Script[None]:
     for key_id in key_ids:
         if not (yield Statement("delete_key", (key_id,))):
             raise _not_found(key_id)
+
+
+def find_seal_key() -> Script[str | None]:
+    """The recorded fingerprint; None if there is none."""
+    rows = yield Statement("find_seal_key")
+    return str(rows[0][0]) if rows else None
+
+
+def record_seal_key(fingerprint: str) -> Script[str]:
+    """The recorded fingerprint. If there is none, this one is recorded."""
+    yield Statement("add_seal_key", (fingerprint,))
+    rows = yield Statement("find_seal_key")
+    return str(rows[0][0])
+
+
+def replace_seal_key(fingerprint: str) -> Script[None]:
+    """Record this fingerprint instead of the previous one."""
+    yield Statement("replace_seal_key", (fingerprint,))
 
 
 def _not_found(key_id: str) -> NotFound:

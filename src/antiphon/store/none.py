@@ -42,6 +42,7 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "list_responses": (),
     "list_runs": (),
     "list_keys": (),
+    "record_seal_key": "",
 }
 _NEED_A_CLAIM = frozenset({"append", "finish"})
 

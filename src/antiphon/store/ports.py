@@ -236,6 +236,14 @@ class KeyStore(Protocol):
         """Remove the keys. Raises `NotFound` if one does not exist; then none is removed."""
         ...
 
+    async def record_seal_key(self, fingerprint: str) -> str:
+        """The fingerprint of the sealing key of this database; the first call records this one."""
+        ...
+
+    async def replace_seal_key(self, fingerprint: str) -> None:
+        """Record the fingerprint of another sealing key."""
+        ...
+
 
 class UpkeepStore(Protocol):
     """Upkeep, across all tenants."""

@@ -343,6 +343,14 @@ class SqlKeys:
         """Remove the keys."""
         await self._db.write(keys.delete(key_ids))
 
+    async def record_seal_key(self, fingerprint: str) -> str:
+        """The fingerprint of the sealing key of this database."""
+        return await self._db.write(keys.record_seal_key(fingerprint))
+
+    async def replace_seal_key(self, fingerprint: str) -> None:
+        """Record another sealing key."""
+        await self._db.write(keys.replace_seal_key(fingerprint))
+
 
 class SqlUpkeep(_SqlPort):
     """See `UpkeepStore`."""

@@ -38,3 +38,9 @@ def make_owner() -> str:
 def key_pepper(settings: Settings) -> bytes:
     """The secret for hashing API keys. Replicas that share a database need the same `seal.key`."""
     return hashlib.sha256(b"antiphon.keys\0" + seal_secret(settings, data_folder())).digest()
+
+
+def seal_fingerprint(settings: Settings) -> str:
+    """Identifies the sealing key without revealing it. The database holds that of the first server, so that
+    one with another key notices it."""
+    return hashlib.sha256(b"antiphon.fingerprint\0" + seal_secret(settings, data_folder())).hexdigest()

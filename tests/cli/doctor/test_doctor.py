@@ -62,7 +62,7 @@ def test_every_setting_is_shown_with_its_source(
 def test_unknown_models_are_reported_with_the_offered_ones(run: Run, upstream: ScriptedUpstream) -> None:
     rows = f'[[upstreams]]\nbase_url = "{upstream.url}"\nmodels = ["tiny", "vendor/*"]\n'
     Path("antiphon.toml").write_text(f'[aliases]\nfast = "tinny"\n{rows}')
-    failed = checks(run("doctor", "--json"))["configuration"]
+    failed = checks(run("doctor", "--json"))["models"]
     assert failed["status"] == "failed"
     assert "nothing serves the model 'tinny'. Served: 'tiny', 'vendor/*'." in failed["advice"]
     Path("antiphon.toml").write_text(f'[aliases]\nfast = "tiny"\n[health]\nfailures = 2\n{rows}')
@@ -78,7 +78,7 @@ def test_unknown_models_are_reported_with_the_offered_ones(run: Run, upstream: S
 def test_the_embedded_model_can_have_an_alias(run: Run) -> None:
     for target in ("local", "smollm2-135m"):
         Path("antiphon.toml").write_text(f'[aliases]\nfast = "{target}"\n')
-        assert checks(run("doctor", "--json"))["configuration"]["status"] == "ok"
+        assert checks(run("doctor", "--json"))["models"]["status"] == "ok"
 
 
 def test_secrets_are_never_shown(
@@ -132,13 +132,13 @@ def test_a_model_that_the_upstream_does_not_list_is_doubtful(run: Run, upstream:
     assert "tiny, other" in found["advice"]
 
 
-def test_a_busy_port_is_doubtful(
+def test_a_port_of_another_program_fails(
     run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         monkeypatch.setenv("ANTIPHON_SERVER__PORT", str(other.getsockname()[1]))
         result = run("doctor", "--json", "--upstream", upstream.url)
-    assert (result.exit_code, checks(result)["address"]["status"]) == (0, "warning")
+    assert (result.exit_code, checks(result)["address"]["status"]) == (1, "failed")
 
 
 def test_the_models_that_a_server_would_find_are_shown(
@@ -156,14 +156,17 @@ def test_the_models_that_a_server_would_find_are_shown(
     assert "discovery" not in checks(run("doctor", "--json", "--upstream", upstream.url))
 
 
-@pytest.mark.parametrize(("key", "advice"), [("short", "at least 16"), ("a-key-that-is-long-enough", "TLS")])
+@pytest.mark.parametrize(
+    ("key", "name", "advice"),
+    [("short", "keys", "at least 16"), ("a-key-that-is-long-enough", "address", "TLS")],
+)
 def test_an_address_beyond_loopback_wants_care(
-    run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, key: str, advice: str
+    run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, key: str, name: str, advice: str
 ) -> None:
     monkeypatch.setenv("ANTIPHON_SERVER__HOST", "0.0.0.0")
     monkeypatch.setenv("ANTIPHON_SERVER__PORT", "0")
     monkeypatch.setenv("ANTIPHON_SERVER__API_KEYS", json.dumps([key]))
-    found = checks(run("doctor", "--json", "--upstream", upstream.url))["address"]
+    found = checks(run("doctor", "--json", "--upstream", upstream.url))[name]
     assert found["status"] == "warning"
     assert advice in found["advice"]
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.doctor import models, setup
-from antiphon.cli.doctor.models import check_agent, check_engine, check_generation, check_weights
+from antiphon.cli.doctor.models import check_engine, check_generation, check_weights
 from antiphon.cli.doctor.setup import check_packages, check_terminal
+from antiphon.cli.startup.checks import check_agent
 from antiphon.settings import AgentSettings, LocalSettings, Settings
 
 

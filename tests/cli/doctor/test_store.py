@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.doctor import store
-from antiphon.cli.doctor.setup import Check
-from antiphon.cli.doctor.store import check_store
+from antiphon.cli.startup import store
+from antiphon.cli.startup.check import Check
+from antiphon.cli.startup.store import check_store
 from antiphon.settings import SealSettings, Settings, StoreSettings
 from antiphon.store import sqlite_file
 from antiphon.store.migrations import Migration, load_migrations

@@ -247,7 +247,7 @@ def test_a_data_folder_that_cannot_be_used_is_reported(run: Run, monkeypatch: py
     result = run("serve", "--port", "0", "--upstream", "http://127.0.0.1:1/v1")
     assert result.exit_code == 2
     assert "Not a directory" in result.stderr
-    assert "set seal.key" in result.stderr
+    assert "XDG_DATA_HOME" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 

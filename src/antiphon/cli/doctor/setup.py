@@ -1,49 +1,21 @@
-"""`Check`, and the checks of the installation and the settings."""
+"""The checks of the installation, the settings and the address."""
 
 import os
 import platform
-import socket
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from antiphon import __version__
-from antiphon.cli.models import check_upstreams
 from antiphon.cli.options import Overrides, SettingsOptions
-from antiphon.cli.serve.port import explain_port
+from antiphon.cli.serve.port import ANOTHER_ANTIPHON, explain_port
+from antiphon.cli.startup.check import Check, failed, passed, warning
 from antiphon.errors import AddressInUse, SettingsError
 from antiphon.http.redact import redact
 from antiphon.server.process import bind
-from antiphon.settings import LOOPBACK, PREFIX, Settings, UpstreamSettings
-
-Status = Literal["ok", "warning", "failed"]
-
-
-class Check(Struct, frozen=True, omit_defaults=True):
-    """The result of one check. `advice` is one sentence; it is empty if the status is ok."""
-
-    name: str
-    status: Status
-    found: str
-    advice: str = ""
-
-
-def passed(name: str, found: str) -> Check:
-    return Check(name, "ok", found)
-
-
-def warning(name: str, found: str, advice: str) -> Check:
-    return Check(name, "warning", found, advice)
-
-
-def failed(name: str, found: str, advice: str) -> Check:
-    return Check(name, "failed", found, advice)
-
+from antiphon.settings import LOOPBACK, PREFIX, Settings
 
 PACKAGES = ("click", "cryptography", "httptools", "jsonschema-rs", "msgspec", "rich", "uvicorn")
 """Required packages; the engine of the embedded model is optional and checked separately."""
@@ -73,18 +45,6 @@ def _version(name: str) -> str | None:
         return None
 
 
-def check_folder(name: str, folder: Path) -> Check:
-    """Whether the folder is writable, or can be created. It is not created for this check."""
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        advice = f"Make {nearest} writable for this user, or set HOME or XDG_DATA_HOME to a folder that is."
-        return failed(name, f"{folder}: {error.strerror}", advice)
-    return passed(name, str(folder) if nearest == folder else f"{folder} (will be created)")
-
-
 def check_terminal(encoding: str) -> Check | None:
     """A warning if the encoding of the terminal cannot represent every language."""
     if encoding.lower().replace("-", "") == "utf8":
@@ -93,7 +53,6 @@ def check_terminal(encoding: str) -> Check | None:
 
 
 SECRETS = frozenset({"api_keys", "key", "api_key", "headers"})
-MIN_KEY_CHARACTERS = 16
 
 
 def check_configuration(options: SettingsOptions) -> tuple[Check, Settings | None]:
@@ -101,7 +60,6 @@ def check_configuration(options: SettingsOptions) -> tuple[Check, Settings | Non
     source = _file(options.config)
     try:
         settings = options.load_to_serve()
-        check_upstreams(settings)
     except SettingsError as error:
         return failed("configuration", f"from {source}", error.message), None
     differences = _differences(settings, options.overrides_to_serve(), os.environ)
@@ -159,28 +117,19 @@ def _shown(key: str, value: object) -> str:
 
 
 def check_address(settings: Settings) -> Check:
-    """Whether the server could listen on its address, and whether its keys are safe."""
+    """Whether the server could listen on its address."""
     server = settings.server
-    found = f"{server.host}:{server.port}, keys {'on' if server.api_keys else 'off'}"
+    found = f"{server.host}:{server.port}"
     try:
         bind(server.host, server.port).close()
     except AddressInUse:
-        return warning("address", f"{found}; in use", explain_port(settings))
-    except (SettingsError, socket.gaierror) as error:
-        return warning("address", f"{found}; {error}", "Choose another address with server.host.")
-    if any(len(key) < MIN_KEY_CHARACTERS for key in server.api_keys):
-        return warning(
-            "address",
-            found,
-            f"Use keys of at least {MIN_KEY_CHARACTERS} characters: short ones can be guessed.",
-        )
+        advice = explain_port(settings)
+        # A running server is no obstacle to the one that asks its doctor.
+        return (warning if ANOTHER_ANTIPHON in advice else failed)("address", f"{found}; in use", advice)
+    except SettingsError as error:
+        return failed("address", f"{found}; {error}", "Choose another address with server.host.")
     if server.host not in LOOPBACK:
         return warning(
             "address", found, "Put a TLS proxy in front of it: keys and responses are not encrypted."
         )
     return passed("address", found)
-
-
-def name_of(upstream: UpstreamSettings) -> str:
-    """The name of an upstream in the report."""
-    return f"upstream {upstream.name or upstream.kind}"

@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from antiphon.cli.log import configure_logging
-from antiphon.cli.models import check_upstreams, offered_models
+from antiphon.cli.models import check_upstreams
 from antiphon.cli.serve.banner import Banner
+from antiphon.cli.startup.upstreams import UpstreamAnswer, ask_upstream
 from antiphon.cli.terminal import output
 from antiphon.discovery.watch import Discovery
-from antiphon.errors import AntiphonError, SettingsError
+from antiphon.errors import SettingsError
 from antiphon.server.app import App
 from antiphon.server.process import (
     drain_on_signals,
@@ -30,7 +31,7 @@ from antiphon.wiring.live import LiveRoutes, reloaded
 logger = logging.getLogger(__name__)
 
 MODEL_LIST_TIMEOUT_SECONDS = 2.0
-"""For the name of a model in the banner."""
+"""For the name of a model in the banner; an upstream that takes longer is reported after it."""
 
 
 class Ticket(Protocol):
@@ -84,13 +85,21 @@ class ServedApp:
 
 
 async def announce(banner: Banner) -> None:
-    """Print the banner with an example that names a served model."""
-    for upstream in banner.unnamed_upstreams:
-        try:
-            banner = replace(
-                banner, offered=tuple(await offered_models(upstream, MODEL_LIST_TIMEOUT_SECONDS))
-            )
-        except AntiphonError as error:
-            logger.warning("%s", error.message)
+    """Print the banner with an example that names a served model, and log upstreams that cannot be used."""
+    asked = [asyncio.ensure_future(ask_upstream(upstream)) for upstream in banner.settings.upstreams]
+    if asked:
+        await asyncio.wait(asked, timeout=MODEL_LIST_TIMEOUT_SECONDS)
+    answers = [task.result() for task in asked if task.done()]
+    late = [task for task in asked if not task.done()]
+    _log_problems(answers)
+    if banner.unnamed_upstreams:
+        banner = replace(banner, offered=tuple(name for answer in answers for name in answer.models))
     with suppress(OSError):  # a closed standard output must not end the server
         banner.print(output())
+    _log_problems(await asyncio.gather(*late))
+
+
+def _log_problems(answers: Sequence[UpstreamAnswer]) -> None:
+    for answer in answers:
+        if answer.check.status != "ok":
+            logger.warning("%s", answer.check.problem)

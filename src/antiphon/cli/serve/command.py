@@ -12,7 +12,7 @@ import click
 
 from antiphon.cli.failure import Failure
 from antiphon.cli.log import configure_logging
-from antiphon.cli.models import check_upstreams, ensure_weights, require_engine
+from antiphon.cli.models import ensure_weights, require_engine
 from antiphon.cli.options import (
     CONFIG_OPTION,
     LOG_OPTION,
@@ -26,13 +26,12 @@ from antiphon.cli.options import (
 from antiphon.cli.serve.application import ServedApp, Ticket
 from antiphon.cli.serve.banner import Banner
 from antiphon.cli.serve.port import bind_port, listen
-from antiphon.errors import SettingsError
+from antiphon.cli.startup.checks import require_startup, startup_checks
 from antiphon.protocol.profile import HEADER, PROFILES
 from antiphon.server.process import serve
 from antiphon.server.websocket_protocol import ReceiveLimits
-from antiphon.settings import LOOPBACK, Settings, no_keys
-from antiphon.wiring import data_folder, open_stores, seal_secret
-from antiphon.wiring.agent import make_agent
+from antiphon.settings import Settings
+from antiphon.wiring import open_stores, seal_fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,19 +121,15 @@ def command(**values: Any) -> None:
 
 
 def _check(settings: Settings) -> None:
-    """Report in one line what would make the application fail."""
-    check_upstreams(settings)
-    seal_secret(settings, data_folder())
-    make_agent(settings.agent)
-    asyncio.run(_check_store(settings))
+    """Report in one line what would make the application fail, as `antiphon doctor` does."""
+    require_startup(startup_checks(settings))
+    asyncio.run(_prepare_store(settings))
 
 
-async def _check_store(settings: Settings) -> None:
-    """Open the store once; a server beyond loopback must have a key."""
+async def _prepare_store(settings: Settings) -> None:
+    """Open the store once, which migrates it; a new one is given the fingerprint of the sealing key."""
     async with open_stores(settings) as stores:
-        server = settings.server
-        if server.host not in LOOPBACK and not server.api_keys and not await stores.keys.list_keys():
-            raise SettingsError(no_keys(server.host))
+        await stores.keys.record_seal_key(seal_fingerprint(settings))
 
 
 def _prepare_local(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from antiphon.settings import Settings
 BACKLOG = 2048
 MAX_PORTS_TRIED = 20
 """For the port of the recommended command."""
+ANOTHER_ANTIPHON = "another Antiphon"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PROGRAMS = {"llama.cpp": "llama.cpp", "lm-studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM"}
 
@@ -45,8 +46,8 @@ def explain_port(settings: Settings) -> str:
     instead = f"antiphon serve --port {_free_port(settings.server.host, settings.server.port)}"
     if found.state == "antiphon":
         return (
-            f"Cannot listen on {address}: another Antiphon uses it. Use that one at http://{address}/v1, or "
-            f"start a second one: {instead}"
+            f"Cannot listen on {address}: {ANOTHER_ANTIPHON} uses it. Use that one at http://{address}/v1, "
+            f"or start a second one: {instead}"
         )
     is_found = found.server is not None and settings.discovers and address in settings.discovery.addresses
     advice = "Start Antiphon on another port" + (", where it finds those models" if is_found else "")

@@ -384,6 +384,16 @@ UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNIN
 -- name: delete_key
 DELETE FROM api_keys WHERE id = $1 RETURNING id;
 
+-- name: add_seal_key
+INSERT INTO seal_key (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO NOTHING;
+
+-- name: find_seal_key
+SELECT fingerprint FROM seal_key WHERE id = 1;
+
+-- name: replace_seal_key
+INSERT INTO seal_key (id, fingerprint) VALUES (1, $1)
+ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint;
+
 -- Upkeep
 
 -- name: expired_responses

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from antiphon.cli.doctor.setup import Check, check_folder, failed, passed, warning
+from antiphon.cli.startup.check import Check, check_folder, failed, passed, warning
 from antiphon.errors import AntiphonError
 from antiphon.http.redact import redact
 from antiphon.settings import POSTGRES, Settings

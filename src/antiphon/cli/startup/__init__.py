@@ -1,0 +1,1 @@
+"""The checks that `antiphon serve` and `antiphon doctor` share."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import SettingsError
+from antiphon.settings.problems import SettingsFile, Sources, explain
 from antiphon.settings.sections import LOOPBACK, POSTGRES, Settings, UpstreamSettings
 
 PREFIX = "ANTIPHON_"
@@ -32,10 +33,11 @@ def load_settings(
     """Read the file (default: `antiphon.toml` in the current folder, if it exists), the environment and the
     overrides."""
     path = path or _named_by(environment)
-    tree = _read_file(path) if path else {}
+    file = _read_file(path) if path else None
+    tree = _parse(file) if file else {}
     _apply_environment(tree, environment)
     _merge(tree, {section: dict(keys) for section, keys in (overrides or {}).items()})
-    settings = _convert(tree, "antiphon settings")
+    settings = _convert(tree, file, environment)
     if upstreams:
         settings = msgspec.structs.replace(settings, upstreams=upstreams)
     return check_settings(settings)
@@ -77,13 +79,20 @@ def _named_by(environment: Mapping[str, str]) -> Path | None:
     return here if here.is_file() else None
 
 
-def _read_file(path: Path) -> Tree:
+def _read_file(path: Path) -> SettingsFile:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return SettingsFile(path, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"Cannot read the configuration {path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise SettingsError(f"The configuration {path} is not valid TOML: {error}.") from None
+
+
+def _parse(file: SettingsFile) -> Tree:
+    try:
+        return tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"The configuration {file.path} is not valid TOML: {error}.") from None
 
 
 def _apply_environment(tree: Tree, environment: Mapping[str, str]) -> None:
@@ -118,8 +127,8 @@ def _merge(tree: Tree, more: Tree) -> None:
             tree[key] = value
 
 
-def _convert(tree: Tree, what: str) -> Settings:
+def _convert(tree: Tree, file: SettingsFile | None, environment: Mapping[str, str]) -> Settings:
     try:
         return msgspec.convert(tree, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"The {what} are invalid: {error}.") from None
+        raise SettingsError(explain(error, tree, Sources(file, environment, PREFIX))) from None

@@ -16,6 +16,7 @@ CONTEXT_LENGTH = re.compile(
             r"context (?:window|size|length) (?:is |was )?(?:exceeded|overflow|of only)",  # LM Studio
             r"greater than the context length",  # LM Studio
             r"prompt is too long|input is too long|maximum prompt length",
+            r"input is too large to process",  # llama.cpp
             r"reduce the length of the (?:messages|prompt|input)",  # Groq
             r"inputs` tokens \+ `max_new_tokens` must be",  # TGI, Together
             r"exceeds the maximum number of tokens",  # Gemini

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.request_faults import find_fault
 from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.errors import BackendRefused
 from antiphon.http.client import AUTH_ERROR, retry_after
@@ -22,13 +23,8 @@ _CALLERS_STATUSES = frozenset({400, 404, 408, 409, 413, 422, 425, 429})
 """Statuses that mean the same to the caller."""
 _CREDENTIAL_STATUSES = frozenset({401, 402, 403})
 _OVERLOADED_STATUSES = frozenset({503, 529})
-_MEDIA = r"\b(?:images?|audio|videos?|vision|multi-?modal)\b"
-_UNSUPPORTED_INPUT = re.compile(
-    rf"{_MEDIA}.{{0,60}}?(?:not supported|unsupported|missing data)"
-    rf"|(?:not support|unsupported|no support for|cannot process|missing data).{{0,40}}?{_MEDIA}",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Matches the message of a 500 that means that the model takes no images (llama.cpp, Ollama)."""
+_SERVER_FAULT_STATUSES = frozenset({500, 501, 502})
+"""Statuses whose message may tell that the request is at fault. A 503 is about the load."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -98,6 +94,8 @@ class ErrorTable:
         status = detail.status or self.status_of.get(detail.code) or self.status_of.get(detail.kind)
         if status is None:
             status = self.default_status or (400 if self._is_context_length(detail) else None)
+        if status is None and find_fault(detail.message) is not None:
+            status = 500
         if status is not None:
             return self._refused(endpoint, status, detail)
         message = redact(detail.message, endpoint.secrets)
@@ -111,8 +109,9 @@ class ErrorTable:
         )
         if status in self.context_statuses and self._is_context_length(detail):
             return BackendRefused(detail.message, status=400, code="context_length_exceeded", param="input")
-        if status == 500 and _UNSUPPORTED_INPUT.search(detail.message):  # caused by the request
-            return BackendRefused(detail.message, status=400, code="unsupported_value", param="input")
+        fault = find_fault(detail.message) if status in _SERVER_FAULT_STATUSES else None
+        if fault is not None:
+            return BackendRefused(detail.message, status=400, code=fault.code, param=fault.param)
         if status in _CREDENTIAL_STATUSES or self.is_credentials(status, detail):
             return _credentials_refused(endpoint, status, detail.message)
         if status in _CALLERS_STATUSES:

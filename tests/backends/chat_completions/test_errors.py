@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.backends.registry import default_endpoint
+from antiphon.backends.request_faults import refuses_images
 from antiphon.errors import BackendRefused
 from antiphon.http.client import retry_after
 from antiphon.service.routing.circuits import is_backend_fault
@@ -188,14 +189,67 @@ def test_an_error_in_a_stream_has_the_matching_status(error: Any, status: int) -
         "this model is missing data required for image input",
         "This model does not support images",
         "audio input is not supported",
+        "tiny is not a multimodal model",
+        "At most 0 image(s) may be provided in one request.",
+        "Failed to initialize samplers: failed to parse grammar",
+        "JSON schema conversion failed:\nUnrecognized schema: {}",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        "System role not supported",
     ],
 )
-def test_a_500_at_pictures_is_caused_by_the_request(message: str) -> None:
+def test_a_500_that_the_request_caused_is_a_400(message: str) -> None:
     error = refuse(500, {"error": {"message": message}})
     assert (error.status, error.code, error.retryable) == (400, "unsupported_value", False)
     assert not is_backend_fault(error)
     assert refuse(503, {"error": {"message": message}}).retryable
 
 
-def test_a_500_that_mentions_a_picture_is_not_always_caused_by_it() -> None:
-    assert refuse(500, {"error": {"message": "the image worker has crashed"}}).retryable
+@pytest.mark.parametrize(
+    "message",
+    ["Failed to load image or audio file", "image: unknown format", "illegal base64 data at input byte 4"],
+)
+def test_a_500_at_a_broken_picture_is_a_400(message: str) -> None:
+    error = refuse(500, {"error": {"message": message}})
+    assert (error.status, error.code, error.param) == (400, "invalid_value", "input")
+    assert not is_backend_fault(error)
+
+
+def test_an_input_that_is_too_large_is_too_long() -> None:
+    error = refuse(500, {"error": {"message": "input is too large to process. increase the physical batch"}})
+    assert (error.status, error.code) == (400, "context_length_exceeded")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the image worker has crashed",
+        "failed to load model",
+        "CUDA out of memory while it processed an image",
+        "grammar worker exited",
+        "",
+    ],
+)
+def test_a_500_of_the_server_itself_counts(message: str) -> None:
+    assert is_backend_fault(refuse(500, {"error": {"message": message}}))
+
+
+def test_a_fault_of_the_request_in_a_stream_is_a_400() -> None:
+    error = ERRORS.failure(ENDPOINT, {"message": "image input is not supported"})
+    assert (error.status, error.code) == (400, "unsupported_value")
+    assert not is_backend_fault(error)
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        ("image input is not supported - hint: provide the mmproj", True),
+        ("tiny is not a multimodal model", True),
+        ("No endpoints found that support image input", True),
+        ("this model does not support images", True),
+        ("unsupported image format: bmp", False),
+        ("This model does not support image type bmp", False),
+        ("failed to decode image", False),
+    ],
+)
+def test_a_model_without_images_is_told_from_a_wrong_image(message: str, refused: bool) -> None:
+    assert refuses_images(message) is refused

@@ -80,6 +80,20 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class ImageInformant(Protocol):
+    """A backend whose server may say which of its models take images."""
+
+    @property
+    def images_assumed(self) -> bool:
+        """Whether its models take images unless it says otherwise."""
+        ...
+
+    async def takes_images(self, model: str) -> bool | None:
+        """Whether this model takes images, as its server says; None if it does not say it."""
+        ...
+
+
+@runtime_checkable
 class TokenCounter(Protocol):
     """A backend that has its model's tokenizer at hand. Not every backend does."""
 

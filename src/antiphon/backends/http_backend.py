@@ -18,8 +18,9 @@ import msgspec
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.context_window import WindowCache
 from antiphon.backends.features import Features
+from antiphon.backends.image_support import ImageSupportCache
 from antiphon.backends.payload import Payload
-from antiphon.backends.registry import Endpoint, WindowSource, endpoint_kind
+from antiphon.backends.registry import Endpoint, ImageSource, WindowSource, endpoint_kind
 from antiphon.backends.sliced_json import LARGE_REQUEST_BYTES
 from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.backends.streamed_turn import Reader, StreamedTurn
@@ -70,7 +71,8 @@ class HttpBackend(ABC):
         self._client = HttpClient(
             endpoint.target(headers), partial(self.errors.refusal, endpoint), egress=egress
         )
-        self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._fetch_windows)
+        self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._fetch_report)
+        self._images = ImageSupportCache(endpoint_kind(endpoint.kind).images, self._fetch_report)
         self._chance = chance
 
     @property
@@ -130,10 +132,18 @@ class HttpBackend(ABC):
 
     async def aclose(self) -> None:
         await self._windows.aclose()
+        await self._images.aclose()
         self._client.close()
 
-    async def _fetch_windows(self, source: WindowSource, model: str) -> bytes | None:
-        """The answer of one source of context windows, or None. Never an error."""
+    @property
+    def images_assumed(self) -> bool:
+        return endpoint_kind(self.endpoint.kind).images_assumed
+
+    async def takes_images(self, model: str) -> bool | None:
+        return await self._images.get(model)
+
+    async def _fetch_report(self, source: WindowSource | ImageSource, model: str) -> bytes | None:
+        """What a server reports of its models at one place, or None. Never an error."""
         if source.form == "show":
             question = msgspec.json.encode({"model": model})
             request = self._client.request("POST", self.path(source.path), question)
@@ -143,5 +153,5 @@ class HttpBackend(ABC):
             async with asyncio.timeout(WINDOW_TIMEOUT_SECONDS):
                 return await fetch(self._client, request, WINDOW_TIMEOUT_SECONDS)
         except (BackendError, TimeoutError) as error:
-            logger.debug("%s has no context windows at %s: %r", self.name, source.path, error)
+            logger.debug("%s reports nothing at %s: %r", self.name, source.path, error)
             return None

@@ -102,6 +102,16 @@ class WindowSource(Struct, frozen=True):
 _LISTED = WindowSource()
 
 
+class ImageSource(Struct, frozen=True):
+    """Where a server says whether a model takes images (`image_support.py` reads it). `path` as above."""
+
+    path: str
+    member: str
+    """A member of the model, dotted: a boolean, or a list or text in which `word` means images."""
+    word: str = ""
+    form: Literal["list", "object", "show"] = "list"
+
+
 class EndpointKind(Struct, frozen=True, kw_only=True):
     """One row: a kind of server."""
 
@@ -118,6 +128,10 @@ class EndpointKind(Struct, frozen=True, kw_only=True):
     """The tool types that it takes as they are declared; all others are shown to it as functions."""
     windows: tuple[WindowSource, ...] = (_LISTED,)
     """Where its models' context windows are found; the first source that has one is used."""
+    images: tuple[ImageSource, ...] = ()
+    """Where it says which models take images."""
+    images_assumed: bool = False
+    """Whether its models take images unless it says otherwise: the vendor's own API."""
 
 
 _ON_PREMISES: tuple[Effort, ...] = ("none", "low", "medium", "high")
@@ -129,6 +143,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
     # Any server of which nothing is known. Many reject unknown fields, so no hint and no replay.
     "plain": EndpointKind(base_url="http://localhost:8000/v1", text_calls="auto"),
     "openai": EndpointKind(
+        images_assumed=True,
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
         strict_schemas="trusted",
@@ -167,6 +182,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         # The window of the loaded model; else that of its Modelfile. A variable of the server and the memory
         # of its GPU may change it, too, but cannot be queried.
         windows=(WindowSource("/api/ps", ("context_length",)), WindowSource("/api/show", form="show")),
+        images=(ImageSource("/api/show", "capabilities", "vision", "show"),),
         quirks=Quirks(
             tool_choice="asked",  # neither field is read: see ChatCompletionRequest in ollama's openai.go
             parallel_tool_calls=False,
@@ -180,6 +196,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         api_key_env="LLAMA_API_KEY",
         text_calls="auto",
         windows=(WindowSource("/props", ("default_generation_settings.n_ctx",), form="object"), _LISTED),
+        images=(ImageSource("/props", "modalities.vision", form="object"),),
         quirks=Quirks(
             tool_choice="required",  # an object silently means auto (llama.cpp#26535)
             efforts=_ON_PREMISES,
@@ -195,6 +212,10 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
             WindowSource("/api/v1/models", ("loaded_instances.*.config.context_length",)),
             WindowSource("/api/v0/models", ("loaded_context_length",)),
         ),
+        images=(
+            ImageSource("/api/v1/models", "capabilities.vision"),
+            ImageSource("/api/v0/models", "type", "vlm"),
+        ),
         quirks=Quirks(
             tool_choice="required",  # an object is refused (lmstudio-bug-tracker#670)
             parallel_tool_calls=False,
@@ -204,6 +225,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         ),
     ),
     "openrouter": EndpointKind(
+        images=(ImageSource("models", "architecture.input_modalities", "image"),),
         base_url="https://openrouter.ai/api/v1",
         api_key_env="OPENROUTER_API_KEY",
         quirks=Quirks(
@@ -245,6 +267,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         ),
     ),
     "mistral": EndpointKind(
+        images=(ImageSource("models", "capabilities.vision"),),
         base_url="https://api.mistral.ai/v1",
         api_key_env="MISTRAL_API_KEY",
         quirks=Quirks(
@@ -264,6 +287,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         ),
     ),
     "anthropic": EndpointKind(
+        images_assumed=True,
         base_url="https://api.anthropic.com",
         api_key_env="ANTHROPIC_API_KEY",
         dialect="anthropic_messages",
@@ -281,6 +305,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         ),
     ),
     "gemini": EndpointKind(
+        images_assumed=True,
         base_url="https://generativelanguage.googleapis.com/v1beta",
         api_key_env="GEMINI_API_KEY",
         dialect="gemini",
@@ -298,6 +323,7 @@ ENDPOINTS: Mapping[str, EndpointKind] = {
         ),
     ),
     "openai-responses": EndpointKind(
+        images_assumed=True,
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
         dialect="responses",

@@ -135,6 +135,7 @@ async def catalogue(router: Router, first: str = "") -> CodexCatalogue:
 async def _describe(router: Router, model: ModelInfo, place: int) -> CodexModel:
     routes = [route for route in router.routes(model.id) if not route.instead_of]
     features = weakest([route.backend.features(route.upstream) for route in routes])
+    images = [await route.image_support() for route in routes]
     window = await smallest_window(routes)
     small = window is not None and window < SMALL_WINDOW_TOKENS
     return CodexModel(
@@ -148,7 +149,7 @@ async def _describe(router: Router, model: ModelInfo, place: int) -> CodexModel:
         auto_compact_token_limit=compact_limit(window),
         truncation_policy=Truncation(tool_output_limit(window)),
         supported_reasoning_levels=_EFFORTS if _has(features, "reasoning_effort") else (),
-        input_modalities=("text", "image") if _has(features, "images") else ("text",),
+        input_modalities=("text", "image") if all(map(_is_served, images)) else ("text",),
         supports_parallel_tool_calls=_has(features, "parallel_tool_calls"),
         multi_agent_version="disabled" if small else None,
     )
@@ -174,4 +175,8 @@ def tool_output_limit(window: int | None) -> int:
 
 
 def _has(features: Mapping[Feature, Support], name: Feature) -> bool:
-    return features[name].level != "unsupported"
+    return _is_served(features[name])
+
+
+def _is_served(support: Support) -> bool:
+    return support.level != "unsupported"

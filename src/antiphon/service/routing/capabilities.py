@@ -98,6 +98,7 @@ async def _describe_route(route: Route, server: ServerFeatures) -> RouteCapabili
     served = backend.features(route.upstream)
     features: dict[str, Support] = {name: served[name] for name in FEATURES}
     features["text_calls"] = _text_calls(route.text_calls)
+    features["images"] = await route.image_support()
     return RouteCapabilities(
         model=route.model,
         backend=backend.name,

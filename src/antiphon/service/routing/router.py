@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
-from antiphon.backends.base import Backend, ModelInfo
+from antiphon.backends.base import Backend, ImageInformant, ModelInfo
+from antiphon.backends.features import Support
+from antiphon.backends.image_support import NO_IMAGES, REFUSED_IMAGES, UNKNOWN_IMAGES
 from antiphon.errors import BackendError, ModelNotFound
 from antiphon.protocol.ids import Clock
 from antiphon.service.routing.circuits import Circuit, Circuits, HealthPolicy, Key, Phase
@@ -24,6 +26,7 @@ from antiphon.service.routing.names import (
     offered_name,
     upstream_name,
 )
+from antiphon.service.routing.refused_images import RefusedImages
 from antiphon.service.routing.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
 from antiphon.settings import Listing, StrictSchemas, TextCalls
 
@@ -70,6 +73,19 @@ class Route:
         """The backend's name of a requested model. A route from the router has only one."""
         return upstream_name(self.model, self.upstream, requested)
 
+    async def image_support(self) -> Support:
+        """How the model takes images: as its server says; else as it has shown by a refusal. Only for routes
+        from the router."""
+        backend, served = self.backend, self.backend.features(self.upstream)["images"]
+        if served.level == "unsupported" or not isinstance(backend, ImageInformant):
+            return served
+        takes = await backend.takes_images(self.upstream)
+        if takes is not None:
+            return served if takes else NO_IMAGES
+        if self.guards is not None and self.guards.key in self.guards.refused_images:
+            return REFUSED_IMAGES
+        return served if backend.images_assumed else UNKNOWN_IMAGES
+
     async def window(self) -> int | None:
         """The context window in tokens; None if unknown. Only for routes from the router."""
         return self.context_window or await self.backend.context_window(self.upstream)
@@ -114,6 +130,7 @@ class _Table:
         check_names(names, {route.model for route in routes})
         self.names = names
         self.circuits = circuits
+        self.refused_images = RefusedImages(clock)
         self.clock = clock
         self.turn_counts: dict[int, TurnCount] = {}
         self.concurrency: dict[RowKey, ConcurrencyLimit] = {}
@@ -176,6 +193,7 @@ class _Table:
             key=Key(row.backend.name, upstream, id(row.backend)),
             circuits=self.circuits,
             turns=self.turn_counts[id(row.backend)],
+            refused_images=self.refused_images,
             concurrency=self.concurrency.get(_key(row)),
             deadlines=row.deadlines,
         )

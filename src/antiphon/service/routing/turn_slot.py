@@ -13,6 +13,7 @@ from antiphon.backends.base import PreparedTurn
 from antiphon.errors import BackendError, BackendTimeout
 from antiphon.service.routing.circuits import Circuits, Key
 from antiphon.service.routing.limits import ConcurrencyLimit
+from antiphon.service.routing.refused_images import RefusedImages
 from antiphon.turn.chunks import Chunk, Failed, Heartbeat
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
@@ -60,6 +61,7 @@ class RouteGuards:
     key: Key
     circuits: Circuits
     turns: TurnCount
+    refused_images: RefusedImages
     concurrency: ConcurrencyLimit | None = None
     deadlines: TurnDeadlines | None = None
 
@@ -108,6 +110,7 @@ class TurnSlot:
             self.answered()
         elif isinstance(error, BackendError):
             guards.circuits.failed(guards.key, error, self._tenant)
+            guards.refused_images.learn(guards.key, error)
         else:
             guards.circuits.abandoned(guards.key, self._tenant)
 

@@ -117,6 +117,18 @@ def test_deleting_the_last_key_asks_and_leads_back_to_no_keys(run: Run, url: str
     assert known(url).empty
 
 
+def test_a_key_that_no_server_would_accept_is_not_created(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("keys", "create")
+    monkeypatch.setenv("ANTIPHON_SEAL__KEY", "another secret")
+    refused = run("keys", "create")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "antiphon db accept-seal-key" in refused.stderr
+    assert run("db", "accept-seal-key").exit_code == 0
+    assert run("keys", "create").exit_code == 0
+
+
 def test_beyond_loopback_the_last_key_never_opens_the_server(
     run: Run, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

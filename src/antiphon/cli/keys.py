@@ -12,13 +12,18 @@ from antiphon.caller import DEFAULT_TENANT, SCOPES
 from antiphon.cli.failure import WrongUsage
 from antiphon.cli.options import API_KEY_VARIABLE, JSON_OPTION, STORE_OPTIONS, load_with_store
 from antiphon.cli.terminal import UNIT_SECONDS, errors, format_date, format_duration, output, print_table
+from antiphon.errors import SettingsError
 from antiphon.protocol.content import JsonObject
 from antiphon.service.keys import Keyring
 from antiphon.settings import LOOPBACK, Settings
 from antiphon.store.base import ApiKey
 from antiphon.store.ports import Stores
-from antiphon.wiring import key_pepper, make_ids, open_stores
+from antiphon.wiring import key_pepper, make_ids, open_stores, seal_fingerprint
 
+_OTHER_SEAL_KEY = (
+    "The sealing key of this machine is not that of the database: its servers would not accept the new key. "
+    "Set the same seal.key as they have; if it was changed on purpose, run `antiphon db accept-seal-key`."
+)
 HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
 
 
@@ -76,6 +81,9 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
 
     async def create() -> tuple[str, ApiKey, int]:
         async with open_stores(settings) as stores:
+            fingerprint = seal_fingerprint(settings)
+            if await stores.keys.record_seal_key(fingerprint) != fingerprint:
+                raise SettingsError(_OTHER_SEAL_KEY)
             keyring = _keyring(stores, settings)
             text, key = await keyring.create(name, tenant, scopes or SCOPES, lifetime)
             return text, key, len(await keyring.list())

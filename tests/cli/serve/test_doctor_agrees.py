@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from antiphon.settings import Settings, StoreSettings, load_settings
-from antiphon.wiring import data_folder, open_stores, seal_fingerprint
+from antiphon.settings import Settings, StoreSettings
+from antiphon.wiring import data_folder, open_stores
 from tests.cli.conftest import Run
 from tests.cli.http_thread import serving
 from tests.cli.serve.test_serve import server, slow
@@ -173,15 +173,9 @@ class TestServerThatStarts:
 
 def test_a_lost_key_file_is_noticed_and_not_made_by_the_doctor(run: Run) -> None:
     run("keys", "create")
-    asyncio.run(_record(load_settings()))
     (data_folder() / "seal.key").unlink()
     assert diagnose(run, "--upstream", UNUSED)["seal key"]["status"] == "warning"
     assert not (data_folder() / "seal.key").exists()
-
-
-async def _record(settings: Settings) -> None:
-    async with open_stores(settings) as stores:
-        await stores.keys.record_seal_key(seal_fingerprint(settings))
 
 
 def test_fixes_are_made_and_named(run: Run) -> None:

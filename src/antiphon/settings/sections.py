@@ -217,6 +217,8 @@ class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """A model of the catalogue, or the path of a GGUF file."""
     context: Annotated[int, Meta(ge=256)] = 4096
     """The context window of one request in tokens."""
+    max_output: Annotated[int, Meta(ge=1)] = 1024
+    """Tokens of an answer, if the request sets no `max_output_tokens`."""
     parallel: Annotated[int, Meta(ge=1, le=64)] = 2
     """Requests that the model answers concurrently; more wait."""
     threads: Annotated[int, Meta(ge=0)] = 0

@@ -219,6 +219,7 @@ def make_local_backend(settings: Settings) -> LocalBackend:
         local.model,
         models_folder(),
         context=local.context,
+        max_output=local.max_output,
         parallel=local.parallel,
         threads=local.threads or max(1, (os.cpu_count() or 1) - 1),
         heartbeat=settings.server.heartbeat,

@@ -1,4 +1,6 @@
+import asyncio
 import importlib.util
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -7,15 +9,15 @@ import msgspec
 import pytest
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.local.backend import LocalBackend
+from antiphon.backends.local.backend import REPEATED, LocalBackend
 from antiphon.errors import (
     BackendBroken,
     BackendError,
     BackendRefused,
     SettingsError,
 )
-from antiphon.turn.chunks import CallDelta, CallStarted, Failed, Finished, TextDelta
-from tests.backends.local.fake_llama import Answer, FakeLlama, ending, piece, sending
+from antiphon.turn.chunks import CallDelta, CallStarted, DowngradesAdded, Failed, Finished, TextDelta
+from tests.backends.local.fake_llama import Answer, FakeLlama, ending, endless, piece, sending
 from tests.backends.local.turns import ADD, WEATHER, finish_of, run, text_of, usage_of
 
 
@@ -209,3 +211,25 @@ def test_a_missing_extra_is_reported_at_startup(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(importlib.util, "find_spec", absent)
     with pytest.raises(SettingsError, match=r"make -C .* setup"):
         LocalBackend("smollm2-135m", tmp_path)
+
+
+async def test_an_answer_that_repeats_itself_is_ended_and_the_engine_is_stopped(
+    backend: LocalBackend, llama: FakeLlama
+) -> None:
+    progress = b'{"choices":[],"prompt_progress":{"total":31,"cache":0,"processed":31,"time_ms":4}}'
+    llama.answer = sending(itertools.chain([progress], endless()({})))
+    chunks = await run(backend, input="Hi", stream=True)
+    assert finish_of(chunks) == "length"
+    assert DowngradesAdded((REPEATED,)) in chunks
+    assert text_of(chunks).count("word") < 1000
+    usage = usage_of(chunks)
+    assert (usage.input_tokens, usage.output_tokens) == (31, text_of(chunks).count("word"))
+    assert await asyncio.to_thread(llama.stopped.wait, 10)
+
+
+async def test_an_answer_by_a_schema_may_repeat_itself(backend: LocalBackend, llama: FakeLlama) -> None:
+    llama.answer = sending([piece("word "), *[piece("word ")] * 300, *ending()])
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+    chunks = await run(backend, input="Hi", text={"format": form})
+    assert finish_of(chunks) == "stop"
+    assert text_of(chunks).count("word") == 301

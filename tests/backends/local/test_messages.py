@@ -17,10 +17,11 @@ from antiphon.protocol.downgrade import rendered
 from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
 
 PLAIN = Sampling()
+MAX_OUTPUT = 300
 
 
 def prompt(sampling: Sampling = PLAIN, **params: Any) -> Prompt:
-    return build_prompt(turn(**params), sampling)
+    return build_prompt(turn(**params), sampling, MAX_OUTPUT)
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -137,3 +138,14 @@ def test_after_an_assistant_message_the_model_is_prompted_to_continue() -> None:
     assert decoded(built.choosing())["messages"][-1]["role"] == "user"
     assert decoded(built.answering(0))["messages"][-1] == {"role": "user", "content": GO_ON}
     assert "a user message is added after the model's own last message" in rendered(built.downgrades)
+
+
+def test_an_answer_without_a_limit_has_the_models_own() -> None:
+    assert decoded(prompt(input="Hi").answering(0))["max_tokens"] == MAX_OUTPUT
+    assert decoded(prompt(input="Hi", max_output_tokens=2000).answering(0))["max_tokens"] == 2000
+
+
+def test_a_schema_constrains_the_answer() -> None:
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+    assert prompt(input="Hi", text={"format": form}).constrained
+    assert not prompt(input="Hi").constrained

@@ -113,6 +113,13 @@ async def test_a_bound_on_the_answer_ends_it_with_length(model: LocalBackend) ->
     assert usage_of(chunks).output_tokens == 8
 
 
+async def test_an_answer_without_a_limit_does_not_loop(model: LocalBackend) -> None:
+    """It filled the context before."""
+    chunks = await run(model, input="Write a poem.")
+    assert finish_of(chunks) in ("stop", "length")
+    assert usage_of(chunks).output_tokens < 600
+
+
 async def test_cancelling_during_generation_stops_it_quickly(model: LocalBackend) -> None:
     chunks = model.prepare(turn(input="Count from one to a thousand.")).chunks()
     await anext(chunks)

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.chat_completions.stream import StreamReader
@@ -14,17 +15,20 @@ from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
 from antiphon.backends.local.engine import Engine, EngineOptions
 from antiphon.backends.local.errors import SCHEMA_REFUSED
 from antiphon.backends.local.messages import QUIRKS, Prompt, build_prompt
+from antiphon.backends.local.repetition import RepetitionGuard
 from antiphon.backends.local.tools import read_choice, takes_nothing
 from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendError, BackendRefused, Unavailable
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.turn.chunks import (
     HEARTBEAT,
     CallDelta,
     CallStarted,
     Chunk,
+    DowngradesAdded,
     Failed,
     Finished,
     TextDelta,
@@ -65,6 +69,7 @@ logger = logging.getLogger(__name__)
 _NAME = "local"
 # The reader of the dialect requires an endpoint; nothing is ever sent to this address.
 _ENDPOINT = Endpoint(name=_NAME, base_url="http://localhost", quirks=QUIRKS)
+REPEATED = Downgrade("output_limit", "the answer was ended because the model repeated itself")
 _NOTHING = Usage(0, InputTokensDetails(), 0, OutputTokensDetails(), 0)
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
@@ -84,6 +89,7 @@ class LocalBackend:
         folder: Path,
         *,
         context: int = 8192,
+        max_output: int = 1024,
         parallel: int = 2,
         threads: int = 1,
         heartbeat: float = 10.0,
@@ -91,6 +97,7 @@ class LocalBackend:
         self._weights = find_weights(model)
         self._folder = folder
         self._context = context
+        self._max_output = max_output
         self._heartbeat = heartbeat
         self._progress: Progress | None = None
         self._label = ""
@@ -119,7 +126,7 @@ class LocalBackend:
     def prepare(self, turn: TurnRequest) -> "LocalTurn":
         """Translate the turn."""
         sampling = self._weights.sampling if isinstance(self._weights, Weights) else Sampling()
-        return LocalTurn(build_prompt(turn, sampling), self._engine, self._heartbeat)
+        return LocalTurn(build_prompt(turn, sampling, self._max_output), self._engine, self._heartbeat)
 
     async def models(self) -> Sequence[ModelInfo]:
         """The one model; it need not be loaded."""
@@ -165,6 +172,7 @@ class LocalTurn:
         self._engine = engine
         self._heartbeat = heartbeat
         self._spent = _NOTHING
+        self._prompt_tokens = 0
 
     async def chunks(self) -> Batches:
         """Run it. Signs of life from the engine become heartbeats only as often as they are due."""
@@ -202,10 +210,27 @@ class LocalTurn:
                 yield batch
 
     async def _answer(self) -> Batches:
+        """The answer as text. It ends where the model begins to repeat itself, unless it has a required form,
+        whose keys may repeat."""
+        guard = None if self._prompt.constrained else RepetitionGuard()
         body = self._prompt.answering(self._spent.output_tokens)
+        tokens = self._prompt_tokens = 0
         async with aclosing(self._read(body, "text.format")) as batches:
             async for batch in batches:
                 yield batch
+                texts = [chunk.text for chunk in batch if isinstance(chunk, TextDelta)]
+                tokens += len(texts)
+                if guard is not None and texts and guard.read("".join(texts)):
+                    break
+            else:
+                return
+        # The engine reports no usage for an answer that it did not end. Each delta is one token.
+        yield [DowngradesAdded((REPEATED,)), UsageReported(self._counted(tokens)), Finished("length")]
+
+    def _counted(self, tokens: int) -> Usage:
+        prompt = self._prompt_tokens
+        usage = Usage(prompt, InputTokensDetails(), tokens, OutputTokensDetails(), prompt + tokens)
+        return add_usage(self._spent, usage)
 
     async def _call(self, function: JsonObject) -> Batches:
         started = CallStarted(0, "", function["name"])
@@ -227,6 +252,7 @@ class LocalTurn:
         try:
             async with aclosing(self._engine.stream(body)) as stream:
                 async for payloads in stream:
+                    self._prompt_tokens = prompt_tokens(payloads) or self._prompt_tokens
                     yield self._checked(reader.feed(payloads))
         except BackendRefused as error:
             if error.code == SCHEMA_REFUSED:
@@ -247,6 +273,27 @@ class LocalTurn:
                 case _:
                     passed.append(chunk)
         return passed
+
+
+class _Progress(Struct):
+    total: int = 0
+
+
+class _ProgressPayload(Struct):
+    prompt_progress: _Progress
+
+
+def prompt_tokens(payloads: Sequence[bytes]) -> int:
+    """The length of the prompt, if one of the payloads reports how much of it is read."""
+    reports = (payload for payload in payloads if b'"prompt_progress":' in payload)
+    return max((_progress(payload) for payload in reports), default=0)
+
+
+def _progress(payload: bytes) -> int:
+    try:
+        return msgspec.json.decode(payload, type=_ProgressPayload).prompt_progress.total
+    except msgspec.DecodeError:
+        return 0  # text of the model that looks like a report
 
 
 def _as_call(chunk: Chunk) -> list[Chunk]:

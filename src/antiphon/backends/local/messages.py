@@ -22,8 +22,6 @@ from antiphon.turn.context import TurnRequest, TurnTool
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
-"""Sent when the user sent nothing: the engine would take the model's last text for the beginning of its
-answer, and can hold no such answer to a schema."""
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars=True)
 MOST_ARGUMENT_TOKENS = 1024
@@ -47,12 +45,18 @@ class Prompt(NamedTuple):
     downgrades: tuple[Downgrade, ...]
     grammars: dict[str, str]
     """The grammars of the functions whose input is text by one, by name."""
+    max_output: int
+    """Tokens of an answer whose request sets no limit."""
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the answer is written by a schema or a grammar."""
+        return "response_format" in self.body or "grammar" in self.body
 
     def answering(self, spent: int) -> bytes:
         """Request the answer as text, within its limit minus `spent` tokens."""
-        limit = self.body.get("max_tokens")
-        bound = {} if limit is None else {"max_tokens": max(1, limit - spent)}
-        return _encode({**self.sampling, **self.body, **bound})
+        limit = self.body.get("max_tokens", self.max_output)
+        return _encode({**self.sampling, **self.body, "max_tokens": max(1, limit - spent)})
 
     def choosing(self) -> bytes:
         """Ask which function to call."""
@@ -71,7 +75,7 @@ class Prompt(NamedTuple):
         return _encode({**self.sampling, "temperature": 0, **wishes, **body, "max_tokens": limit})
 
 
-def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
+def build_prompt(turn: TurnRequest, sampling: Sampling, max_output: int) -> Prompt:
     """Translate a turn. Raises `Unsupported` or `InvalidRequest`."""
     downgrades = Downgrades()
     mode = _mode(turn)
@@ -97,6 +101,7 @@ def build_prompt(turn: TurnRequest, sampling: Sampling) -> Prompt:
         sampling=msgspec.to_builtins(sampling),
         downgrades=(*payload.downgrades, *downgrades),
         grammars=_grammars(turn),
+        max_output=max_output,
     )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def quiet_logging() -> Generator[None, None, None]:
 def upstream() -> Generator[ScriptedUpstream, None, None]:
     with scripted_upstream() as upstream:
         yield upstream
+
+
+@pytest.fixture
+def no_running_server(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
+    """Commands look for a server on a port on which nothing listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("ANTIPHON_SERVER__PORT", str(held.getsockname()[1]))
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Real processes in a pseudo-terminal."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from tests.cli.terminal import terminal
 from tests.cli.upstream import Reply, ScriptedUpstream
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("terminal")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("terminal"),
+]
 
 DIM = "\x1b[2m"
 LOADING = 180
@@ -21,7 +25,7 @@ def test_an_answer_streams_and_its_reasoning_is_dim(upstream: ScriptedUpstream) 
     with terminal("ask", "Capital?", "--upstream", upstream.url) as screen:
         assert screen.finish() == 0
     assert upstream.requests[0]["stream"] is True
-    assert f"{DIM}France, \x1b[0m{DIM}then.\x1b[0m\nParis\n" in screen.seen
+    assert re.search(r"  \x1b\[2;3mFrance, then\.\x1b\[0m *\n\n.*Paris\n", screen.seen)
 
 
 def test_a_model_cannot_steer_the_terminal(upstream: ScriptedUpstream) -> None:
@@ -35,9 +39,51 @@ def test_a_model_cannot_steer_the_terminal(upstream: ScriptedUpstream) -> None:
     ]
     with terminal("ask", "Hi", "--upstream", upstream.url) as screen:
         assert screen.finish() == 0
-    assert "[2Jharmless\n" in screen.seen
+    assert re.search(r"\[2Jharmless\n", screen.seen)
     assert "\x1b[2J" not in screen.seen
     assert "\x07" not in screen.seen
+
+
+def test_an_answer_is_rendered_as_markdown_with_whole_words(upstream: ScriptedUpstream) -> None:
+    text = (
+        "# Tides\n\nThe **moon** pulls, "
+        + "and pulls, " * 8
+        + "always.\n\n- one\n- two\n\n```\nx\n\ny\n```\n"
+    )
+    upstream.replies = [Reply(tuple(text[start : start + 3] for start in range(0, len(text), 3)))]
+    with terminal("ask", "Hi", "--upstream", upstream.url, environment={"COLUMNS": "40"}) as screen:
+        assert screen.finish() == 0
+    assert "**" not in screen.seen[-900:]
+    assert "```" not in screen.seen[-300:]
+    assert "\x1b[1mmoon\x1b[0m" in screen.seen
+    assert all(len(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)) <= 40 for line in screen.seen.splitlines())
+    assert " • " in screen.seen
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_markdown_stays_text_without_colours(upstream: ScriptedUpstream, environment: dict[str, str]) -> None:
+    upstream.replies = [Reply(("**bo", "ld**"))]
+    with terminal("ask", "Hi", "--upstream", upstream.url, environment=environment) as screen:
+        assert screen.finish() == 0
+    assert "**bold**\n" in screen.seen
+
+
+def test_a_question_may_have_many_lines(upstream: ScriptedUpstream) -> None:
+    with terminal("chat", "--upstream", upstream.url) as screen:
+        screen.expect("> ")
+        screen.send("one\\")
+        screen.expect("… ")
+        screen.send("two")
+        screen.expect("5 out", "> ")
+        screen.send('"""three')
+        screen.expect("… ")
+        screen.send("")
+        screen.expect("… ")
+        screen.send('four"""')
+        screen.expect("5 out", "> ")
+        screen.end_input()
+        assert screen.finish() == 0
+    assert [text for role, text in upstream.messages() if role == "user"] == ["one\ntwo", "three\n\nfour"]
 
 
 def test_no_color_is_honoured(upstream: ScriptedUpstream) -> None:
@@ -119,6 +165,7 @@ def test_the_doctor_marks_in_colour(upstream: ScriptedUpstream) -> None:
     assert "All checks passed." in screen.seen
 
 
+@pytest.mark.usefixtures("no_running_server")
 def test_the_embedded_model_answers(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     Path("n.json").write_text(json.dumps(schema))

@@ -6,15 +6,19 @@ Parsing is tolerant: another server may send members and events that this module
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from rich.console import Console
 
-from antiphon.cli.terminal import errors, output, printable, spinner
+from antiphon.cli.terminal import errors, output, printable, shorten, spinner
 from antiphon.errors import BackendBroken
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import TERMINAL_TYPES
+
+if TYPE_CHECKING:
+    from antiphon.cli.rendering import BlockPrinter
 
 INCOMPLETE_REASONS = {
     "max_output_tokens": "the limit of output tokens",
@@ -39,6 +43,14 @@ class ReasoningDelta:
 @dataclass(frozen=True, slots=True)
 class PartStarted:
     """A new content part: the next delta does not continue the text before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call of a tool, complete."""
+
+    name: str
+    arguments: str
 
 
 class _Usage(Struct, frozen=True):
@@ -123,7 +135,7 @@ class Answer:
         return self.view.downgrades
 
 
-AnswerPart = TextDelta | ReasoningDelta | PartStarted | Answer
+AnswerPart = TextDelta | ReasoningDelta | PartStarted | ToolCalled | Answer
 
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _REASONING_DELTAS = frozenset({"response.reasoning_text.delta", "response.reasoning_summary_text.delta"})
@@ -139,17 +151,36 @@ def read_event(event: JsonObject) -> AnswerPart | None:
         return ReasoningDelta(str(event.get("delta", "")))
     if kind in _PART_STARTS:
         return PartStarted()
+    if kind == "response.output_item.done":
+        return _read_call(event.get("item") or {})
     if kind in TERMINAL_TYPES:
         return Answer.of(event.get("response") or {})
     return None
 
 
-class AnswerPrinter:
-    """Prints one answer as it arrives, and a spinner until it starts. Reasoning is dim, and printed on a
-    terminal only."""
+def _read_call(item: JsonObject) -> ToolCalled | None:
+    """The call that an item is, of any kind of tool."""
+    kind = str(item.get("type", ""))
+    if not kind.endswith("_call"):
+        return None
+    arguments: Any = item.get("arguments") or item.get("input") or item.get("action") or ""
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return ToolCalled(str(item.get("name") or kind.removesuffix("_call")), text)
 
-    def __init__(self, model: str) -> None:
-        self._out = output()
+
+def answer_printer(model: str) -> "AnswerPrinter":
+    """How this terminal, file or pipe shows an answer."""
+    out = output()
+    renders = out.is_terminal and not out.no_color and not out.is_dumb_terminal
+    return RenderedAnswerPrinter(out, model) if renders else AnswerPrinter(out, model)
+
+
+class AnswerPrinter:
+    """Prints one answer as it arrives, and a spinner until it starts. Reasoning and tool calls are printed on
+    a terminal only."""
+
+    def __init__(self, out: Console, model: str) -> None:
+        self._out = out
         self._terminal = self._out.is_terminal
         self._at_line_start = True
         self._last: type[TextDelta] | type[ReasoningDelta] | None = None
@@ -163,6 +194,8 @@ class AnswerPrinter:
             case ReasoningDelta():
                 if self._terminal:
                     self._write(part.text, ReasoningDelta, style="dim")
+            case ToolCalled():
+                self._print_call(part)
             case PartStarted():
                 self._end_line()
             case Answer():
@@ -184,15 +217,55 @@ class AnswerPrinter:
             self._out.out(text, style=style, end="", highlight=False)
             self._at_line_start = text.endswith("\n")
 
+    def _print_call(self, call: ToolCalled) -> None:
+        self._waiting.close()
+        self._end_line()
+        if self._terminal:
+            line = printable(shorten(f"{call.name} {call.arguments}"))
+            self._out.print(f"→ {line}", style="cyan dim", markup=False, soft_wrap=True)
+
     def _end_line(self) -> None:
         if not self._at_line_start:
             self._out.out("", highlight=False)
             self._at_line_start = True
 
 
+class RenderedAnswerPrinter(AnswerPrinter):
+    """Prints an answer as Markdown, with its reasoning dim."""
+
+    def __init__(self, out: Console, model: str) -> None:
+        super().__init__(out, model)
+        # Only an answer on a terminal needs it; the import would cost every command 60 ms.
+        from antiphon.cli import rendering  # noqa: PLC0415
+
+        self._renderings = {TextDelta: rendering.markdown, ReasoningDelta: rendering.reasoning}
+        self._make = rendering.BlockPrinter
+        self._blocks: BlockPrinter | None = None
+        self._gap_is_due = False
+
+    def _write(self, text: str, kind: type[TextDelta] | type[ReasoningDelta], *, style: str | None) -> None:
+        self._waiting.close()
+        if kind is not self._last:
+            self._end_line()
+            self._last = kind
+        if self._blocks is None:
+            if self._gap_is_due:
+                self._out.print()
+            self._gap_is_due = False
+            self._blocks = self._make(self._out, self._renderings[kind])
+        self._blocks.write(printable(text))
+
+    def _end_line(self) -> None:
+        if self._blocks is None:
+            return
+        self._blocks.close()
+        self._blocks = None
+        self._gap_is_due = True
+
+
 async def print_stream(parts: AsyncGenerator[AnswerPart, None], model: str) -> Answer:
     """Print the parts of an answer as they arrive, and return the answer."""
-    printer = AnswerPrinter(model)
+    printer = answer_printer(model)
     answer: Answer | None = None
     try:
         async with aclosing(parts):

@@ -60,6 +60,19 @@ BASE_URL_OPTION = click.option(
     help="Ask the Responses server at this address instead of answering in this process. "
     f"Its key: {API_KEY_VARIABLE}.",
 )
+SERVER_OPTIONS = (
+    click.option(
+        "--base-url",
+        metavar="URL",
+        help=f"The Responses server to ask. Its key: {API_KEY_VARIABLE}.  "
+        "[default: the configured server, if it is running; otherwise this process answers]",
+    ),
+    click.option(
+        "--in-process",
+        is_flag=True,
+        help="Answer in this process even if a server is running; implied by --upstream and --store.",
+    ),
+)
 STORE_OPTION = click.option(
     "--store",
     metavar="URL",
@@ -148,6 +161,23 @@ class SettingsOptions:
     @property
     def _names_upstream(self) -> bool:
         return self.upstream is not None or self.upstream_kind is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingOptions(SettingsOptions):
+    """The options of a command that asks a server, or answers in its own process."""
+
+    base_url: str | None = None
+    in_process: bool = False
+
+    @property
+    def wants_own_service(self) -> bool:
+        """Whether these options are about a service in this process."""
+        return self.in_process or self._names_upstream or self.store is not None
+
+    def load_to_find(self) -> Settings:
+        """Load the settings of the server to look for; the model is not part of them."""
+        return load_settings(self.config)
 
 
 def given(**values: object) -> dict[str, object]:

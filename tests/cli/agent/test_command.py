@@ -13,6 +13,8 @@ from tests.cli.conftest import Run
 from tests.cli.terminal import terminal
 from tests.serving import run_server
 
+pytestmark = pytest.mark.usefixtures("no_running_server")
+
 TASK = 'title = "A sum"\ninstruction = "Add one and two"\n'
 STORE = ("--store", "sqlite:store.db")
 

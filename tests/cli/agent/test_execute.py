@@ -11,6 +11,8 @@ from tests.cli.agent.agent_upstream import AgentUpstream, Call, Json, agent_upst
 from tests.cli.conftest import Run
 from tests.serving import run_server
 
+pytestmark = pytest.mark.usefixtures("no_running_server")
+
 WRITE = Call("write_file", {"path": "src/new.py", "contents": "print(1)\n"})
 TOOL: Json = {"type": "function", "name": "ask_user", "parameters": {"type": "object", "properties": {}}}
 

@@ -11,7 +11,7 @@ from tests.cli.agent.agent_upstream import AgentUpstream, Call, agent_upstream
 from tests.cli.terminal import terminal
 from tests.serving import run_server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_running_server")]
 
 TOOL = """
 import asyncio, pathlib

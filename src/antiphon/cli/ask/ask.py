@@ -16,16 +16,17 @@ from antiphon.cli.failure import INCOMPLETE, Failure, WrongUsage
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
-    BASE_URL_OPTION,
     CONFIG_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
+    SERVER_OPTIONS,
     STORE_OPTION,
     UPSTREAM_OPTIONS,
-    SettingsOptions,
+    AskingOptions,
     given,
     with_options,
 )
+from antiphon.cli.running_server import use_running_server
 from antiphon.cli.terminal import on_terminal, printable, spinner
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject
@@ -33,7 +34,7 @@ from antiphon.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskOptions(SettingsOptions):
+class AskOptions(AskingOptions):
     question: str | None = None
     stream: bool | None = None
     machine: bool = False
@@ -42,7 +43,6 @@ class AskOptions(SettingsOptions):
     system: str | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
-    base_url: str | None = None
 
     @property
     def streams(self) -> bool:
@@ -85,7 +85,7 @@ class AskOptions(SettingsOptions):
     metavar="T",
     help="Sampling temperature: 0 is the most predictable.",
 )
-@with_options(MODEL_OPTION, BASE_URL_OPTION, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
 def command(**values: Any) -> None:
     """Ask a model one question.
 
@@ -107,6 +107,7 @@ def command(**values: Any) -> None:
     options = AskOptions(**values)
     configure_logging(options.log_level or "warning")
     options.check()
+    options = use_running_server(options)
     settings = None if options.base_url else options.load_to_ask()
     schema = read_schema(options.schema) if options.schema else None
     params = _params(options, schema)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from antiphon.cli.ask.last_chats import last_chat, save_last_chat
 from antiphon.cli.ask.recall import NEWEST, Exchange, load_from_server, load_from_store
 from antiphon.cli.ask.session import ChatSession, open_lines
 from antiphon.cli.clients import open_client
@@ -15,16 +16,17 @@ from antiphon.cli.failure import FAILED, WrongUsage
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
-    BASE_URL_OPTION,
     CONFIG_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
+    SERVER_OPTIONS,
     STORE_OPTION,
     UPSTREAM_OPTIONS,
-    SettingsOptions,
+    AskingOptions,
     require_durable_store,
     with_options,
 )
+from antiphon.cli.running_server import use_running_server
 from antiphon.cli.terminal import is_interactive
 from antiphon.settings import Settings
 from antiphon.wiring import data_folder
@@ -33,9 +35,8 @@ HISTORY_FILE = "chat_history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOptions(SettingsOptions):
+class ChatOptions(AskingOptions):
     system: str | None = None
-    base_url: str | None = None
     head: str | None = None
 
     def recall(self) -> Exchange | None:
@@ -44,9 +45,18 @@ class ChatOptions(SettingsOptions):
             return None
         if not self.base_url:
             return asyncio.run(load_from_store(require_durable_store(self.load_to_ask()), self.head))
-        if self.head == NEWEST:
-            raise WrongUsage("A server does not list its responses. Name the one to continue: --continue ID.")
-        return asyncio.run(load_from_server(self.base_url, self.head))
+        head = self.head if self.head != NEWEST else last_chat(self.base_url)
+        if head is None:
+            raise WrongUsage(
+                "There is no chat with this server to continue, and a server does not list its responses. "
+                "Name one: --continue ID."
+            )
+        return asyncio.run(load_from_server(self.base_url, head))
+
+    def remember(self, response_id: str) -> None:
+        """Store the last response of a chat with a server, for --continue."""
+        if self.base_url:
+            save_last_chat(self.base_url, response_id)
 
     def load(self) -> Settings | None:
         """Settings with a store for the turns; None if a server stores them."""
@@ -63,18 +73,21 @@ class ChatOptions(SettingsOptions):
 @click.option("--system", metavar="TEXT", help="Instructions for the model.")
 @click.option(
     "--continue",
+    "--resume",
     "head",
     is_flag=False,
     flag_value=NEWEST,
     metavar="[ID]",
-    help="Continue a stored response, with its model; without ID, the newest completed one.",
+    help="Continue a stored response, with its model; without ID, the newest completed one, or with a server "
+    "the last chat with it.",
 )
-@with_options(MODEL_OPTION, BASE_URL_OPTION, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
 def command(**values: Any) -> None:
     """Talk with a model in the terminal.
 
-    /help lists the commands. Ctrl-C stops an answer, Ctrl-D ends the conversation. If standard input is not
-    a terminal, each of its lines is a turn, and the exit code is 1 if a turn failed.
+    Answers are shown as Markdown, unless NO_COLOR is set or standard output is not a terminal. /help lists
+    the commands. Ctrl-C stops an answer, Ctrl-D ends the conversation. If standard input is not a terminal,
+    each of its lines is a turn, and the exit code is 1 if a turn failed.
 
     \b
     Examples:
@@ -86,6 +99,7 @@ def command(**values: Any) -> None:
     """
     options = ChatOptions(**values)
     configure_logging(options.log_level or "warning")
+    options = use_running_server(options)
     last = options.recall()
     if last is not None:
         options = replace(options, model=options.model or last.answer.view.model)
@@ -97,7 +111,14 @@ def command(**values: Any) -> None:
         try:
             client = runner.run(stack.enter_async_context(open_client(options.base_url, settings)))
             model = model or runner.run(client.default_model())
-            session = ChatSession(client, runner, model=model, system=options.system, interactive=interactive)
+            session = ChatSession(
+                client,
+                runner,
+                model=model,
+                system=options.system,
+                interactive=interactive,
+                on_answered=options.remember,
+            )
             if last is not None:
                 session.resume(last)
             with open_lines(interactive=interactive, history=data_folder() / HISTORY_FILE) as lines:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ except ImportError:  # not available on every platform
 
 HISTORY_LINES = 1000
 PROMPT = "> "
+CONTINUATION_PROMPT = "… "
+QUOTES = '"""'
 
 HELP = """\
 /model NAME    use another model; without NAME, show the current one
@@ -37,7 +39,8 @@ HELP = """\
 /quit          end the chat (like Ctrl-D)
 
 Ctrl-C stops an answer; the interrupted turn is not part of the conversation.
-A line that begins with // is sent with one slash.
+A line that ends with \\ continues on the next one. A line that begins with \"\"\" begins a text of many
+lines, which ends with \"\"\". A line that begins with // is sent with one slash.
 """
 
 
@@ -50,14 +53,18 @@ class Lines(Protocol):
 
 
 class TypedLines:
-    """Lines typed at a terminal."""
+    """Questions typed at a terminal, of one line or more."""
 
     def next(self) -> str | None:
         try:
-            return input(PROMPT)
+            lines = [input(PROMPT)]
         except EOFError:
             click.echo()
             return None
+        with suppress(EOFError):  # Ctrl-D ends a text of many lines
+            while is_unfinished(lines):
+                lines.append(input(CONTINUATION_PROMPT))
+        return join_lines(lines)
 
 
 class PipedLines:
@@ -69,6 +76,22 @@ class PipedLines:
     def next(self) -> str | None:
         line = self._stream.readline()
         return line.decode(errors="replace") if line else None
+
+
+def is_unfinished(lines: Sequence[str]) -> bool:
+    """Whether the typed lines continue: inside of quotes, or after a backslash."""
+    if lines[0].lstrip().startswith(QUOTES):
+        rest = "\n".join(lines).lstrip().removeprefix(QUOTES)
+        return not rest.rstrip().endswith(QUOTES)
+    return lines[-1].endswith("\\")
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """The text that the typed lines are, without the marks of continuation."""
+    if lines[0].lstrip().startswith(QUOTES):
+        text = "\n".join(lines).strip().removeprefix(QUOTES)
+        return text.removesuffix(QUOTES).strip("\n")
+    return "\n".join(line.removesuffix("\\") for line in lines)
 
 
 @contextmanager
@@ -132,9 +155,17 @@ class ChatSession:
     """One chat. A failed turn does not end it."""
 
     def __init__(
-        self, client: Client, runner: asyncio.Runner, *, model: str, system: str | None, interactive: bool
+        self,
+        client: Client,
+        runner: asyncio.Runner,
+        *,
+        model: str,
+        system: str | None,
+        interactive: bool,
+        on_answered: Callable[[str], None],
     ) -> None:
         self.failed = False
+        self._on_answered = on_answered
         self._client = client
         self._runner = runner
         self._conversation = Conversation(model, system)
@@ -201,6 +232,7 @@ class ChatSession:
             self._fail(answer.failure)
         else:
             self._conversation.answered(answer.view.id)
+            self._on_answered(answer.view.id)
             self._print_usage(answer)
 
     def _set_model(self, name: str) -> None:

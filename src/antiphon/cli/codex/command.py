@@ -14,7 +14,6 @@ from antiphon.cli.codex.server import (
     FetchedCatalogue,
     fetch_catalogue,
     fetch_own_catalogue,
-    find_running_server,
     start_server,
 )
 from antiphon.cli.failure import WrongUsage
@@ -25,6 +24,7 @@ from antiphon.cli.options import (
     SettingsOptions,
     with_options,
 )
+from antiphon.cli.running_server import find_running_server
 from antiphon.cli.serve.banner import Banner
 from antiphon.cli.terminal import errors
 from antiphon.errors import AntiphonError, RequestError
@@ -123,7 +123,8 @@ async def _run(options: CodexOptions, settings: Settings, program: Program, vers
     async with AsyncExitStack() as stack:
         base_url = options.base_url
         if base_url is None and not options.wants_own_server:
-            base_url = await find_running_server(settings)
+            server = await find_running_server(settings)
+            base_url = None if server is None else server.base_url
         model = options.first_model(settings)
         if base_url is None:
             base_url = await stack.enter_async_context(start_server(settings, home / LOG_FILE))

@@ -14,7 +14,7 @@ from antiphon.cli.clients import server_key, translated_errors
 from antiphon.cli.log import LineFormatter
 from antiphon.cli.models import check_upstreams, ensure_weights, offered_models, require_engine
 from antiphon.cli.serve.banner import Banner
-from antiphon.errors import AntiphonError, ResponsesCallFailed, SettingsError
+from antiphon.errors import AntiphonError, SettingsError
 from antiphon.http.target import Deadlines
 from antiphon.orchestrator.http_client import HttpResponsesClient
 from antiphon.server.embedded_server import serve_embedded
@@ -27,8 +27,6 @@ BACKLOG = 128
 MODEL_LIST_TIMEOUT_SECONDS = 3.0
 MAX_LOG_BYTES = 2**20
 """A longer log is truncated at the next start."""
-_PROBE = Deadlines(connect=1.0, first_byte=3.0, answer=3.0, between=3.0, total=3.0)
-"""Short: any program may listen on the port, and one that does not answer is not Antiphon."""
 _ANSWER = Deadlines(connect=2.0, first_byte=30.0, answer=30.0, between=30.0, total=60.0)
 
 
@@ -61,20 +59,6 @@ async def fetch_catalogue(base_url: str, version: str, model: str | None) -> Fet
     if not models:
         raise NoModels(f"{base_url} lists no models. Name one with --model.")
     return FetchedCatalogue(body, models[0].slug, models[0].context_window)
-
-
-async def find_running_server(settings: Settings) -> str | None:
-    """The address of the server that the settings describe, if it is running and has a catalogue."""
-    base_url = Banner(settings, port=settings.server.port).url
-    async with HttpResponsesClient(base_url, api_key=server_key(), retries=0, deadlines=_PROBE) as client:
-        try:
-            body = await client.get("models?client_version=0.0.0")
-            msgspec.json.decode(body, type=CodexCatalogue)
-        except ResponsesCallFailed as failure:
-            return base_url if failure.status == 401 else None
-        except msgspec.DecodeError:
-            return None  # another program; llama.cpp uses the same default port
-    return base_url
 
 
 async def fetch_own_catalogue(

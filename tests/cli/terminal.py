@@ -55,6 +55,16 @@ class Terminal:
                 pass
         self.expect(text)
 
+    def send_until(self, line: str, text: str) -> None:
+        """Type a line repeatedly: keys that are pressed before the command reads single keys are dropped."""
+        deadline = time.monotonic() + SECONDS
+        while self.seen.find(text, self._at) < 0 and time.monotonic() < deadline:
+            self.send(line)
+            until = time.monotonic() + 1.0
+            while self.seen.find(text, self._at) < 0 and time.monotonic() < until and self._read():
+                pass
+        self.expect(text)
+
     def finish(self, seconds: float = SECONDS) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + seconds

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.backends.local.weights import CATALOGUE
+from antiphon.cli.chosen_model import save_choice
 from antiphon.cli.clients import open_server_client
 from antiphon.cli.models import ensure_weights
 from antiphon.cli.options import (
@@ -39,6 +40,7 @@ def command() -> None:
       antiphon model list
       antiphon model fetch
       antiphon model fetch qwen2.5-coder-1.5b
+      antiphon model use qwen2.5-coder-1.5b
     """
 
 
@@ -78,6 +80,24 @@ def fetch_model(name: str | None, config: Path | None) -> None:
     """
     path = ensure_weights(name or load_settings(config).local.model)
     output().print(f"{path} ({path.stat().st_size / 1e6:,.0f} MB)", markup=False, soft_wrap=True)
+
+
+@command.command("use", short_help="Use a model of the catalogue as the embedded one.")
+@click.argument("name", type=click.Choice(list(CATALOGUE)), metavar="NAME")
+def use_model(name: str) -> None:
+    """Fetch the weights of NAME, and serve it as the embedded model from now on.
+
+    The choice takes the place of the default model, for `antiphon serve` and for commands that answer in
+    their own process. `local.model` in the settings and --model name another one.
+
+    \b
+    Examples:
+      antiphon model use qwen2.5-coder-1.5b
+      antiphon model use smollm2-135m
+    """
+    ensure_weights(name)
+    save_choice(name)
+    output().print(f"The embedded model is now {name}.", markup=False, soft_wrap=True)
 
 
 _STYLES = {"native": "green", "emulated": "yellow", "unsupported": "red"}

@@ -14,6 +14,7 @@ import click
 
 from antiphon.backends.registry import ENDPOINTS
 from antiphon.caller import DEFAULT_TENANT
+from antiphon.cli.chosen_model import with_chosen_model
 from antiphon.cli.log import configure_logging
 from antiphon.errors import SettingsError
 from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD
@@ -130,7 +131,7 @@ class SettingsOptions:
         upstreams = self.upstreams(WILDCARD)
         settings = load_settings(self.config, overrides=self._overrides(), upstreams=upstreams)
         if self.model in (None, LOCAL_ALIAS) or settings.upstreams:
-            return settings
+            return with_chosen_model(settings)
         overrides = {**self._overrides(), "local": {"model": self.model}}
         return load_settings(self.config, overrides=overrides, upstreams=upstreams)
 

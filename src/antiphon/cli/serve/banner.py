@@ -10,6 +10,7 @@ from rich.text import Text
 from antiphon import __version__
 from antiphon.backends.local.weights import model_name
 from antiphon.backends.registry import endpoint_kind
+from antiphon.cli.chosen_model import better_model
 from antiphon.cli.options import API_KEY_VARIABLE
 from antiphon.discovery.found import (
     AUTO_ALIAS,
@@ -75,6 +76,8 @@ class Banner:
         if settings.discovers and (best := best_model(settings, self.found)):
             server = served_by(settings, self.found, best)
             facts.append(("auto", f"{best}{f' of {server}' if server else ''} (the model '{AUTO_ALIAS}')"))
+        if row := better_model(settings):
+            facts.append(("better", f"antiphon model use {row.name} ({row.size / 1e6:,.0f} MB)"))
         if settings.server.host in _ANY:
             facts.append(("address", f"all of this machine, port {self.port}"))
         facts += [

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import click
 
+from antiphon.cli.chosen_model import offer_better_model, with_chosen_model
 from antiphon.cli.failure import Failure
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import ensure_weights, require_engine
@@ -42,6 +44,12 @@ class ServeOptions(SettingsOptions):
     profile: str | None = None
     drain: float | None = None
     no_discovery: bool = False
+    yes: bool = False
+
+    def load_to_serve(self) -> Settings:
+        """The settings, with the embedded model that the user has chosen."""
+        settings = SettingsOptions.load_to_serve(self)
+        return settings if self.model else with_chosen_model(settings)
 
     def overrides_to_serve(self) -> Overrides:
         """The shared options, and those of the server."""
@@ -89,6 +97,12 @@ class ServeOptions(SettingsOptions):
     help="Do not look for model servers on this machine and for keys of providers in the environment. "
     "Without this option it is done unless an upstream is configured.",
 )
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Download the better embedded model without asking, if it fits on this machine. Without this option "
+    "it is offered at the first start on a terminal.",
+)
 @with_options(LOG_OPTION)
 def command(**values: Any) -> None:
     """Serve the Responses API over HTTP.
@@ -114,6 +128,8 @@ def command(**values: Any) -> None:
     configure_logging(settings.server.log_level)
     _check(settings)
     with bind_port(settings) as listener:
+        if not options.model:
+            settings = offer_better_model(settings, yes=options.yes, environment=os.environ)
         weights = _prepare_local(settings)
         listen(listener, settings)
         banner = Banner(settings, port=listener.getsockname()[1], weights=weights)

@@ -49,7 +49,12 @@ def answering_with(*texts: str) -> Answer:
 
 
 def endless() -> Answer:
-    """A model that never stops by itself."""
+    """A model that never stops by itself, and always has something new to say."""
+    return sending(piece(f"{number} ") for number in itertools.count())
+
+
+def looping() -> Answer:
+    """A model that says the same word forever."""
     return sending(map(piece, itertools.repeat("word ")))
 
 

@@ -17,7 +17,7 @@ from antiphon.errors import (
     SettingsError,
 )
 from antiphon.turn.chunks import CallDelta, CallStarted, DowngradesAdded, Failed, Finished, TextDelta
-from tests.backends.local.fake_llama import Answer, FakeLlama, ending, endless, piece, sending
+from tests.backends.local.fake_llama import Answer, FakeLlama, ending, looping, piece, sending
 from tests.backends.local.turns import ADD, WEATHER, finish_of, run, text_of, usage_of
 
 
@@ -217,7 +217,7 @@ async def test_an_answer_that_repeats_itself_is_ended_and_the_engine_is_stopped(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
     progress = b'{"choices":[],"prompt_progress":{"total":31,"cache":0,"processed":31,"time_ms":4}}'
-    llama.answer = sending(itertools.chain([progress], endless()({})))
+    llama.answer = sending(itertools.chain([progress], looping()({})))
     chunks = await run(backend, input="Hi", stream=True)
     assert finish_of(chunks) == "length"
     assert DowngradesAdded((REPEATED,)) in chunks

@@ -4,6 +4,7 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from antiphon.service.codex_catalogue import catalogue, encode_catalogue
 from antiphon.service.routing.router import Route, Router
 from tests.cli.conftest import Run
 from tests.cli.http_thread import serving
+from tests.cli.stored_responses import save_responses, turn
 from tests.cli.terminal import terminal
 from tests.cli.upstream import ScriptedUpstream
 
@@ -108,6 +110,17 @@ def test_a_chat_with_a_running_server_is_continued(run: Run, monkeypatch: pytest
         assert run("chat", input="Hi\n").stdout == "From the server.\n"
         assert run("chat", "--resume", input="And now?\n").exit_code == 0
     assert [body.get("previous_response_id") for body in server.requests] == [None, "resp_1"]
+
+
+def test_without_a_chat_the_newest_stored_response_is_continued(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:{tmp_path / 'store.db'}"
+    monkeypatch.setenv("ANTIPHON_STORE__URL", url)
+    save_responses(url, turn("resp_7", prompt="Who?", answer="A choir."))
+    with running(monkeypatch) as server:
+        assert run("chat", "--continue", input="And now?\n").exit_code == 0
+    assert server.requests[0]["previous_response_id"] == "resp_7"
 
 
 @pytest.mark.parametrize("options", [("--in-process",), ("--store", "memory:")])

@@ -137,6 +137,8 @@ class Answer:
 
 AnswerPart = TextDelta | ReasoningDelta | PartStarted | ToolCalled | Answer
 
+_ENDING = "the answer was "
+"""The beginning of a downgrade that explains why this answer ended early."""
 _TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _REASONING_DELTAS = frozenset({"response.reasoning_text.delta", "response.reasoning_summary_text.delta"})
 _PART_STARTS = frozenset({"response.content_part.added", "response.reasoning_summary_part.added"})
@@ -281,11 +283,12 @@ async def print_stream(parts: AsyncGenerator[AnswerPart, None], model: str) -> A
 
 
 def print_notes(answer: Answer, known: Collection[str] = ()) -> None:
-    """Print on standard error the downgrades that are not known yet, and whether the answer is incomplete."""
+    """Print on standard error the downgrades that are not known yet, and why the answer is incomplete."""
     console = errors()
+    endings = [note for note in answer.downgrades if note.startswith(_ENDING)]
     for note in answer.downgrades:
-        if note not in known:
+        if note not in known or note in endings:
             console.print(f"Note: {note}", style="yellow", markup=False, soft_wrap=True)
-    if answer.incomplete:
+    if answer.incomplete and not endings:
         reason = INCOMPLETE_REASONS.get(answer.incomplete, answer.incomplete)
         console.print(f"The answer was cut off by {reason}.", style="yellow", markup=False, soft_wrap=True)

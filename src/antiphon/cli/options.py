@@ -170,6 +170,8 @@ class AskingOptions(SettingsOptions):
 
     base_url: str | None = None
     in_process: bool = False
+    runs_here: bool = False
+    """Whether `base_url` is the configured server, which was found running."""
 
     @property
     def wants_own_service(self) -> bool:

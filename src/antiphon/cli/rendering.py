@@ -55,7 +55,14 @@ def _without_padding(line: list[Segment]) -> list[Segment]:
 
 def markdown(text: str) -> RenderableType:
     """Text of a model as Markdown. Links are shown with their address: a link must show where it leads."""
-    return _Trimmed(_Markdown(text, code_theme="ansi_dark", hyperlinks=False))
+    return _Trimmed(_Markdown(with_line_breaks(text), code_theme="ansi_dark", hyperlinks=False))
+
+
+def with_line_breaks(text: str) -> str:
+    """Markdown in which lines stay lines: models break lines of verses, but do not wrap prose."""
+    if _FENCE.search(text):
+        return text
+    return re.sub(r"(?<=\S)\n(?=[ \t]*\S)", "  \n", text)
 
 
 def reasoning(text: str) -> RenderableType:

@@ -67,7 +67,7 @@ def use_running_server(options: Options) -> Options:
         _note(f"The server at {server.base_url} does not serve '{options.model}': answering in this process.")
         return options
     _note(f"Using the server at {server.base_url}.")
-    return replace(options, base_url=server.base_url)
+    return replace(options, base_url=server.base_url, runs_here=True)
 
 
 def _is_embedded(model: str) -> bool:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from antiphon.cli.ask.last_chats import last_chat, save_last_chat
-from antiphon.cli.ask.recall import NEWEST, Exchange, load_from_server, load_from_store
+from antiphon.cli.ask.recall import NEWEST, Exchange, load_from_server, load_from_store, newest_in_store
 from antiphon.cli.ask.session import ChatSession, open_lines
 from antiphon.cli.clients import open_client
 from antiphon.cli.failure import FAILED, WrongUsage
@@ -45,13 +45,20 @@ class ChatOptions(AskingOptions):
             return None
         if not self.base_url:
             return asyncio.run(load_from_store(require_durable_store(self.load_to_ask()), self.head))
-        head = self.head if self.head != NEWEST else last_chat(self.base_url)
+        head = self.head if self.head != NEWEST else self._newest(self.base_url)
         if head is None:
             raise WrongUsage(
                 "There is no chat with this server to continue, and a server does not list its responses. "
                 "Name one: --continue ID."
             )
         return asyncio.run(load_from_server(self.base_url, head))
+
+    def _newest(self, base_url: str) -> str | None:
+        """The last chat with the server, or the newest response in the store that it is configured for."""
+        known = last_chat(base_url)
+        if known is not None or not self.runs_here:
+            return known
+        return asyncio.run(newest_in_store(require_durable_store(self.load_to_find())))
 
     def remember(self, response_id: str) -> None:
         """Store the last response of a chat with a server, for --continue."""

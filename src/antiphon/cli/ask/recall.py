@@ -75,6 +75,12 @@ async def load_from_store(settings: Settings, response_id: str) -> Exchange:
     return Exchange(_question(map(_body, page.items)), Answer.of(msgspec.to_builtins(response)))
 
 
+async def newest_in_store(settings: Settings) -> str:
+    """The id of the newest completed response in the store."""
+    async with open_stores(settings) as stores:
+        return await _newest(stores.responses)
+
+
 async def _newest(store: ResponseStore) -> str:
     async with aclosing(all_responses(store, DEFAULT_TENANT)) as responses:
         async for stored in responses:

@@ -178,3 +178,14 @@ def test_a_person_is_told_that_no_server_runs(
         assert screen.finish() == 0
     assert "No server is running: answering in this process." in screen.seen
     assert "Hello there." in screen.seen
+
+
+def test_a_model_file_that_the_server_does_not_serve_is_loaded_in_this_process(
+    run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("mine.gguf").touch()
+    monkeypatch.setenv("ANTIPHON_UPSTREAMS", json.dumps([{"base_url": upstream.url, "models": ["*"]}]))
+    with running(monkeypatch) as server:
+        assert run("ask", "Hi", "--model", "mine.gguf").stdout == "Hello there.\n"
+        assert run("ask", "Hi", "--model", "unknown").stdout == "From the server.\n"
+    assert [body["model"] for body in server.requests] == ["unknown"]

@@ -1,4 +1,4 @@
-"""Write the results: raw rows to out/, the table to RESULTS.md and into the project's README."""
+"""Write the results: raw rows to out/, the table to RESULTS.md, six of its rows into the project's README."""
 
 from pathlib import Path
 
@@ -8,6 +8,14 @@ from bench.rig import HERE
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 RESULTS = HERE / "RESULTS.md"
+README_ROWS = (
+    ("json:32", "answers/s"),
+    ("s100:32", "events/s"),
+    ("s100:1", "first delta p50, ms more than direct"),
+    ("kept:32", "answers/s"),
+    ("k100:32", "events/s"),
+    ("start", "idle memory, MB"),
+)
 TITLE = """# Results
 
 Written by `python -m bench`; [README.md](README.md) tells what the scenarios are and how to read this.
@@ -40,5 +48,19 @@ def publish(markdown: str) -> list[Path]:
         return [RESULTS]
     head, _, rest = text.partition(BEGIN)
     tail = rest.partition(END)[2]
-    readme.write_text(f"{head}{BEGIN}\n{markdown}{END}{tail}")
+    readme.write_text(f"{head}{BEGIN}\n{excerpt(markdown)}{END}{tail}")
     return [RESULTS, readme]
+
+
+def excerpt(markdown: str) -> str:
+    """The line about the machine, and the rows for the README without their ratios."""
+    machine, _, rest = markdown.partition("\n")
+    rows = [_cells(line) for line in rest.splitlines() if line.startswith("|")]
+    width = next((index for index, cell in enumerate(rows[0]) if " / " in cell), len(rows[0]))
+    chosen = [row[:width] for row in rows[:2] + [row for row in rows if (row[0], row[1]) in README_ROWS]]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in chosen)
+    return f"{machine}\n\n{table}"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("| ").split("|")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from bench.publish import BEGIN, END, README_ROWS, TITLE, excerpt
 
 import antiphon
 from antiphon.backends.registry import ENDPOINTS
@@ -109,3 +110,10 @@ def test_the_public_names_are_exactly_these() -> None:
     assert all(getattr(antiphon, name) for name in antiphon.__all__)
     with pytest.raises(AttributeError):
         _ = antiphon.nothing  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_rows_of_the_benchmark_in_the_readme_are_those_of_the_results() -> None:
+    markdown = page("bench/RESULTS.md").removeprefix(TITLE)
+    shown = page("README.md").partition(f"{BEGIN}\n")[2].partition(END)[0]
+    assert shown == excerpt(markdown)
+    assert len(shown.strip().splitlines()) == 2 + 2 + len(README_ROWS)

@@ -1,4 +1,4 @@
-"""The tutorials: what a page shows is what happens, in an empty home and with a real server."""
+"""Tutorials, and guides that are run: what a page shows is what happens, in an empty home and with a real server."""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -11,12 +11,12 @@ from tests.docs.transcript import ROOT, Block, blocks_of, commands_of, follow, m
 from tests.postgres import PostgresServer
 from tests.serving import free_port
 
-TUTORIALS = ROOT / "docs" / "tutorials"
+DOCS = ROOT / "docs"
 KEY = "the-key-of-your-upstream"
 
 
 def page(name: str) -> str:
-    return (TUTORIALS / name).read_text(encoding="utf-8")
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -38,7 +38,9 @@ def test_the_tutorial_about_a_local_model(tmp_path: Path) -> None:
     with scripted(ScriptedServer("ollama", ["qwen3:8b"])) as ollama:
         variables = {"ANTIPHON_SERVER__PORT": port, "ANTIPHON_DISCOVERY__ADDRESSES": f'["{ollama}"]'}
         with shell(tmp_path, variables) as opened:
-            follow(page("local-model.md"), opened, tmp_path, {"8080": port, "127.0.0.1:11434": ollama})
+            follow(
+                page("tutorials/local-model.md"), opened, tmp_path, {"8080": port, "127.0.0.1:11434": ollama}
+            )
 
 
 @pytest.mark.slow
@@ -48,19 +50,29 @@ def test_the_tutorial_about_a_gateway(tmp_path: Path, postgres: PostgresServer) 
     with scripted(server) as gpu, postgres.database() as database:
         replaced = {"gpu-1:8000": gpu, "postgresql://antiphon:secret@db.internal/antiphon": database, **ports}
         with shell(tmp_path, {"ANTIPHON_SERVER__PORT": ports["8080"]}) as opened:
-            follow(page("team-gateway.md"), opened, tmp_path, replaced)
+            follow(page("tutorials/team-gateway.md"), opened, tmp_path, replaced)
 
 
 @pytest.mark.slow
 def test_the_tutorial_about_an_agent(tmp_path: Path) -> None:
     port = str(free_port())
     with shell(tmp_path, {"ANTIPHON_SERVER__PORT": port}) as opened:
-        follow(page("python-agent.md"), opened, tmp_path, {"8080": port})
+        follow(page("tutorials/python-agent.md"), opened, tmp_path, {"8080": port})
+
+
+@pytest.mark.slow
+def test_the_guide_about_state(tmp_path: Path) -> None:
+    port = str(free_port())
+    variables = {"ANTIPHON_SERVER__PORT": port, "ANTIPHON_DISCOVERY__ENABLED": "false"}
+    with shell(tmp_path, variables) as opened:
+        follow(page("guides/state.md"), opened, tmp_path, {"8080": port})
 
 
 def test_every_tutorial_is_run() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
-    assert [path.name for path in TUTORIALS.glob("*.md") if f'page("{path.name}")' not in source] == []
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.glob("tutorials/*.md")]
+    assert len(pages) >= 3
+    assert [name for name in pages if f'page("{name}")' not in source] == []
 
 
 def test_blocks_that_are_not_run_are_left_out() -> None:

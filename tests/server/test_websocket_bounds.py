@@ -202,14 +202,14 @@ async def test_floods_of_frames_are_parsed_in_small_slices_one_in_each_iteration
 ) -> None:
     monkeypatch.setattr(websocket_protocol, "MAX_PARSE_SECONDS", 0.0)
     counted = 0
-    count = WebSocketProtocol._count
+    handle = WebSocketProtocol.handle_cont
 
     def counting(protocol: WebSocketProtocol, event: Frame) -> None:
         nonlocal counted
         counted += 1
-        count(protocol, event)
+        handle(protocol, event)
 
-    monkeypatch.setattr(WebSocketProtocol, "_count", counting)
+    monkeypatch.setattr(WebSocketProtocol, "handle_cont", counting)
     begun, empty = frame(TEXT, b"{", final=False), frame(CONTINUATION, b"", final=False)
     async with serving(world()) as wire:
         floods = [asyncio.create_task(closed_with(wire, begun + empty * 20_000)) for _ in range(4)]
@@ -223,16 +223,20 @@ async def test_floods_of_frames_are_parsed_in_small_slices_one_in_each_iteration
     assert sum(size > small for size in slices) <= 3 * len(floods)  # the first of each, and of its rest
 
 
-async def test_a_connection_waits_for_its_turn_while_others_parse() -> None:
-    limits = ReceiveLimits()
+async def test_a_connection_waits_for_its_turn_while_others_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, parsed = ReceiveLimits(), list[Frame]()
+
+    def handle(_protocol: WebSocketProtocol, event: Frame) -> None:
+        parsed.append(event)
+
+    monkeypatch.setattr(WebSocketProtocol, "handle_text", handle)
     async with serving(world(), receive_limits=limits) as wire, raw(wire):
         await until(lambda: bool(wire.sockets))
         (server_side,) = wire.sockets
         limits.parse_later(lambda: None, asyncio.get_running_loop())
         server_side.data_received(frame(TEXT, b"{", final=False))
-        assert not server_side.conn.reader.buffer
-        assert server_side._fragments == 0
-        await until(lambda: server_side._fragments == 1)
+        assert not parsed
+        await until(lambda: bool(parsed))
 
 
 async def test_what_a_closed_connection_still_sends_is_read_slowly(monkeypatch: pytest.MonkeyPatch) -> None:

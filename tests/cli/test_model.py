@@ -1,5 +1,6 @@
 """Weights: listed, fetched with progress, and not fetched twice. No test downloads anything."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from antiphon.backends.local.weights import CATALOGUE, Progress, Weights, model_
 from antiphon.cli import models
 from antiphon.cli.models import ProgressLines, require_engine
 from antiphon.errors import BackendUnreachable, SettingsError
+from antiphon.extras import install_command
 from tests.cli.conftest import Run
 
 
@@ -78,7 +80,7 @@ def test_a_file_is_called_by_its_name_without_the_ending(tmp_path: Path) -> None
 
 
 def test_a_missing_engine_is_reported_with_the_package_to_install() -> None:
-    with pytest.raises(SettingsError, match=r"antiphon\[local\]"):
+    with pytest.raises(SettingsError, match=re.escape(install_command("local"))):
         require_engine(lambda _name: None)
 
 

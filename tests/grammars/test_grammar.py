@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
+from antiphon.extras import install_command
 from antiphon.grammars.grammar import (
     MAX_DEFINITION_CHARACTERS,
     MAX_TEXT_BYTES,
@@ -149,7 +150,7 @@ def test_without_the_library_a_grammar_is_rejected(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", not_installed)
     error = rejection(regex("a"))
     assert (error.param, error.code) == ("tools[0].format.type", "unsupported_grammar")
-    assert "antiphon[grammars]" in error.message
+    assert install_command("grammars") in error.message
     check_grammar(TextFormatGrammar("text"), "tools[0].format")
 
 

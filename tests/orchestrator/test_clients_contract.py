@@ -126,7 +126,7 @@ async def test_a_chain_remembers_its_messages_and_tools(opened: Open) -> None:
     ("changed", "status", "code", "param"),
     [
         ({"model": "nobody"}, 404, "model_not_found", "model"),
-        ({"previous_response_id": "resp_nobody"}, 404, None, "previous_response_id"),
+        ({"previous_response_id": "resp_nobody"}, 400, None, "previous_response_id"),
         ({"temperature": 9}, 400, None, "temperature"),
     ],
 )

@@ -1,6 +1,7 @@
 """Text, images and PDF files as parts of a message."""
 
 import base64
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidRequest, SettingsError
+from antiphon.extras import install_command
 from antiphon.orchestrator import parts
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -105,7 +107,7 @@ def test_a_broken_pdf_is_reported() -> None:
 
 def test_a_missing_pdf_reader_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    with pytest.raises(SettingsError, match=r"antiphon\[documents\]"):
+    with pytest.raises(SettingsError, match=re.escape(install_command("documents"))):
         parts.pdf_text(make_pdf("Hello"))
 
 

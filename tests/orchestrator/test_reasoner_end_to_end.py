@@ -117,7 +117,10 @@ async def test_client_tools_make_their_round_trip() -> None:
         wants(("echo", {}), ("open_tab", {"n": 1})), answers("Opened."), answers("And closed.")
     ) as tested:
         first = await tested.run("Open it.", tools_json=CLIENT_TOOLS)
-        assert [call.name for call in first.tool_calls] == ["open_tab"]
+        assert [(call.name, call.is_server_tool) for call in first.tool_calls] == [
+            ("open_tab", False),
+            ("echo", True),
+        ]
         results = [{"CallId": first.tool_calls[0].call_id, "Name": "open_tab", "ResultJson": '"tab 1"'}]
         second = await tested.run(
             response_continuation_id=first.response_continuation_id,

@@ -91,7 +91,7 @@ async def test_an_evicted_response_is_reported() -> None:
     await client.create({"input": "Two"})
     with pytest.raises(ResponsesCallFailed, match="resp_1") as refusal:
         await client.create({"input": "Three", "previous_response_id": "resp_1"})
-    assert (refusal.value.status, refusal.value.code) == (404, "previous_response_not_found")
+    assert (refusal.value.status, refusal.value.code) == (400, "previous_response_not_found")
 
 
 async def test_an_agent_works_on_a_server_that_stores_nothing() -> None:

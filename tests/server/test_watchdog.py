@@ -150,10 +150,10 @@ async def test_the_memory_of_child_processes_counts_for_bodies() -> None:
             while not bodies.children_bytes:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert bodies.children_bytes >= resident_bytes(child.pid) > 100_000
-        size = own // 5
+        size = 2**20
         bodies.reserve("a", size)
         bodies.release("a", size)
-        bodies.children_bytes = own * 2
+        bodies.children_bytes = own * 4
         with pytest.raises(Overloaded, match="too little memory"):
             bodies.reserve("a", size)
         assert watched.admission.overload is None  # what is running, and small requests, go on

@@ -116,7 +116,7 @@ class _Restored:
 
     def value(self, value: Any) -> Any:
         """The value with its texts. Types are compared: bodies have thousands of values."""
-        kind: type[Any] = type(value)
+        kind = cast("type[object]", type(value))
         if kind is str:
             return self._text(value) if self._mark in value else value
         if kind is list:

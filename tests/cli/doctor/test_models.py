@@ -9,6 +9,7 @@ from antiphon.cli.doctor import models, setup
 from antiphon.cli.doctor.models import check_engine, check_generation, check_weights
 from antiphon.cli.doctor.setup import check_packages, check_terminal
 from antiphon.cli.startup.checks import check_agent
+from antiphon.extras import install_command
 from antiphon.settings import AgentSettings, LocalSettings, Settings
 
 
@@ -27,7 +28,7 @@ def test_a_missing_engine_is_reported_with_the_package_to_install(monkeypatch: p
     monkeypatch.setattr(models, "version", nothing_installed)
     check = check_engine()
     assert check.status == "failed"
-    assert "antiphon[local]" in check.advice
+    assert install_command("local") in check.advice
 
 
 def test_an_unknown_model_is_reported() -> None:

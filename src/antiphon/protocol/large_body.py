@@ -115,13 +115,12 @@ class _Restored:
         self._texts = texts
 
     def value(self, value: Any) -> Any:
-        """The value with its texts. Types are compared: bodies have thousands of values."""
-        kind = cast("type[object]", type(value))
-        if kind is str:
+        """The value with its texts."""
+        if isinstance(value, str):
             return self._text(value) if self._mark in value else value
-        if kind is list:
+        if isinstance(value, list):
             return [self.value(element) for element in cast("list[Any]", value)]
-        if kind is dict:
+        if isinstance(value, dict):
             members = cast("JsonObject", value)
             return {
                 self._text(name) if self._mark in name else name: self.value(member)

@@ -100,7 +100,7 @@ hostile: setup  ## Attack a server as one tenant, and measure what another tenan
 fuzz: setup  ## Send 100,000 mutated requests to every route
 	$(BIN)/python -m tests.fuzz --requests 100000 $(ARGS)
 
-docs: setup  ## Make docs/compatibility.md from the requirements and the tests
+docs: setup  ## Make docs/reference/compatibility.md from the requirements and the tests
 	$(BIN)/python -m tests.docs.compatibility
 
 clean:  ## Remove everything that can be made again

@@ -14,7 +14,7 @@ from tests.serving import Served, run_server
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("snippets")]
 
 ADDRESS = "http://127.0.0.1:8080/v1"
-PAGE = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/clients.md").read_text(encoding="utf-8")
 
 
 def snippets(language: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Writes docs/compatibility.md from the manifests and the requirement marks of the tests: `make docs`.
+"""Writes docs/reference/compatibility.md from the manifests and the requirement marks of the tests: `make docs`.
 
 A test compares the page with this output, so it cannot claim what no test shows.
 """
@@ -12,7 +12,7 @@ from tests.docs.markers import ROOT, Mark, all_marks
 
 JsonObject = dict[str, Any]
 
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 REQUIREMENTS = ROOT / "docs" / "requirements"
 MARKS = {"works": "✓", "partly": "◐", "no": "–"}
 MOST = 3
@@ -24,7 +24,7 @@ HEAD = """# Compatibility
 The rules of the Responses protocol that Antiphon follows, its divergences, and the tested clients. A test verifies every line. To check another server, run [`antiphon conformance`](conformance.md) against it.
 """
 
-LEGEND = """✓ works, ◐ partly, – not possible with this client. A mark leads to the file of its test; [clients.toml](requirements/clients.toml) names the test itself.
+LEGEND = """✓ works, ◐ partly, – not possible with this client. A mark leads to the file of its test; [clients.toml](../requirements/clients.toml) names the test itself.
 """
 SOURCES = """In our own words, each with its source: OpenAI's reference and SDK types, the Open Responses specification, recorded streams of the OpenAI API, or requirements of real clients.
 """
@@ -68,7 +68,7 @@ def _cell(cell: JsonObject | None, notes: Sequence[str]) -> str:
     mark = MARKS[cell["status"]]
     path = str(cell.get("test", "")).partition("::")[0]
     note = f" ({notes.index(cell['note']) + 1})" if cell.get("note") else ""
-    return f"{f'[{mark}](../{path})' if path else mark}{note}"
+    return f"{f'[{mark}](../../{path})' if path else mark}{note}"
 
 
 def _divergences(entries: Sequence[JsonObject]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _divergences(entries: Sequence[JsonObject]) -> Iterator[str]:
     yield _row("the protocol", "Antiphon", "why", "shown by")
     yield _row("---", "---", "---", "---")
     for entry in entries:
-        why = f"{entry['why']} ([more]({entry['page']}))"
+        why = f"{entry['why']} ([more](../{entry['page']}))"
         yield _row(entry["protocol"], entry["antiphon"], why, _shown(entry["id"]))
     yield ""
 
@@ -96,7 +96,7 @@ def _rules(rules: Sequence[JsonObject]) -> Iterator[str]:
 
 def _shown(rule: str) -> str:
     marks = dict.fromkeys(mark for mark in all_marks() if mark.rule == rule)
-    links = [f"[{_sentence(mark)}](../{mark.path})" for mark in marks]
+    links = [f"[{_sentence(mark)}](../../{mark.path})" for mark in marks]
     more = f" and {len(links) - MOST} more" if len(links) > MOST else ""
     return ", ".join(links[:MOST]) + more
 

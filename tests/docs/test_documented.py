@@ -59,22 +59,22 @@ def section_of(command: str, text: str) -> str:
 
 
 def test_every_route_is_documented() -> None:
-    text = page("docs/http-api.md")
+    text = page("docs/reference/http-api.md")
     assert [route.name for route in ROUTES if f"`{route.name}`" not in text] == []
 
 
 def test_every_setting_is_documented() -> None:
-    text = page("docs/configuration.md")
+    text = page("docs/reference/configuration.md")
     assert [name for name in setting_names() if f"`{name}`" not in text] == []
 
 
 def test_every_kind_of_endpoint_is_documented() -> None:
-    text = page("docs/backends.md")
+    text = page("docs/reference/upstreams.md")
     assert [kind for kind in ENDPOINTS if f"| `{kind}` |" not in text] == []
 
 
 def test_every_option_of_every_command_is_documented() -> None:
-    text = page("docs/cli.md")
+    text = page("docs/reference/cli.md")
     options = [(command, option, section_of(command, text)) for command, option in cli_options(main, "")]
     assert options
     assert [

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (R\d+) \| (.+?) \| (.+?) \| (.+) \|$", re.MULTILINE)
 
 

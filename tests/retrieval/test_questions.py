@@ -21,15 +21,21 @@ async def retriever() -> AsyncIterator[FolderRetriever]:
 @pytest.mark.parametrize(
     ("question", "pages"),
     [
-        ("how do I cancel a background response", {"docs/http-api.md", "docs/jobs.md"}),
-        ("How do I create an API key for a tenant?", {"docs/keys.md", "docs/cli.md"}),
-        ("What happens when a conversation gets too long, is it compacted?", {"docs/compaction.md"}),
-        ("How large is the connection pool for PostgreSQL?", {"docs/store.md"}),
-        ("I lost the connection: how can I get the events again, starting_after?", {"docs/http-api.md"}),
-        ("How do I send a turn over a WebSocket?", {"docs/websocket.md"}),
+        ("how do I cancel a background response", {"docs/reference/http-api.md", "docs/explanation/jobs.md"}),
+        ("How do I create an API key for a tenant?", {"docs/reference/keys.md", "docs/reference/cli.md"}),
+        (
+            "What happens when a conversation gets too long, is it compacted?",
+            {"docs/reference/compaction.md"},
+        ),
+        ("How large is the connection pool for PostgreSQL?", {"docs/explanation/store.md"}),
+        (
+            "I lost the connection: how can I get the events again, starting_after?",
+            {"docs/reference/http-api.md"},
+        ),
+        ("How do I send a turn over a WebSocket?", {"docs/reference/websocket.md"}),
         ("why did you choose msgspec", {"docs/decisions/0004-msgspec-at-the-edges.md"}),
-        ("Which options has antiphon serve on the command line?", {"docs/cli.md"}),
-        ("what is lost when the process is killed with kill -9", {"docs/reliability.md"}),
+        ("Which options has antiphon serve on the command line?", {"docs/reference/cli.md"}),
+        ("what is lost when the process is killed with kill -9", {"docs/explanation/reliability.md"}),
     ],
 )
 async def test_a_question_finds_its_page_among_the_first_three(

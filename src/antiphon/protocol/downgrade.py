@@ -28,7 +28,7 @@ DowngradeCode = Literal[
     "tool_omitted",
     "value_changed",
 ]
-"""`docs/http-api.md` describes each of them."""
+"""`docs/reference/http-api.md` describes each of them."""
 
 PARAM = "{param}"
 """The placeholder in a text for the names of the parameters."""

@@ -1,7 +1,7 @@
 """Profiles: named variants of the wire format. All code reads the fields of a profile, never its name.
 
 `OPENAI` is the OpenAI API. `MAESTRO` and `PROXY` are the exact wire formats of two other gateways
-(docs/profiles.md). All profiles parse requests liberally; their differences are the fields below.
+(docs/reference/profiles.md). All profiles parse requests liberally; their differences are the fields below.
 """
 
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     """Server processes. More than one needs PostgreSQL as the store, or none."""
     profile: ProfileName = "openai"
-    """The set of wire choices: `openai`, `maestro` or `proxy` (docs/profiles.md)."""
+    """The set of wire choices: `openai`, `maestro` or `proxy` (docs/reference/profiles.md)."""
     log_level: LogLevel = "info"
     """The level of the log on standard error."""
     api_keys: tuple[str, ...] = ()
@@ -240,7 +240,7 @@ class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """How `GET /v1/models` lists it: `models` (of a pattern: those that its upstream lists), `pattern` (as it
     is written here; the upstream is not asked) or `hidden`."""
     text_calls: TextCalls | None = None
-    """How this model writes tool calls as text (docs/text-calls.md); unset: the upstream's setting."""
+    """How this model writes tool calls as text (text-calls.md); unset: the upstream's setting."""
     describe_tools: bool | None = None
     """Whether tools are described in the prompt, for a template without tools; unset: as its upstream."""
     context_window: Annotated[int, Meta(ge=1)] | None = None
@@ -292,7 +292,7 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
     """Its name in logs and errors; empty: its kind."""
     kind: str = "plain"
-    """The kind of server: `plain`, `vllm`, `ollama`, … (see docs/backends.md)."""
+    """The kind of server: `plain`, `vllm`, `ollama`, … (see docs/reference/upstreams.md)."""
     base_url: str = ""
     """Its API root, for example `http://localhost:8000/v1`; empty: the default address of the kind."""
     api_key: str = ""
@@ -316,7 +316,7 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
     """How often a turn is retried before its first byte."""
     text_calls: TextCalls | None = None
-    """How its models write tool calls as text (docs/text-calls.md); unset: the default of the kind."""
+    """How its models write tool calls as text (text-calls.md); unset: the default of the kind."""
     describe_tools: bool = False
     """Whether tools are described in the prompt, for models whose templates have no tools."""
     strict_schemas: StrictSchemas | None = None
@@ -325,7 +325,7 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DiscoverySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Models that `antiphon serve` finds by itself (docs/discovery.md)."""
+    """Models that `antiphon serve` finds by itself (docs/reference/discovery.md)."""
 
     enabled: bool | None = None
     """Whether to look for them; unset: only if no upstream is configured."""

@@ -57,7 +57,7 @@ FINE = {
     "JSON": "\n".join(f'{{"name": "n{number}", "age": {number}}},' for number in range(60)),
     "laughter": "Ha ha ha ha ha ha ha! " * 3,
     "a refrain twice": PARAGRAPH * 2,
-    "prose": (ROOT / "docs/cli.md").read_text(),
+    "prose": (ROOT / "docs/reference/cli.md").read_text(),
     "code": (ROOT / "src/antiphon/cli/options.py").read_text(),
 }
 

@@ -90,7 +90,9 @@ async def check_codex(settings: Settings) -> Check:
         models = await backend.models()
         login = await _login(backend)
     except AntiphonError as error:
-        return failed("codex", error.message, "See docs/codex-backend.md, or set codex.enabled to false.")
+        return failed(
+            "codex", error.message, "See docs/guides/codex-as-a-model.md, or set codex.enabled to false."
+        )
     finally:
         await backend.aclose()
     found = f"`{settings.codex.command} app-server` answers; it knows {len(models)} models"

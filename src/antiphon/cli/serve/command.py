@@ -110,7 +110,7 @@ def command(**values: Any) -> None:
     Without options, it listens on http://127.0.0.1:8080 and serves every model that it finds: of Ollama,
     LM Studio, llama.cpp, vLLM and other servers on their usual ports of this machine, of providers whose key
     is in the environment (used only by requests that name their models), and the embedded model. The model
-    'auto' is the best one on this machine; docs/discovery.md has the details.
+    'auto' is the best one on this machine; docs/reference/discovery.md has the details.
 
     SIGTERM and Ctrl-C stop the server after open responses have finished. SIGHUP reloads the models without
     interrupting responses. Create keys for clients with `antiphon keys create`, or set them in antiphon.toml

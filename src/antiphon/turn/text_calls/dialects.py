@@ -1,4 +1,4 @@
-"""The dialects in which models write tool calls as text, as data (docs/text-calls.md has examples).
+"""The dialects in which models write tool calls as text, as data (docs/reference/text-calls.md has examples).
 
 A `Form` is one way of writing calls: its tags, how a body begins, how its end is found, and its reader. A
 `Dialect` has the forms of a family of models. `Openings` has what the scanner searches for in plain text,

@@ -1,4 +1,4 @@
-"""Tool calls that the model wrote as text become calls (docs/text-calls.md)."""
+"""Tool calls that the model wrote as text become calls (docs/reference/text-calls.md)."""
 
 from collections.abc import Sequence
 

@@ -100,8 +100,9 @@ class Root(click.Group):
 def main() -> None:
     """The Responses API for every model.
 
-    Without any configuration, a small embedded model answers. --upstream uses an OpenAI-compatible endpoint
-    instead, and antiphon.toml configures everything else.
+    Without any configuration, `serve` finds the model servers of this machine, and a small embedded model
+    answers beside them. --upstream uses one OpenAI-compatible endpoint instead, and antiphon.toml configures
+    everything else.
 
     \b
     Examples:

@@ -149,8 +149,10 @@ async def test_errors_raise_the_sdks_exceptions(client: openai.AsyncOpenAI) -> N
     with pytest.raises(openai.BadRequestError) as bad:
         await client.responses.create(model="echo", input="x", temperature=9)
     assert bad.value.param == "temperature"
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError, match="Previous response with id 'resp_nope' not found"):
         await client.responses.create(model="echo", input="x", previous_response_id="resp_nope")
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve("resp_nope")
     with pytest.raises(openai.RateLimitError, match=r"you are too fast|at its own request"):
         await client.responses.create(model="refuses", input="x", stream=True)
 

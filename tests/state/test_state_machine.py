@@ -153,7 +153,7 @@ class StateMachine(RuleBasedStateMachine):
     def what_is_deleted_is_not_found(self, response_id: str) -> None:
         with pytest.raises(NotFoundError):
             self.run(self.client.responses.retrieve(response_id))
-        with pytest.raises(NotFoundError):
+        with pytest.raises(BadRequestError):
             self.create("x", previous_response_id=response_id)
 
     @rule(response_id=alive)

@@ -56,7 +56,7 @@ def test_the_json_has_its_documented_form(good_url: str) -> None:
     assert list(report["checks"][0]) == [
         "id", "group", "title", "rule", "verdict", "why", "seconds", "requests", "evidence",
     ]  # fmt: skip
-    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "conformance.md").read_text()
     assert all(f"`{name}`" in page for name in [*report, *report["checks"][0]])
 
 

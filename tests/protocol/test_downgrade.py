@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.protocol.downgrade import Downgrade, DowngradeCode, Downgrades, rendered
 
-HTTP_API = Path(__file__).parents[2] / "docs" / "http-api.md"
+HTTP_API = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
 NAMES = {"max_output_tokens": "max_tokens", "reasoning.effort": "output_config.effort"}
 
 

@@ -256,3 +256,10 @@ async def test_arguments_replace_settings() -> None:
         assert upstream.headers[-1]["Authorization"] == "Bearer sk-given"
     with pytest.raises(SettingsError, match="api_key"):
         Antiphon(SETTINGS, api_key="sk-alone")
+
+
+def test_a_stream_can_be_closed_after_its_service() -> None:
+    with sync_antiphon(halting_backend()) as service:
+        events = service.stream(input="hi")
+        next(events)
+    events.close()

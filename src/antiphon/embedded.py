@@ -148,6 +148,8 @@ class SyncAntiphon:
         self._antiphon = Antiphon(settings, **arguments)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._streams: set[AsyncGenerator[Event, None]] = set()
+        """Those that are not read to their end."""
 
     def __enter__(self) -> Self:
         self._loop = loop = asyncio.new_event_loop()
@@ -164,6 +166,8 @@ class SyncAntiphon:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            while self._streams:
+                self._wait(self._streams.pop().aclose())
             self._wait(self._antiphon.__aexit__(kind, error, trace))
         finally:
             self._end()
@@ -203,11 +207,14 @@ class SyncAntiphon:
 
     def _events(self, begin: Callable[[], AsyncGenerator[Event, None]]) -> Generator[Event, None, None]:
         events = begin()
+        self._streams.add(events)
         try:
             while (event := self._wait(anext(events, None))) is not None:
                 yield event
         finally:
-            self._wait(events.aclose())
+            if events in self._streams:  # otherwise it was closed with the service
+                self._streams.discard(events)
+                self._wait(events.aclose())
 
     def _wait(self, work: Awaitable[T]) -> T:
         """The result of work on the loop's thread. If the wait is interrupted, the work is cancelled."""

@@ -81,7 +81,7 @@ class Keys:
 
     def check(self, authorization: bytes) -> Caller:
         """The caller with this header. The errors for unknown, malformed, revoked and expired keys are the
-        same; only the lack of a key is told apart."""
+        same; a missing key has its own."""
         if not self.needed:
             return OPERATOR
         scheme, _, key = authorization.partition(b" ")

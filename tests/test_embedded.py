@@ -19,7 +19,7 @@ from antiphon.protocol.response import Response
 from antiphon.settings import SealSettings, ServerSettings, StoreSettings, UpstreamSettings
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
-from antiphon.wiring import buffered, make_endpoint, seal_secret
+from antiphon.wiring import make_endpoint, seal_secret
 from tests.turn.folding import to_wire
 from tests.turn.order import check_order
 from tests.upstream import run_upstream
@@ -184,19 +184,6 @@ def test_the_seal_key_is_created_once_and_readable_only_by_its_owner(tmp_path: P
     assert len(first) == 32
     assert [(path.name, path.stat().st_mode & 0o777) for path in folder.iterdir()] == [("seal.key", 0o600)]
     assert seal_secret(Settings(seal=SealSettings(key="given")), folder) == b"given"
-
-
-def test_random_bytes_are_never_reused() -> None:
-    calls: list[int] = []
-
-    def source(size: int) -> bytes:
-        calls.append(size)
-        return bytes(range(256))[:size]
-
-    take = buffered(source, block=64)
-    assert b"".join(take(16) for _ in range(4)) == bytes(range(64))
-    take(100)
-    assert calls == [64, 100]
 
 
 def test_the_key_of_an_upstream_is_read_from_its_default_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,26 @@ def test_ids_sort_by_time() -> None:
     assert source(1.0).new("resp") < source(1.5).new("resp") < source(2.0).new("resp")
 
 
+def test_random_bytes_are_read_in_blocks_and_never_reused() -> None:
+    calls: list[int] = []
+
+    def entropy(size: int) -> bytes:
+        calls.append(size)
+        return bytes(range(len(calls) * 100, len(calls) * 100 + size))
+
+    ids = IdSource(lambda: 1.0, entropy, block=3)
+    made = [ids.new("msg") for _ in range(6)]
+    assert calls == [48, 48]
+    digits = {new_id.removeprefix("msg_0000000003e8") for new_id in made}
+    assert digits == {bytes(range(start, start + 16)).hex() for start in (100, 116, 132, 200, 216, 232)}
+
+
+def test_an_id_has_the_time_at_which_it_was_made() -> None:
+    times = iter([1.0, 1.0, 1.001, 1.0])
+    ids = IdSource(lambda: next(times), secrets.token_bytes)
+    assert [ids.new("msg")[4:16] for _ in range(4)] == [f"{at:012x}" for at in (1000, 1000, 1001, 1000)]
+
+
 @pytest.mark.parametrize("prefix", ["msg", "fc", "call", "ctc", "fco"])
 def test_a_marked_id_has_twelve_random_letters(prefix: str) -> None:
     assert re.fullmatch(rf"{prefix}_AM-[a-z0-9]{{12}}", source().new_marked(prefix))

@@ -11,9 +11,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.context_window import WindowCache
@@ -28,7 +29,7 @@ from antiphon.backends.upstream_errors import ErrorTable
 from antiphon.errors import BackendBroken, BackendError
 from antiphon.http.client import JSON, HttpClient
 from antiphon.http.egress import ALLOW_CONFIGURED, EgressPolicy
-from antiphon.http.exchange import Chance, Exchange, fetch
+from antiphon.http.exchange import Chance, fetch
 from antiphon.turn.context import TurnRequest
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ WINDOW_TIMEOUT_SECONDS = 2.0
 """For each source. A server that hangs must not delay a list of models for long."""
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True):
     """A translated turn: the path, the body, and the reader of the answer."""
 
     path: str
@@ -99,23 +100,17 @@ class HttpBackend(ABC):
         return path
 
     def prepare(self, turn: TurnRequest) -> StreamedTurn:
-        path, payload, new_reader = self.translate(turn)
-        endpoint, client = self.endpoint, self._client
+        call, endpoint = self.translate(turn), self.endpoint
         deadlines = endpoint.deadlines
-        first_byte = deadlines.first_byte if turn.streamed else deadlines.answer
-
-        def send(body: bytes | Sequence[bytes]) -> Exchange:
-            request = client.request("POST", self.path(path), body, headers=payload.headers)
-            return Exchange(client, request, first_byte=first_byte, chance=self._chance)
-
         return StreamedTurn(
-            payload.body,
-            send,
-            new_reader,
+            self._client,
+            self.path(call.path),
+            call.payload,
+            call.new_reader,
+            first_byte=deadlines.first_byte if turn.streamed else deadlines.answer,
             max_event_bytes=endpoint.max_event_bytes,
-            downgrades=payload.downgrades,
-            unenforced=payload.unenforced,
             is_large=turn.received_bytes > LARGE_REQUEST_BYTES,
+            chance=self._chance,
         )
 
     async def models(self) -> Sequence[ModelInfo]:

@@ -1,7 +1,8 @@
 """`Payload`: a turn as the body of a request, in whichever dialect."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade
@@ -10,7 +11,7 @@ from antiphon.turn.constraints import Constraint
 _NONE: Mapping[str, str] = {}
 
 
-class Payload(NamedTuple):
+class Payload(Struct, frozen=True):
     """A body, and the constraints and downgrades of the turn that it cannot express."""
 
     body: JsonObject

@@ -9,16 +9,14 @@ from typing import Protocol
 
 import msgspec
 
+from antiphon.backends.payload import Payload
 from antiphon.backends.sliced_json import encode_sliced
 from antiphon.errors import BackendBroken, BackendError
-from antiphon.http.client import EVENT_STREAM
-from antiphon.http.exchange import HEARTBEAT, Exchange
-from antiphon.protocol.content import JsonObject
-from antiphon.protocol.downgrade import Downgrade
+from antiphon.http.client import EVENT_STREAM, HttpClient
+from antiphon.http.exchange import HEARTBEAT, Chance, Exchange
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import HEARTBEAT as HEARTBEAT_BATCH
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
-from antiphon.turn.constraints import Constraint
 
 END_TIMEOUT_SECONDS = 2.0
 """The wait for usage and the end marker after the last content."""
@@ -60,33 +58,52 @@ class Reader(Protocol):
 
 
 class StreamedTurn:
-    """A turn that is ready to be sent."""
+    """A turn that is ready to be sent to `path` of a client's target. `first_byte`: how many seconds its
+    answer may take to begin."""
+
+    __slots__ = (
+        "_chance",
+        "_client",
+        "_first_byte",
+        "_is_large",
+        "_max_event_bytes",
+        "_new_reader",
+        "_path",
+        "_payload",
+        "downgrades",
+        "unenforced",
+    )
 
     def __init__(
         self,
-        body: JsonObject,
-        send: Callable[[bytes | Sequence[bytes]], Exchange],
-        read: Callable[[], Reader],
+        client: HttpClient,
+        path: str,
+        payload: Payload,
+        new_reader: Callable[[], Reader],
         *,
+        first_byte: float,
         max_event_bytes: int,
-        downgrades: tuple[Downgrade, ...] = (),
-        unenforced: frozenset[Constraint] = frozenset(),
         is_large: bool = False,
+        chance: Chance,
     ) -> None:
-        self.downgrades = downgrades
-        self.unenforced = unenforced
-        self._send = send
-        self._body = body
-        self._is_large = is_large
-        self._read = read
+        self.downgrades = payload.downgrades
+        self.unenforced = payload.unenforced
+        self._client = client
+        self._path = path
+        self._payload = payload
+        self._new_reader = new_reader
+        self._first_byte = first_byte
         self._max_event_bytes = max_event_bytes
+        self._is_large = is_large
+        self._chance = chance
 
     async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run it."""
-        reader = self._read()
-        encoded = await encode_sliced(self._body) if self._is_large else msgspec.json.encode(self._body)
-        exchange = self._send(encoded)
-        del encoded
+        reader, client, payload = self._new_reader(), self._client, self._payload
+        body = await encode_sliced(payload.body) if self._is_large else msgspec.json.encode(payload.body)
+        request = client.request("POST", self._path, body, headers=payload.headers)
+        exchange = Exchange(client, request, first_byte=self._first_byte, chance=self._chance)
+        del body, request  # they are not held while the model answers
         begun = False
         try:
             while not await exchange.opened():

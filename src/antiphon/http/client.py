@@ -11,7 +11,8 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from antiphon.errors import (
     BackendBroken,
@@ -67,7 +68,7 @@ JSON_OR_EVENTS = Accept((200,), (JSON, EVENT_STREAM))
 LARGE_BODY_BYTES = 1024 * 1024
 
 
-class HttpRequest(NamedTuple):
+class HttpRequest(Struct, frozen=True):
     """A request, ready to be sent, and which responses to it can be read."""
 
     data: bytes

@@ -39,7 +39,23 @@ class DeadlineTimer:
 
 
 class DeadlineWatch:
-    """The deadlines of one exchange. The reader reports progress: only it knows what counts as an event."""
+    """The deadlines of one exchange, which extends this class: every token passes here, and a call that is
+    only passed on would count. The reader reports progress: only it knows what counts as an event."""
+
+    __slots__ = (
+        "_delivered_at",
+        "_end",
+        "_first_byte",
+        "_late",
+        "_left_at",
+        "_limit",
+        "_loop",
+        "_progress_at",
+        "_response",
+        "_started",
+        "_target",
+        "_timer",
+    )
 
     def __init__(
         self, timer: DeadlineTimer, loop: asyncio.AbstractEventLoop, target: Target, first_byte: float
@@ -55,14 +71,14 @@ class DeadlineWatch:
         self._late = False
         self._started = False
 
-    def follow(self, response: IncomingResponse) -> None:
+    def _follow(self, response: IncomingResponse) -> None:
         """Watch the waits on this response from now on."""
         self._response = response
         self._limit = self._first_byte
         self._progress_at = self._left_at = self._loop.time()
         self._timer.add(self, self._loop)
 
-    def begin_wait(self) -> None:
+    def _begin_wait(self) -> None:
         """The reader waits again. Time that it spent elsewhere, on a slow client, counts for the total only:
         raises if that has passed."""
         now = self._loop.time()
@@ -72,19 +88,16 @@ class DeadlineWatch:
         if now >= self._end:
             raise self._total_passed()
 
-    def end_wait(self) -> None:
-        self._left_at = self._loop.time()
-
     def progress(self, *, delivered: bool) -> None:
-        """An event arrived. `delivered`: it was passed on to the client, so no heartbeat is due."""
+        """Report an event. `delivered`: it was passed on to the client, so no heartbeat is due."""
         self._progress_at = self._loop.time()
         self._limit = self._target.deadlines.between
         self._started = True
         if delivered:
             self._delivered_at = self._progress_at
 
-    def shorten(self, seconds: float) -> None:
-        """Wait no longer than this for the rest."""
+    def shorten_wait(self, seconds: float) -> None:
+        """Wait no longer than this for the rest of the response."""
         self._limit = min(self._limit, seconds)
 
     def check_due(self, now: float) -> None:
@@ -99,7 +112,7 @@ class DeadlineWatch:
             self._delivered_at = now
             response.interrupt()
 
-    def raise_if_late(self) -> None:
+    def _raise_if_late(self) -> None:
         """After an interruption: raise if a deadline was its cause."""
         if not self._late:
             return
@@ -111,6 +124,3 @@ class DeadlineWatch:
     def _total_passed(self) -> BackendTimeout:
         seconds = self._target.deadlines.total
         return BackendTimeout(f"The upstream '{self._target.name}' took longer than {seconds:g} s.")
-
-    def close(self) -> None:
-        self._timer.remove(self)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from antiphon.errors import BackendBroken, BackendError, drop_tracebacks
 from antiphon.http.client import AUTH_ERROR, HttpClient, HttpRequest
-from antiphon.http.connection import INTERRUPTED, Connection, ConnectionFault, Disconnected, IncomingResponse
+from antiphon.http.connection import INTERRUPTED, Connection, ConnectionFault, Disconnected
 from antiphon.http.deadlines import DeadlineWatch
 
 logger = logging.getLogger(__name__)
@@ -25,12 +25,27 @@ LINGER_SECONDS = 1.0
 Chance = Callable[[], float]
 
 
-class Exchange:
+class Exchange(DeadlineWatch):
     """One request and its response. `opened` and `read` wait no longer than a heartbeat.
 
     `first_byte` is the deadline in seconds for the beginning of the response; `retries` counts those of the
     target if it is not given.
     """
+
+    __slots__ = (
+        "_attempt",
+        "_begun",
+        "_chance",
+        "_client",
+        "_connect_by",
+        "_connecting",
+        "_fresh",
+        "_pieces",
+        "_request",
+        "_resume_at",
+        "_retries",
+        "_size",
+    )
 
     def __init__(
         self,
@@ -41,18 +56,15 @@ class Exchange:
         retries: int | None = None,
         chance: Chance = random.random,
     ) -> None:
-        self._loop = client.pool.loop()
+        super().__init__(client.timer, client.pool.loop(), client.target, first_byte)
         self._client = client
-        self._target = client.target
         self._request = request
         self._retries = client.target.retries if retries is None else retries
         self._attempt = 0
         self._resume_at = 0.0
         self._chance = chance
-        self._watch = DeadlineWatch(client.timer, self._loop, client.target, first_byte)
         self._connecting: asyncio.Task[Connection] | None = None
         self._connect_by = 0.0
-        self._response: IncomingResponse | None = None
         self._fresh = False
         self._begun = False
         self._pieces: list[bytes] = []
@@ -87,14 +99,14 @@ class Exchange:
     async def read(self) -> bytes | None:
         """The next bytes, or `HEARTBEAT`; None after the last. Raises `BackendError` if it fails."""
         assert self._response is not None
-        self._watch.begin_wait()
+        self._begin_wait()
         try:
             data = await self._response.read()
         except ConnectionFault as fault:
             raise self._client.connection_error(fault) from None
-        self._watch.end_wait()
+        self._left_at = self._loop.time()
         if data == INTERRUPTED:
-            self._watch.raise_if_late()
+            self._raise_if_late()
         return data
 
     async def body(self) -> bytes | None:
@@ -112,17 +124,9 @@ class Exchange:
             self._pieces.append(data)
         return b"".join(self._pieces)
 
-    def progress(self, *, delivered: bool) -> None:
-        """Report an event. `delivered`: it was passed on to the client."""
-        self._watch.progress(delivered=delivered)
-
-    def shorten_wait(self, seconds: float) -> None:
-        """Wait no longer than this for the rest of the response."""
-        self._watch.shorten(seconds)
-
     def close(self, *, complete: bool) -> None:
         """End the exchange. Unless the content is `complete`, the connection is aborted."""
-        self._watch.close()
+        self._timer.remove(self)
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting.add_done_callback(_abort_late)
@@ -157,8 +161,7 @@ class Exchange:
 
     def _send_on(self, connection: Connection) -> None:
         request = self._request
-        self._response = connection.send(request.data, request.pieces, bodiless=request.bodiless)
-        self._watch.follow(self._response)
+        self._follow(connection.send(request.data, request.pieces, bodiless=request.bodiless))
 
     async def _connect(self, beat: float) -> Connection | None:
         """Open a connection; None if a heartbeat was due before it was open."""
@@ -185,12 +188,12 @@ class Exchange:
         """Wait for the head of a response that can be read; False after a heartbeat."""
         response = self._response
         assert response is not None
-        self._watch.begin_wait()
+        self._begin_wait()
         try:
             arrived = await response.head()
-            self._watch.end_wait()
+            self._left_at = self._loop.time()
             if not arrived:
-                self._watch.raise_if_late()
+                self._raise_if_late()
                 return False
         except Disconnected as fault:
             if not self._fresh:

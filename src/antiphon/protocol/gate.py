@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,12 +24,8 @@ STATE_PARAMS = ("previous_response_id", "conversation")
 SEND_HISTORY = "Send the full conversation history in 'input' instead."
 
 
-class DecodedRequest(NamedTuple, Generic[R]):
-    """A request without the parameters that its profile ignores (`unused`), and without `unknown` ones."""
-
-    raw: R
-    unused: tuple[str, ...]
-    unknown: UnknownParams
+DecodedRequest = tuple[R, tuple[str, ...], UnknownParams]
+"""A request, the parameters that its profile ignores, and the unknown ones; it has neither of them."""
 
 
 def decode_request(
@@ -38,7 +34,7 @@ def decode_request(
     """Check a request as the profile does, and decode it."""
     if not profile.checks:
         raw, unknown = decode_known(body, kind, what)
-        return DecodedRequest(raw, (), unknown)
+        return raw, (), unknown
     if isinstance(body, LargeBody):
         return _decode_checked(body, kind, profile, what)
     try:
@@ -49,7 +45,7 @@ def decode_request(
     _check(given, profile)
     unused = _unused(given, profile)
     raw = replace(raw, **dict.fromkeys(unused)) if unused else raw
-    return DecodedRequest(raw, unused, NONE_UNKNOWN)
+    return raw, unused, NONE_UNKNOWN
 
 
 def _decode_checked(body: Body, kind: type[R], profile: Profile, what: str) -> DecodedRequest[R]:
@@ -59,7 +55,7 @@ def _decode_checked(body: Body, kind: type[R], profile: Profile, what: str) -> D
     _check(members.get, profile)
     used = {name for name in kind.__struct_fields__ if name not in profile.ignored}
     raw = convert({name: value for name, value in members.items() if name in used}, kind, "")
-    return DecodedRequest(raw, _unused(members.get, profile), unknown_params(members, kind))
+    return raw, _unused(members.get, profile), unknown_params(members, kind)
 
 
 def _check(given: Given, profile: Profile) -> None:

@@ -4,7 +4,6 @@ Only the composition root reads a clock or a random source; it passes both to `I
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from string import ascii_lowercase, digits
 from typing import Literal, NamedTuple
 
@@ -41,16 +40,37 @@ LETTERS = ascii_lowercase + digits
 _TO_LETTERS = bytes(ord(LETTERS[byte % len(LETTERS)]) for byte in range(256))
 
 
-@dataclass(frozen=True, slots=True)
-class IdSource:
-    """Makes ids such as ``resp_0194f3a6c1b8…``: 12 digits of milliseconds, 32 digits of entropy."""
+RANDOM_BYTES = 16
 
-    clock: Clock
-    entropy: Entropy
+
+class IdSource:
+    """Makes ids such as ``resp_0194f3a6c1b8…``: 12 digits of milliseconds, 32 digits of entropy.
+
+    Entropy is read for `block` ids at once: most of them need no system call.
+    """
+
+    __slots__ = ("_digits", "_millisecond", "_time_digits", "block", "clock", "entropy")
+
+    def __init__(self, clock: Clock, entropy: Entropy, block: int = 1) -> None:
+        self.clock = clock
+        self.entropy = entropy
+        self.block = block
+        self._digits: list[str] = []
+        self._millisecond = -1
+        self._time_digits = ""
 
     def new(self, prefix: str) -> str:
         """A new id."""
-        return f"{prefix}_{int(self.clock() * 1000):012x}{self.entropy(16).hex()}"
+        millisecond = int(self.clock() * 1000)
+        if millisecond != self._millisecond:
+            self._millisecond, self._time_digits = millisecond, f"{millisecond:012x}"
+        if not self._digits:
+            self._read_entropy()
+        return f"{prefix}_{self._time_digits}{self._digits.pop()}"
+
+    def _read_entropy(self) -> None:
+        digits, width = self.entropy(RANDOM_BYTES * self.block).hex(), 2 * RANDOM_BYTES
+        self._digits = [digits[start : start + width] for start in range(0, len(digits), width)]
 
     def new_marked(self, prefix: str) -> str:
         """A new id in the style of `maestro`: ``resp_AM-{milliseconds}-{random}``, ``msg_AM-{random}``."""

@@ -94,12 +94,14 @@ def check_create(
     _check_exclusive(raw)
     if not input_optional and not (profile.instructions_suffice and raw.instructions):
         _check_input(raw)
-    check_metadata(raw.metadata)
+    if raw.metadata is not None:
+        check_metadata(raw.metadata)
     definitions = Definitions()
     if raw.text is not None and raw.text.format is not None:
         _check_format(raw.text.format, definitions)
     items = _items(raw, definitions, profile)
-    _check_items(items, profile)
+    if not profile.state or profile.layout != "natural":
+        _check_items(items, profile)
     return CreateResponse(
         params=raw,
         items=items,

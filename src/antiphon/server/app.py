@@ -85,15 +85,6 @@ class App:
         """Whether requests need a key."""
         return self._options.keys.needed
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        if scope["type"] == "http":
-            await self._serve(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        else:
-            await self._open_socket(scope, receive, send)
-
     def mount(self, services: Services, agents: AgentServices | None = None) -> None:
         """Serve these services."""
         options = self._options
@@ -109,7 +100,11 @@ class App:
             )
         )
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI. Most calls are requests, so these are served without a further coroutine."""
+        if scope["type"] != "http":
+            serve_other = self._lifespan if scope["type"] == "lifespan" else self._open_socket
+            return await serve_other(scope, receive, send)
         profiles = self._options.profiles
         exchange = Exchange(
             scope, receive, send, head=_NO_HEAD, request_id=self._new_request_id(), profile=profiles.default
@@ -139,11 +134,12 @@ class App:
 
     def _handle(self, exchange: Exchange, match: Match) -> Awaitable[None]:
         """Check who asks; the call of the handler."""
+        keys = self._options.keys
         self._options.hosts.check(exchange.head.host)
-        if not self.guarded:  # with keys this is not needed: a web page does not know one
+        if not keys.needed:  # with keys this is not needed: a web page does not know one
             check_origin(exchange.head)
         if not match.keyless:
-            exchange.caller = self._options.keys.check(exchange.head.authorization)
+            exchange.caller = keys.check(exchange.head.authorization)
         route, handler = match.endpoint(exchange.method, exchange.path)
         if route.scope is not None:
             exchange.caller.require(route.scope)
@@ -185,7 +181,7 @@ class App:
             caller.require(route.scope)
         return caller
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, _scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         try:
             async with self._open_services() as served:

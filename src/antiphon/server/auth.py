@@ -68,16 +68,13 @@ class Keys:
         self._clock = clock
         self._required = required
         self._stored: Mapping[str, StoredKey] = {}
+        self.needed = required or bool(self._configured)
+        """Whether requests need a key."""
 
     @property
     def empty(self) -> bool:
         """Whether there is no key at all."""
         return not self._configured and not self._stored
-
-    @property
-    def needed(self) -> bool:
-        """Whether requests need a key."""
-        return self._required or not self.empty
 
     def check(self, authorization: bytes) -> Caller:
         """The caller with this header. The errors for unknown, malformed, revoked and expired keys are the
@@ -108,6 +105,7 @@ class Keys:
         """Copy the stored keys. Call it before the first request is served."""
         was_needed = self.needed
         self._stored = {key.id: _stored(key) for key in await store.list_keys()}
+        self.needed = self._required or not self.empty
         if was_needed and not self.needed:
             logger.warning("the last key was deleted: requests need no key from now on")
 

@@ -5,7 +5,8 @@ The protocol has bounded the head already; it accepts requests with no Host or t
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from antiphon.errors import Forbidden, HeadersTooLarge, InvalidRequest
 from antiphon.protocol.profile import HEADER
@@ -15,8 +16,7 @@ MAX_REMEMBERED_HOSTS = 64
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:]+)(?::[0-9]*)?")
 
 
-@dataclass(slots=True)
-class Head:
+class Head(Struct, gc=False):
     """The headers that the server reads; it ignores all others."""
 
     host: bytes = b""
@@ -31,32 +31,43 @@ class Head:
     origin: bytes | None = None
 
 
-_READ = {
-    b"host": "host",
-    b"content-type": "content_type",
-    b"content-length": "content_length",
-    b"content-encoding": "content_encoding",
-    b"authorization": "authorization",
-    b"x-api-key": "api_key",
-    b"anthropic-version": "anthropic_version",
-    b"origin": "origin",
-    b"if-none-match": "if_none_match",
-    HEADER.encode(): "profile",
-}
+_PROFILE = HEADER.encode()
+_DECISIVE = (
+    b"host",
+    b"content-type",
+    b"content-length",
+    b"content-encoding",
+    b"authorization",
+    b"x-api-key",
+    b"anthropic-version",
+    b"origin",
+    b"if-none-match",
+    _PROFILE,
+)
 
 
 def read_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
     """Read the known headers; refuse heads that are too large, or without exactly one Host."""
     fields = dict(headers)
-    size = sum(map(len, fields)) + sum(map(len, fields.values()))
+    size = len(b"".join(fields)) + len(b"".join(fields.values()))
     if len(fields) != len(headers):
         size = sum(len(name) + len(value) for name, value in headers)
         _check_repeated([name for name, _ in headers])
     if size > MAX_HEADER_BYTES:
         raise HeadersTooLarge(f"The request headers have {size} bytes; the limit is {MAX_HEADER_BYTES}.")
-    head = Head()
-    for name in fields.keys() & _READ.keys():
-        setattr(head, _READ[name], fields[name])
+    value = fields.get
+    head = Head(
+        value(b"host", b""),
+        value(b"content-type", b""),
+        value(b"content-length", b""),
+        value(b"content-encoding", b""),
+        value(b"authorization", b""),
+        value(b"x-api-key", b""),
+        value(b"anthropic-version", b""),
+        value(_PROFILE, b""),
+        value(b"if-none-match", b""),
+        value(b"origin"),
+    )
     if not head.host:
         raise _no_host()
     if head.api_key and not head.authorization:  # where clients of Anthropic's API send their key
@@ -68,7 +79,7 @@ def _check_repeated(names: Sequence[bytes]) -> None:
     """Refuse headers that decide something and are there twice: a proxy may have read the other one."""
     if names.count(b"host") > 1:
         raise _no_host()
-    for name in _READ:
+    for name in _DECISIVE:
         if names.count(name) > 1:
             text = name.decode()
             raise InvalidRequest(f"A request has one '{text}' header at most.", param=text)

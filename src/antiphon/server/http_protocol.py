@@ -64,7 +64,7 @@ class HttpProtocol(asyncio.Protocol):
         self._written_bytes = 0
         """Handed to the transport so far."""
         self._closing = False
-        self._writable: asyncio.Future[None] | None = None
+        self.writable: asyncio.Future[None] | None = None
         self._reading = True
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -121,12 +121,12 @@ class HttpProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the application answers."""
-        if self._writable is None:
-            self._writable = self.loop.create_future()
+        if self.writable is None:
+            self.writable = self.loop.create_future()
 
     def resume_writing(self) -> None:
-        if self._writable is not None:
-            waiter, self._writable = self._writable, None
+        if self.writable is not None:
+            waiter, self.writable = self.writable, None
             waiter.set_result(None)
 
     def shutdown(self) -> None:
@@ -278,10 +278,6 @@ class HttpProtocol(asyncio.Protocol):
         """Send this after what was sent before."""
         self._written_bytes += len(data)
         self.transport.write(data)
-
-    def writable(self) -> asyncio.Future[None] | None:
-        """Wait for this before you write, if it is not `None`."""
-        return self._writable
 
     # Endings
 

@@ -39,16 +39,13 @@ class Lifetimes:
     def __init__(self) -> None:
         self._open: set[Lease] = set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._draining = asyncio.Event()
-
-    @property
-    def draining(self) -> bool:
+        self.draining = False
         """Whether the server is stopping."""
-        return self._draining.is_set()
+        self._drain_begun = asyncio.Event()
 
     async def drain_begins(self) -> None:
         """Return when the server begins to stop."""
-        await self._draining.wait()
+        await self._drain_begun.wait()
 
     def lease(self, receive: Receive | None = None) -> "Lease":
         """A lease for the current request. Without `receive`, it does not notice when the client leaves."""
@@ -62,7 +59,8 @@ class Lifetimes:
     def drain(self, grace: float) -> None:
         """Reject new requests from now on; end the open ones after `grace` seconds."""
         if not self.draining:
-            self._draining.set()
+            self.draining = True
+            self._drain_begun.set()
             asyncio.get_running_loop().call_later(grace, self._end_all)
 
     def _sweep(self) -> None:

@@ -35,6 +35,8 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     server_state: ServerState
+    writable: asyncio.Future[None] | None
+    """Wait for this before you write, if it is not `None`."""
 
     def resume_reading(self) -> None:
         """Receive again, if that was paused."""
@@ -42,10 +44,6 @@ class Connection(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send this after what was sent before."""
-        ...
-
-    def writable(self) -> asyncio.Future[None] | None:
-        """Wait for this before you write, if it is not `None`."""
         ...
 
     def answer_ended(self, cycle: "RequestCycle") -> None:
@@ -194,7 +192,7 @@ class RequestCycle:
     async def send(self, message: Message) -> None:
         """ASGI: the head of the answer, then its body. The head leaves with the first piece of the body: one
         system call and one packet for a JSON answer."""
-        kind, is_writable = message["type"], self._connection.writable() is None
+        kind, is_writable = message["type"], self._connection.writable is None
         if kind == "http.response.body":
             body, more = message.get("body", b""), message.get("more_body", False)
             if not is_writable or self._unsent or len(body) > MAX_WRITE_BYTES:
@@ -228,7 +226,7 @@ class RequestCycle:
             self._send_body(bytes(rest), more=more)
 
     async def _until_writable(self) -> None:
-        while (writable := self._connection.writable()) is not None and not self._disconnected:
+        while (writable := self._connection.writable) is not None and not self._disconnected:
             await asyncio.shield(writable)
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -288,11 +286,12 @@ class RequestCycle:
 
 def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """These headers, with the empty line behind them."""
-    lines = [b"%b: %b\r\n" % header for header in headers]
+    lines = list(map(b": ".join, headers))
     text = b"".join(lines)
-    if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines):
+    if b"\n" in text or b"\r" in text:
         raise RuntimeError("A header has a line break.")
-    return text + b"\r\n"
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
 
 
 def error_answer(error: AntiphonError, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

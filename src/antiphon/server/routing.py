@@ -103,7 +103,7 @@ class RouteTable:
 
     def match(self, path: str) -> Match:
         """The endpoints of a path. An unknown path below a known one has the error shapes of that one."""
-        found = self._find(path)
+        found = self._exact.get(path) or self._find(path)
         if found is not None:
             return found
         parent = path.rpartition("/")[0]

@@ -66,17 +66,31 @@ _ITEMS: Mapping[type[Chunk], _Item] = {
 same."""
 
 
+MAX_CHARACTER_BYTES = 4
+"""Of a character in UTF-8."""
 _UNCOUNTED = frozenset((Heartbeat, UsageReported, Finished))
 
 
 class AnswerLimit:
     """Counts the chunks of one response."""
 
-    __slots__ = ("_bounds", "_bytes", "_calls", "_item", "_items", "_tokens", "ended", "reached")
+    __slots__ = (
+        "_bounds",
+        "_bytes",
+        "_calls",
+        "_item",
+        "_items",
+        "_tokens",
+        "_unmeasured",
+        "ended",
+        "reached",
+    )
 
     def __init__(self, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
         self._bounds = bounds
         self._bytes = self._tokens = self._items = self._calls = 0
+        self._unmeasured: list[str] = []
+        """Texts of which `_bytes` holds an upper bound; they are measured before a limit is reached."""
         self._item: _Item | None = None
         """The item of the last chunk."""
         self.reached: str | None = None
@@ -93,10 +107,16 @@ class AnswerLimit:
         if self.reached is not None:
             return self._ending(batch)
         size, tokens = self._bytes, self._tokens
+        unmeasured: list[str] | None = None
         for chunk in batch:
             if type(chunk) is TextDelta and not chunk.logprobs:
                 text = chunk.text
-                size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+                if text.isascii():
+                    size += len(text)
+                else:
+                    size += MAX_CHARACTER_BYTES * len(text)
+                    unmeasured = unmeasured or []
+                    unmeasured.append(text)
                 tokens += 1
             elif type(chunk) not in _UNCOUNTED:
                 return self._take_each(batch)
@@ -107,10 +127,19 @@ class AnswerLimit:
             return self._take_each(batch)
         if items > self._items:
             self._items, self._item = items, "message"
+        if unmeasured is not None:
+            self._unmeasured += unmeasured
         self._bytes, self._tokens = size, tokens
         return batch
 
+    def _measure(self) -> None:
+        """Replace the upper bounds by sizes. Encoding every text at once would cost more than the rest."""
+        for text in self._unmeasured:
+            self._bytes += _text_bytes(text) - MAX_CHARACTER_BYTES * len(text)
+        self._unmeasured = []
+
     def _take_each(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
+        self._measure()
         for position, chunk in enumerate(batch):
             if type(chunk) in _UNCOUNTED:
                 continue

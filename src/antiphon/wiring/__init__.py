@@ -4,11 +4,10 @@ from antiphon.jobs.process_lock import lock_path
 from antiphon.wiring.application import build_app, open_agents, open_services
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
-from antiphon.wiring.sources import buffered, key_pepper, make_ids, seal_fingerprint
+from antiphon.wiring.sources import key_pepper, make_ids, seal_fingerprint
 from antiphon.wiring.stores import open_database, open_stores
 
 __all__ = [
-    "buffered",
     "build_app",
     "data_folder",
     "key_pepper",

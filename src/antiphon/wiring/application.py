@@ -253,4 +253,4 @@ def build_app(
         profiles=make_profiles(settings),
     )
     ids = make_ids()
-    return App(partial(_serve, settings, routes, live, keys), lambda: ids.new("req"), options, on_started)
+    return App(partial(_serve, settings, routes, live, keys), partial(ids.new, "req"), options, on_started)

@@ -6,28 +6,14 @@ import secrets
 import socket
 import time
 
-from antiphon.protocol.ids import Entropy, IdSource
+from antiphon.protocol.ids import IdSource
 from antiphon.settings import Settings
 from antiphon.wiring.folders import data_folder, seal_secret
 
 
 def make_ids() -> IdSource:
     """Ids from the wall clock and the system's random source."""
-    return IdSource(time.time, buffered(secrets.token_bytes))
-
-
-def buffered(entropy: Entropy, block: int = 4096) -> Entropy:
-    """Reads random bytes in blocks, so that most ids need no system call."""
-    store, used = b"", 0
-
-    def take(size: int) -> bytes:
-        nonlocal store, used
-        if used + size > len(store):
-            store, used = entropy(max(block, size)), 0
-        used += size
-        return store[used - size : used]
-
-    return take
+    return IdSource(time.time, secrets.token_bytes, block=256)
 
 
 def make_owner() -> str:

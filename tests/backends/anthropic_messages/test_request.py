@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.anthropic_messages.models import MODELS, traits_of
 from antiphon.backends.anthropic_messages.request import build_payload
+from antiphon.backends.payload import Payload
 from antiphon.backends.placeholders import NO_OUTPUT
 from antiphon.errors import Unsupported
 from antiphon.protocol.downgrade import rendered
@@ -33,7 +34,7 @@ ANY: dict[str, Any] = {}
 
 def test_the_least_request_is_small() -> None:
     marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
-    assert build(OLD) == (
+    assert build(OLD) == Payload(
         {"model": OLD, "max_tokens": 64_000, "messages": [{"role": "user", "content": [marked]}]},
         (),
         frozenset(),

@@ -33,7 +33,7 @@ def build(quirks: Quirks = PLAIN, **params: Any) -> Payload:
     request = create_from(**{"model": "m", "input": "hi", **params})
     turn = build_turn(request, model="upstream-m")
     payload = build_payload(turn, quirks)
-    return payload._replace(downgrades=(*turn.downgrades, *payload.downgrades))
+    return replace(payload, downgrades=(*turn.downgrades, *payload.downgrades))
 
 
 def messages(*items: Any, quirks: Quirks = PLAIN, **params: Any) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from antiphon.backends.gemini.models import MODELS, traits_of
+from antiphon.backends.payload import Payload
 from antiphon.errors import Unsupported
 from antiphon.protocol.downgrade import rendered
 from tests.backends.gemini.building import (
@@ -25,7 +26,9 @@ from tests.backends.gemini.building import (
 
 
 def test_the_least_request_is_small() -> None:
-    assert build(OLD) == ({"contents": [{"role": "user", "parts": [text("hi")]}]}, (), frozenset(), {}, {})
+    assert build(OLD) == Payload(
+        {"contents": [{"role": "user", "parts": [text("hi")]}]}, (), frozenset(), {}, {}
+    )
 
 
 @pytest.mark.parametrize(

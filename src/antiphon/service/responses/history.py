@@ -110,7 +110,7 @@ def _opened(item: Item, sealer: Sealer) -> Item:
 def check_outputs(history: Iterable[Item], items: Sequence[Item]) -> None:
     """Reject an output without a call, which the model could not use and its server might reject, and an
     output of another kind than its call."""
-    if not any(is_output(item) for item in items):
+    if _OUTPUTS.isdisjoint(map(type, items)):
         return
     calls = {
         call_id: item

@@ -22,6 +22,7 @@ from antiphon.service.responses.stages.constraints import RepairPolicy, RepairSt
 from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
 from antiphon.service.responses.stages.text_calls import text_call_stage
 from antiphon.service.responses.stages.tool_search import tool_search_stage, without_spent_search
+from antiphon.service.routing.turn_slot import TurnSlot
 from antiphon.turn.chunks import (
     HEARTBEAT,
     Chunk,
@@ -81,16 +82,14 @@ class Round:
         self._ended = False
         self._held_since = 0.0
 
-    @property
-    def downgrades(self) -> list[Downgrade]:
-        """What of the request is emulated or left out."""
-        return [*self.turn.downgrades, *self.prepared.downgrades]
-
-    def feed(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What the machine gets of a batch; it may be empty."""
+    def feed(self, batch: Sequence[Chunk], slot: TurnSlot | None = None) -> Sequence[Chunk]:
+        """What the machine gets of a batch; it may be empty. The slot learns of the first answer."""
         if type(batch[0]) is Heartbeat:
             return batch
-        self.answered = True
+        if not self.answered:
+            self.answered = True
+            if slot is not None:
+                slot.answered()
         if self._secrets is not None:
             batch = self._secrets.feed(batch)
             if not batch:
@@ -167,20 +166,23 @@ class RoundBuilder:
     ) -> TurnRequest:
         """The turn that a plan asks for, by the tenant of the sealer. `downgrades` are known already."""
         request, attempt = context.request, plan.attempt
+        items, route = attempt.items, attempt.route
         params = upstream_params(request.params, sealer)
         if params is not request.params:
             request = replace(request, params=params)
+        if attempt.dropped or route.instead_of:
+            downgrades = (*downgrades, *attempt.downgrades)
         turn = build_turn(
             request,
-            [*attempt.items, *plan.added] if plan.added else attempt.items,
-            model=attempt.route.upstream_name(request.params.model),
-            history=max(0, len(attempt.items) - len(request.items)),
-            native=attempt.route.backend.natives,
+            [*items, *plan.added] if plan.added else items,
+            model=route.upstream_name(request.params.model),
+            history=max(0, len(items) - len(request.items)),
+            native=route.backend.natives,
             ignored_tools=self.ignored_tools,
-            downgrades=(*downgrades, *attempt.downgrades, *plan.downgrades),
+            downgrades=(*downgrades, *plan.downgrades),
             tenant=sealer.tenant,
         )
-        return without_spent_search(turn, plan.searches)
+        return without_spent_search(turn, plan.searches) if plan.searches else turn
 
     def secret_filter(self) -> SecretFilter | None:
         """A filter for the rounds of one response; None if there are no secrets."""

@@ -103,8 +103,9 @@ class Answer:
     def enter(self, entered: Round) -> None:
         """Tell the machine what the next chunks are made with."""
         turn, machine = entered.turn, self.machine
-        if self.begun or entered.downgrades:
-            machine.set_downgrades(entered.downgrades)
+        downgrades = (*turn.downgrades, *entered.prepared.downgrades)
+        if self.begun or downgrades:
+            machine.set_downgrades(downgrades)
         machine.set_tools({tool.name: tool for tool in turn.tools}, turn.forbidden)
 
     def feed(self, chunks: Sequence[Chunk]) -> list[Event]:
@@ -166,7 +167,9 @@ class ResponseRun:
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
         self._secrets = parts.rounds.secret_filter()
-        self._lock = parts.contexts.lock(request, tenant, response_id)
+        self._lock: ConversationLock | None = None
+        if request.params.conversation is not None:
+            self._lock = parts.contexts.lock(request, tenant, response_id)
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
     def events(self) -> AsyncGenerator[list[Event], None]:
@@ -178,6 +181,7 @@ class ResponseRun:
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
         answer, self._plan = await self._open()
+        limit = self._limit
         while (plan := self._plan) is not None:
             self._plan = made = failure = None
             try:
@@ -192,9 +196,10 @@ class ResponseRun:
                     batches = self._batches(made, slot)
                     try:
                         async for batch in batches:
-                            if events := self._feed(answer, made, slot, self._limit.take(batch)):
+                            chunks = made.feed(limit.take(batch), slot)
+                            if events := answer.feed(chunks):
                                 yield events
-                            if self._limit.ended:
+                            if limit.ended:
                                 break
                     finally:
                         await batches.aclose()
@@ -312,13 +317,14 @@ class ResponseRun:
     async def _open(self) -> tuple[Answer, RoundPlan | None]:
         """The answer, and the first round; None if a compaction is all that was asked for."""
         context, view = await self._resolve()
-        plan = CompactionPlan(view.items)
+        plan, items = None, view.items
         if view.compacts or context.request.params.context_management:
             plan = await self._compact(context, view)
+            items = plan.items
         answer = self._answer = self._new_answer(context)
-        if plan.compacted is not None:
+        if plan is not None and plan.compacted is not None:
             answer.open_with(plan.compacted)
-        return answer, None if plan.is_all else RoundPlan(Attempt(self._routes, plan.items))
+        return answer, None if plan is not None and plan.is_all else RoundPlan(Attempt(self._routes, items))
 
     async def _resolve(self) -> tuple[Context, ModelView]:
         contexts, earlier = self._parts.contexts, self._earlier
@@ -377,14 +383,6 @@ class ResponseRun:
             logger.warning("response %s: %s", self.id, omitted.render())
         answer.enter(made)
         return made
-
-    def _feed(self, answer: Answer, made: Round, slot: TurnSlot, batch: Sequence[Chunk]) -> list[Event]:
-        if made.answered:
-            return answer.feed(made.feed(batch))
-        chunks = made.feed(batch)
-        if made.answered:
-            slot.answered()
-        return answer.feed(chunks)
 
     def _batches(self, made: Round, slot: TurnSlot) -> Batches:
         """The turn's batches of chunks; in most rounds those of the backend as they are."""

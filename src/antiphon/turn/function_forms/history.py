@@ -7,7 +7,6 @@ shown at all is an error, because the answer would be different without it.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from msgspec import UNSET
 
@@ -71,11 +70,8 @@ _MCP = "calls of MCP tools in the input are shown as calls of functions"
 _INVALID_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Shown(NamedTuple):
-    """The items to show, and the index of the given item for each; no places: they are the same."""
-
-    items: tuple[Item, ...]
-    places: tuple[int, ...] = ()
+Shown = tuple[tuple[Item, ...], tuple[int, ...]]
+"""The items to show, and the index of the given item for each; no indices: they are the same."""
 
 
 def show_as_functions(
@@ -87,12 +83,12 @@ def show_as_functions(
 ) -> Shown:
     """Show the items to a backend that takes the tool types in `native`. `path` names a given item."""
     if _are_plain(items, native):
-        return Shown(tuple(items))
+        return tuple(items), ()
     history = _History(tools, native, downgrades)
     for index, item in enumerate(items):
         history.add(item, index, path)
     places = tuple(history.places)
-    return Shown(tuple(history.items), () if places == tuple(range(len(items))) else places)
+    return tuple(history.items), () if places == tuple(range(len(items))) else places
 
 
 def _are_plain(items: Sequence[Item], native: frozenset[str]) -> bool:

@@ -140,6 +140,21 @@ class Contexts:
             response_id=response_id,
         )
 
+    def own(self, request: CreateResponse) -> Context | None:
+        """The context of a request that refers to nothing and is not stored; None: it has to be resolved."""
+        params = request.params
+        if (
+            params.store is not False
+            or params.previous_response_id is not None
+            or params.conversation is not None
+            or request.tools
+            or request.unchecked
+            or _may_have_sides(request.items)
+        ):
+            return None
+        check_outputs((), request.items)
+        return Context(request)
+
     async def resolve(
         self,
         request: CreateResponse,

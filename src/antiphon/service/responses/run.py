@@ -316,7 +316,13 @@ class ResponseRun:
 
     async def _open(self) -> tuple[Answer, RoundPlan | None]:
         """The answer, and the first round; None if a compaction is all that was asked for."""
-        context, view = await self._resolve()
+        context = None
+        if self._earlier is None and self._finisher.session is None:
+            context = self._parts.contexts.own(self._request)
+        if context is not None:
+            view = self._view(context, context.request.items)
+        else:
+            context, view = await self._resolve()
         plan, items = None, view.items
         if view.compacts or context.request.params.context_management:
             plan = await self._compact(context, view)
@@ -347,12 +353,16 @@ class ResponseRun:
                 sealed_tools=earlier.sealed_tools,
             )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
-        view = contexts.view(self._tenant, items, context.private)
+        return context, self._view(context, items)
+
+    def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
+        """What the model sees of the items; reasoning that cannot be opened is reported."""
+        view = self._parts.contexts.view(self._tenant, items, context.private)
         if view.unopened:
             text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
             logger.warning("response %s: %s", self.id, text)
             self._downgrades = (Downgrade("input_omitted", text, ("input",)),)
-        return context, view
+        return view
 
     async def _compact(self, context: Context, view: ModelView) -> CompactionPlan:
         """What the model sees of a conversation that is compacted, or is to be compacted now."""

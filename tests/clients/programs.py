@@ -56,7 +56,7 @@ PYTHON_CLIENTS = [
         "langchain-openai",
         "langchain-openai",
         python("drive_langchain"),
-        lacks={"WebSocket": "The client has none."},
+        lacks={"WebSocket": "The client does not support WebSockets."},
     ),
     Client("pydantic-ai", "pydantic-ai-slim", python("drive_pydantic_ai")),
 ]
@@ -67,7 +67,7 @@ NPM_CLIENTS = [
         "AI SDK",
         "@ai-sdk/openai",
         node("drive_ai_sdk.mjs"),
-        lacks={"WebSocket": "The client has none of its own."},
+        lacks={"WebSocket": "The client has no WebSocket support of its own."},
     ),
 ]
 

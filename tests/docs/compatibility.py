@@ -21,12 +21,20 @@ HEAD = """# Compatibility
 
 <!-- Made by `make docs` from docs/requirements/ and the tests. Do not edit. -->
 
-The rules of the Responses protocol that Antiphon follows, its divergences, and the tested clients. A test verifies every line. To check another server, run [`antiphon conformance`](conformance.md) against it.
+This page lists the clients that Antiphon is tested with, its differences from the Responses protocol, and every rule of the protocol that it follows. You need it if you want to know whether your client works, or exactly how a case is handled.
+
+Each entry links to the tests that verify it. To check another server by the same rules, run [`antiphon conformance`](conformance.md):
+
+```sh
+antiphon conformance --base-url http://127.0.0.1:8080/v1
+```
+
+Terms: *Open Responses* is the public specification of the protocol. *Sealed* means encrypted with the key of the server. [`downgrades`](http-api.md#downgrades) is the member of a response that reports what was emulated, changed or omitted.
 """
 
-LEGEND = """✓ works, ◐ partly, – not possible with this client. A mark leads to the file of its test; [clients.toml](../requirements/clients.toml) names the test itself.
+LEGEND = """✓ works, ◐ works partly, – not possible with this client; an empty cell is not tested. A mark links to the file of its test; [clients.toml](../requirements/clients.toml) names the test.
 """
-SOURCES = """In our own words, each with its source: OpenAI's reference and SDK types, the Open Responses specification, recorded streams of the OpenAI API, or requirements of real clients.
+SOURCES = """The source of a rule is OpenAI (its reference, SDK types and recorded streams), Open Responses, or the requirements of real clients. The wording is ours.
 """
 
 
@@ -73,7 +81,7 @@ def _cell(cell: JsonObject | None, notes: Sequence[str]) -> str:
 
 def _divergences(entries: Sequence[JsonObject]) -> Iterator[str]:
     yield "## Divergences\n"
-    yield _row("the protocol", "Antiphon", "why", "shown by")
+    yield _row("protocol", "Antiphon", "reason", "tests")
     yield _row("---", "---", "---", "---")
     for entry in entries:
         why = f"{entry['why']} ([more](../{entry['page']}))"
@@ -86,7 +94,7 @@ def _rules(rules: Sequence[JsonObject]) -> Iterator[str]:
     yield SOURCES
     for section in dict.fromkeys(rule["section"] for rule in rules):
         yield f"### {section}\n"
-        yield _row("rule", "source", "shown by")
+        yield _row("rule", "source", "tests")
         yield _row("---", "---", "---")
         for rule in rules:
             if rule["section"] == section:

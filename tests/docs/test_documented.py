@@ -68,6 +68,37 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in setting_names() if f"`{name}`" not in text] == []
 
 
+def setting_defaults() -> dict[str, object]:
+    """The settings with a default that is a number, a text or a truth value."""
+    tables: list[tuple[str, object]] = [
+        (field.encode_name, field.type) for field in msgspec.structs.fields(Settings)
+    ]
+    tables = [(name, table) for name, table in tables if isinstance(table, type)]
+    tables += [("upstreams", UpstreamSettings), ("models", ModelRow), ("modes", ModeSettings)]
+    return {
+        f"{name}.{field.encode_name}": field.default
+        for name, table in tables
+        if isinstance(table, type) and issubclass(table, msgspec.Struct)
+        for field in msgspec.structs.fields(table)
+        if isinstance(field.default, int | float | str) and field.default != ""
+    }
+
+
+def test_every_documented_default_is_that_of_the_setting() -> None:
+    defaults = setting_defaults()
+    rows = re.findall(
+        r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", page("docs/reference/configuration.md"), re.MULTILINE
+    )
+    shown = [(name, default) for name, default in rows if name in defaults]
+    assert len(shown) > 40
+    wrong = [
+        (name, default)
+        for name, default in shown
+        if default not in (str(defaults[name]).removesuffix(".0"), str(defaults[name]).lower())
+    ]
+    assert wrong == []
+
+
 def test_every_kind_of_endpoint_is_documented() -> None:
     text = page("docs/reference/upstreams.md")
     assert [kind for kind in ENDPOINTS if f"| `{kind}` |" not in text] == []

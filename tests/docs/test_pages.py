@@ -7,12 +7,15 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
 import pytest
 
 from antiphon.cli.root import main
+from antiphon.conformance.checks import CHECKS
+from antiphon.orchestrator.events import AgentEvent
 from antiphon.settings import Settings
 from tests.docs.test_documented import setting_names
 
@@ -23,11 +26,16 @@ PAGES = [
     DOCS / "README.md",
     *sorted(DOCS.glob("tutorials/*.md")),
     *sorted(DOCS.glob("guides/*.md")),
+    *sorted(DOCS.glob("reference/*.md")),
 ]
 TROUBLESHOOTING = DOCS / "guides" / "troubleshooting.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SUDO = {"sudo", "-u", "antiphon", "env"}
+TASK = "# task.toml"
+"""The first line of a block that is a task of the agent, not a configuration."""
+OTHER_NAMES = {check.id for check in CHECKS} | {event.__struct_config__.tag for event in get_args(AgentEvent)}
+"""Names that look like a setting: checks of the conformance checker, events of the agent."""
 
 name_of = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -137,18 +145,33 @@ def test_every_setting_exists(path: Path) -> None:
         for word in re.findall(r"^([a-z]+\.(?!py$)[a-z_]+)(?: = .+)?$", code)
     }
     variables = {
-        f"{section}.{key}".lower() for section, key in re.findall(r"\bANTIPHON_([A-Z]+)__([A-Z_]+)\b", text)
+        f"{section}.{key}".lower()
+        for section, key in re.findall(r"\bANTIPHON_([A-Z]+)__(?:[A-Z]+__)?([A-Z_]+)\b", text)
     }
     assert [
-        name for name in named | variables if name.partition(".")[0] in sections and name not in known
+        name
+        for name in (named | variables) - OTHER_NAMES
+        if name.partition(".")[0] in sections and name not in known
     ] == []
 
 
 @name_of
 def test_every_configuration_is_valid(path: Path) -> None:
     for language, block in FENCE.findall(text_of(path)):
-        if language == "toml" and "model_provider" not in block:  # that is Codex's own
+        is_of_codex = "model_provider" in block
+        if language == "toml" and not is_of_codex and not block.startswith(TASK):
             msgspec.convert(tomllib.loads(block), Settings)
+
+
+@name_of
+def test_every_python_block_is_valid_and_imports_what_exists(path: Path) -> None:
+    for language, block in FENCE.findall(text_of(path)):
+        if language == "python":
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+            tree = compile(block, str(path), "exec", flags=flags)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("antiphon"):
+                    exec(compile(ast.Module([node], []), str(path), "exec"), {})
 
 
 def documented_codes() -> list[str]:

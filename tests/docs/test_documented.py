@@ -121,22 +121,6 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert re.search(rf"^## (Unreleased|{re.escape(version)})", page("CHANGELOG.md"), re.MULTILINE)
 
 
-def markdown_links() -> list[tuple[str, str]]:
-    pages = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-    return [
-        (str(source.relative_to(ROOT)), target)
-        for source in pages
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", source.read_text(encoding="utf-8"))
-        if "://" not in target
-    ]
-
-
-def test_every_link_has_a_target() -> None:
-    links = markdown_links()
-    assert links
-    assert [link for link in links if not (ROOT / link[0]).parent.joinpath(link[1]).exists()] == []
-
-
 def test_the_public_names_are_exactly_these() -> None:
     assert all(getattr(antiphon, name) for name in antiphon.__all__)
     with pytest.raises(AttributeError):

@@ -1,4 +1,4 @@
-"""The pages for users: links lead somewhere; commands, options, settings, codes and messages exist."""
+"""Links of all pages lead somewhere; commands, options, settings, codes and messages of the pages for users exist."""
 
 import ast
 import re
@@ -28,6 +28,11 @@ PAGES = [
     *sorted(DOCS.glob("guides/*.md")),
     *sorted(DOCS.glob("reference/*.md")),
 ]
+ALL_PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+    *(ROOT / folder / "README.md" for folder in ("examples", "bench")),
+]
 TROUBLESHOOTING = DOCS / "guides" / "troubleshooting.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -55,7 +60,7 @@ def anchors_of(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
 
 
-@name_of
+@pytest.mark.parametrize("path", ALL_PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_to_a_page_and_a_heading(path: Path) -> None:
     wrong: list[str] = []
     for link in LINK.findall(text_of(path)):

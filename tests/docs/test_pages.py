@@ -34,7 +34,7 @@ ALL_PAGES = [
     *(ROOT / folder / "README.md" for folder in ("examples", "bench")),
 ]
 TROUBLESHOOTING = DOCS / "guides" / "troubleshooting.md"
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SUDO = {"sudo", "-u", "antiphon", "env"}
 TASK = "# task.toml"

@@ -3,13 +3,15 @@
 The scanner is always in one state. A state reads a piece of text, emits what is certain, holds what is not,
 may choose the next state, and returns the rest of the piece for that state:
 
-    Start     before the first character, if there are forms that count only as the complete answer Plain
-    text flows; a suffix that may be part of an opening tag is held opening tag → Head Head      after an
-    opening tag, until the text shows which form follows one form → Body; none → Plain, or Enclosed if the
-    tags enclose something else Enclosed  text flows up to the closing tag → Plain Body      in a body, until
-    its end is found calls of known tools → Tail; otherwise the tag is text, and the body is read again →
-    Plain Tail      after a call: tags and brackets without a meaning are dropped → Plain Sole      after
-    calls that count only if nothing follows: the end of the answer → calls, other text → Plain
+    Start     before the first character, if some forms count only as the complete answer
+    Plain     text is emitted; a suffix that may be part of an opening tag is held; opening tag → Head
+    Head      after an opening tag, until the text shows which form follows: one form → Body; none → Plain, or
+              Enclosed if the tags enclose something else
+    Enclosed  text is emitted up to the closing tag → Plain
+    Body      in a body, until its end is found: calls of known tools → Tail; otherwise the tag is text, and
+              the body is read again → Plain
+    Tail      after a call: tags and brackets without a meaning are dropped → Plain
+    Sole      after calls that count only if nothing follows: end of the answer → calls; other text → Plain
 
 Two things keep a hostile answer cheap. A body is collected in pieces and searched for its end incrementally,
 so that each character is looked at once. And only `MAX_REREAD_CHARACTERS` of a turn are read a second time

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import get_args
 
 import click
@@ -173,7 +174,7 @@ def test_every_python_block_is_valid_and_imports_what_exists(path: Path) -> None
     for language, block in FENCE.findall(text_of(path)):
         if language == "python":
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
-            tree = compile(block, str(path), "exec", flags=flags)
+            tree = compile(dedent(block), str(path), "exec", flags=flags)
             for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("antiphon"):
                     exec(compile(ast.Module([node], []), str(path), "exec"), {})

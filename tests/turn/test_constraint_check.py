@@ -40,7 +40,7 @@ PATCH = {
     "name": "patch",
     "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z]+"},
 }
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "json_schema",
     "name": "answer",
     "schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
@@ -377,8 +377,15 @@ def test_an_item_without_text_is_no_answer(enforced: bool) -> None:
 def test_a_strict_schema_that_was_streamed_and_violated_is_a_violation() -> None:
     check = constraint_check(turn_for(text={"format": {**SCHEMA, "strict": True}}), frozenset())
     assert check is not None
-    chunks: list[Chunk] = [TextDelta('{"wrong"'), TextDelta(": true}"), USAGE, Finished("stop")]
+    chunks: list[Chunk] = [
+        TextDelta('{"wrong"'),
+        TextDelta(": true"),
+        TextDelta("}"),
+        USAGE,
+        Finished("stop"),
+    ]
     assert check.feed(chunks) == chunks[:2]
+    assert check.is_rejected
     ending = run_here(check.end())
     assert ending.violation is not None
     assert (ending.violation.constraint, ending.violation.sent, ending.usage) == ("format", True, USAGE.usage)

@@ -5,14 +5,16 @@ answer that violates one is not passed on: the verdict contains the reason, and 
 
 Rule 1: a chunk that may still violate a constraint is held, and so are all chunks after it, in their order.
 Rule 2: reasoning passes at once, and so does a call that only `tool_choice` requires. Nothing is taken back.
-JSON that a server enforces passes while it streams; that it breaks a strict schema is found at the end.
+JSON that a server enforces passes while it streams.
 Rule 3: an answer that was cut short, failed or is a refusal passes without a check.
+Rule 4: JSON of a strict schema is checked while it arrives (json_prefix/), whether it passes or is held. The
+first violation rejects the answer; the rest is not read. What cannot be decided then is checked at the end.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from antiphon.protocol.downgrade import PARAM, Downgrade, Downgrades
 from antiphon.protocol.requests import TextFormat
@@ -35,9 +37,11 @@ from antiphon.turn.constraints import Constraint, HeldCall, Violation
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.function_forms.reading import read_text
 from antiphon.turn.json_answer import Fault
+from antiphon.turn.json_prefix.watch import AnswerWatch
 
 COMMENTARY = "commentary"
 """The phase of a message that is not the answer."""
+_TEXT_AROUND_JSON = "There is other text around the JSON."
 
 
 class Verdict(Struct, frozen=True):
@@ -63,6 +67,9 @@ class ConstraintCheck:
         self._json: Literal["held", "peeked", "live"] | None = None
         """For an answer that must be JSON. `held`: hold the text until its end. `peeked`: hold it until its
         first character shows whether it is JSON. `live`: pass it at once, and check it at the end."""
+        self._may_call = bool(turn.hosted or (turn.tools and turn.choice != "none"))
+        self._watch: AnswerWatch | None = None
+        self._early: Violation | None = None
         self._expect_json()
         self._held: list[Chunk] = []
         self._live_text: list[str] = []
@@ -75,17 +82,27 @@ class ConstraintCheck:
         self._finished: Finished | None = None
         self._downgrades = Downgrades()
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the answer violates a constraint already, so that the rest of it need not be read."""
+        return self._early is not None
+
     def feed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Take chunks, and return those that pass now."""
+        if self._json == "held" and self._watch is not None and any(map(_is_end, chunks)):
+            self._watch = None  # the check at the end comes at once
         passed: list[Chunk] = []
         for chunk in chunks:
-            self._take(chunk, passed)
+            if self._early is None or type(chunk) is UsageReported:
+                self._take(chunk, passed)
         return passed
 
     def end(self) -> CheckSteps[Verdict]:
         """The verdict, after the last chunk."""
         finished = self._finished
         usage = () if self._usage is None else (self._usage,)
+        if self._early is not None:
+            return Verdict(violation=self._early, usage=self._usage.usage if self._usage else None)
         if finished is None:
             return Verdict(self._release())
         if finished.reason not in ("stop", "tool_calls") or self._refused:
@@ -138,6 +155,8 @@ class ConstraintCheck:
         if self._refused or (not self._needs_call and self._json in (None, "live")):
             if self._json == "live":
                 self._live_text.append(chunk.text)
+                if self._reject_early(chunk.text, sent=True):
+                    return
             self._passed_any = True
             self._pass(chunk, passed)
             return
@@ -146,7 +165,19 @@ class ConstraintCheck:
             self._json = "live" if begun[0] in "{[" else "held"
             if self._json == "live":
                 self._live_text.append(self._held_text())
-                passed += self._release()
+        if not self._reject_early(chunk.text, sent=False) and self._json == "live":
+            passed += self._release()
+
+    def _reject_early(self, text: str, *, sent: bool) -> bool:
+        """Whether the answer violates its strict schema with this piece. `sent`: a part of it has passed."""
+        if self._watch is None or self._json is None or self._refused or self._calls:
+            return False
+        fault = self._watch.feed(text)
+        if fault is None or (fault.may_be_prose and (self._json != "live" or self._may_call)):
+            return False  # text around the JSON is removed at the end, and text before a call is no answer
+        answer = "".join(self._live_text) if self._json == "live" else self._held_text()
+        self._early = Violation("format", fault.why, answer, sent=sent, early=True)
+        return True
 
     def _item(self, begun: ItemBegun, first: Chunk, passed: list[Chunk]) -> None:
         """A new item with its first chunk. If it is a message, the message before it was not the answer."""
@@ -163,8 +194,14 @@ class ConstraintCheck:
         self._pass(begun, passed)
 
     def _expect_json(self) -> None:
-        if self._form is not None:
-            self._json = "held" if "format" in self._constraints else "peeked"
+        form = self._form
+        if form is None:
+            return
+        self._json = "held" if "format" in self._constraints else "peeked"
+        self._watch = None
+        is_answer = not self._needs_call and not (self._json == "held" and self._may_call)
+        if form.is_strict and is_answer and not isinstance(form.schema, UnsetType):
+            self._watch = AnswerWatch(form.schema)
 
     def _call(self, chunk: CallStarted | CallDelta | CallFinished, passed: list[Chunk]) -> None:
         index = chunk.index
@@ -251,14 +288,16 @@ class ConstraintCheck:
             return None
         text = "".join(self._live_text)
         (answer,) = yield [JsonCheck(text, self._form)]
-        if not isinstance(answer, Fault):
+        if isinstance(answer, Fault):
+            why = answer.why
+        elif answer.text != text:
+            why = _TEXT_AROUND_JSON
+        else:
             return None
         if self._form.is_strict:
-            return Violation("format", answer.why, text, sent=True)
+            return Violation("format", why, text, sent=True)
         self._downgrades.add(
-            "constraint_violated",
-            f"the model's server did not hold it to the format: {answer.why}",
-            "text.format",
+            "constraint_violated", f"the model's server did not hold it to the format: {why}", "text.format"
         )
         return None
 
@@ -297,3 +336,7 @@ def _json_format(turn: TurnRequest) -> TextFormat | None:
 
 def _of(chunk: Chunk, calls: set[int]) -> bool:
     return isinstance(chunk, CallStarted | CallDelta | CallFinished) and chunk.index in calls
+
+
+def _is_end(chunk: Chunk) -> bool:
+    return type(chunk) is Finished

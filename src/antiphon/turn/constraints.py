@@ -40,3 +40,5 @@ class Violation(Struct, frozen=True):
     """Whether the answer consists of these calls only."""
     sent: bool = False
     """Whether the text was sent while it streamed, so that it cannot be replaced by a better answer."""
+    early: bool = False
+    """Whether it was found before the answer had ended; the rest of the answer is not read."""

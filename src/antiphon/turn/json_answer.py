@@ -6,6 +6,7 @@ text around the JSON is removed; the JSON itself is never changed.
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -122,9 +123,9 @@ def _mismatch(found: _Decoded, form: TextFormat) -> Fault | None:
     ):  # the library describes every alternative that did not fit
         return Fault("The answer does not fit its schema.")
     error = next(validator.iter_errors(value))
-    path = _path(error.instance_path)
+    path = render_path(error.instance_path)
     where = f"At '{path}': " if path else ""
-    return Fault(f"{where}{_short(error.message)}.", path)
+    return Fault(f"{where}{shorten(error.message)}.", path)
 
 
 @lru_cache(maxsize=32)
@@ -141,12 +142,14 @@ def _compiled(schema: bytes) -> tuple[jsonschema_rs.Validator | None, int]:
         return None, checks_per_value
 
 
-def _path(steps: list[str | int]) -> str:
+def render_path(steps: Sequence[str | int]) -> str:
+    """The place of a value in a document: `a[0].b`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.removeprefix(".")
 
 
-def _short(message: str) -> str:
+def shorten(message: str) -> str:
+    """A message as one line without a full stop, of bounded length."""
     line = " ".join(message.split()).rstrip(".")
     return line if len(line) <= _MAX_REASON_CHARACTERS else f"{line[:_MAX_REASON_CHARACTERS]}…"
 
@@ -158,5 +161,5 @@ def _why_not_json(text: str) -> str:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         reason = str(error) if isinstance(error, msgspec.DecodeError) else "it cannot be read"
-        return f"The answer is not JSON: {_short(reason)}."
+        return f"The answer is not JSON: {shorten(reason)}."
     return "The answer is not JSON."

@@ -12,6 +12,7 @@ from antiphon.protocol.content import Logprob
 from antiphon.protocol.items import Message
 from antiphon.protocol.parse_create import create_from
 from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
+from antiphon.service.routing.router import Route, Router
 from antiphon.turn.chunks import (
     HEARTBEAT,
     CallStarted,
@@ -102,3 +103,15 @@ async def test_a_run_ends_at_the_sequence_as_completed(make_creator: MakeCreator
     assert (response.status, run.stop_sequence) == ("completed", "STOP")
     assert "one " in str(message.content)
     assert "two" not in str(message.content)
+
+
+async def test_a_sequence_before_a_violation_in_one_batch_completes_the_answer(
+    make_creator: MakeCreator,
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    form = {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+    backend = ScriptedBackend([[TextDelta('{"n')], [TextDelta("STOP"), TextDelta('": 1')]])
+    request = replace(create_from(model="m", input="hi", stream=True, text={"format": form}), stop=("STOP",))
+    router = Router([Route("m", backend, strict_schemas="trusted")], chance=lambda: 0.5)
+    run = make_creator(router=router).start(request, Caller.of("t"))
+    assert ((await run.result()).status, run.stop_sequence, len(backend.turns)) == ("completed", "STOP", 1)

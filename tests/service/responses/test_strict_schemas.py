@@ -11,9 +11,15 @@ from tests.service.responses.test_rounds import FORMAT, USAGE, answer, respond, 
 STRICT = {"format": {**FORMAT["format"], "strict": True}}
 
 
-def enforcing(*texts: str) -> ScriptedBackend:
-    """A backend that claims to enforce everything."""
-    scripts: list[list[Step]] = [[[TextDelta(text)], [USAGE, Finished("stop")]] for text in texts]
+def enforcing(*texts: str, size: int = 100) -> ScriptedBackend:
+    """A backend that claims to enforce everything, and answers in pieces of this size."""
+    scripts: list[list[Step]] = [
+        [
+            *([TextDelta(text[start : start + size])] for start in range(0, len(text), size)),
+            [USAGE, Finished("stop")],
+        ]
+        for text in texts
+    ]
     return ScriptedBackend(*scripts)
 
 
@@ -41,14 +47,34 @@ async def test_a_strict_schema_is_kept_though_the_server_says_it_enforces_it(
 async def test_a_trusted_server_that_breaks_a_strict_schema_fails_the_stream(
     make_creator: MakeCreator,
 ) -> None:
-    backend = enforcing('{"n": "one"}', '{"n": 1}')
+    backend = enforcing('{"n": "one"}', '{"n": 1}', size=3)
     events = await stream(make_creator(router=trusted(backend)), text=STRICT)
-    assert "response.output_text.delta" in [event["type"] for event in events]
+    assert [event["delta"] for event in events if event["type"].endswith("text.delta")] == ['{"n', '": ']
     failed = events[-1]["response"]
     assert (events[-2]["type"], events[-2]["error"]["code"]) == ("error", "model_did_not_comply")
     assert (events[-1]["type"], failed["status"]) == ("response.failed", "failed")
     assert "strict_schemas" in failed["error"]["message"]
-    assert (failed["usage"]["total_tokens"], "downgrades" in failed, len(backend.turns)) == (5, False, 1)
+    assert (failed["usage"], "downgrades" in failed, len(backend.turns)) == (None, False, 1)
+
+
+@pytest.mark.requirement("PROTOCOL/create-format-strict")
+async def test_a_violation_that_only_the_end_shows_fails_the_stream(make_creator: MakeCreator) -> None:
+    pattern = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^[0-9]+$"}}}
+    backend = enforcing('{"n": "one"}', size=3)
+    events = await stream(
+        make_creator(router=trusted(backend)), text={"format": {**STRICT["format"], "schema": pattern}}
+    )
+    assert "".join(e["delta"] for e in events if e["type"].endswith("text.delta")) == '{"n": "one"}'
+    assert (events[-2]["error"]["code"], events[-1]["type"]) == ("model_did_not_comply", "response.failed")
+    assert events[-1]["response"]["usage"]["total_tokens"] == 5
+
+
+@pytest.mark.requirement("PROTOCOL/create-format-strict")
+async def test_a_trusted_server_is_repaired_before_any_text_was_sent(make_creator: MakeCreator) -> None:
+    backend = enforcing('{"n": "one"}', '{"n": 1}')
+    events = await stream(make_creator(router=trusted(backend)), text=STRICT)
+    assert [event["delta"] for event in events if event["type"].endswith("text.delta")] == ['{"n": 1}']
+    assert events[-1]["type"] == "response.completed"
 
 
 @pytest.mark.requirement("PROTOCOL/create-format-strict")

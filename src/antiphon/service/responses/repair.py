@@ -22,6 +22,7 @@ from antiphon.protocol.items import (
     Message,
 )
 from antiphon.protocol.requests import TextFormat, TextOptions
+from antiphon.protocol.response import Usage
 from antiphon.protocol.tools import TextFormatGrammar
 from antiphon.turn.calls_as_json import call_prompt, call_schema, read_call
 from antiphon.turn.checks import CheckSteps, GrammarCheck
@@ -208,9 +209,11 @@ def broken_promise(violation: Violation, model: str) -> BackendBroken:
     )
 
 
-def repaired(violation: Violation) -> Downgrade:
-    """The downgrade of a response whose model was asked again."""
+def repaired(violation: Violation, usage: Usage | None) -> Downgrade:
+    """The downgrade of a response whose model was asked again after an answer with this usage."""
     text = f"the model was asked again, because its answer was wrong: {violation.reason}"
+    if violation.early and usage is None:
+        text = f"{text} That answer was ended early, before its tokens were reported; 'usage' is without them"
     return Downgrade("repaired", text, (_CONSTRAINED[violation.constraint],))
 
 

@@ -17,7 +17,7 @@ from antiphon.protocol.ids import Clock
 from antiphon.service.checks import Checks, TenantChecks
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.secret_filter import SecretFilter
-from antiphon.service.responses.stages.base import RoundPlan, Stage
+from antiphon.service.responses.stages.base import Cut, RoundPlan, Stage
 from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
 from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
 from antiphon.service.responses.stages.text_calls import text_call_stage
@@ -29,7 +29,6 @@ from antiphon.turn.chunks import (
     Failed,
     Finished,
     Heartbeat,
-    StopSequenceFound,
     TextDelta,
     TurnStarted,
 )
@@ -54,10 +53,10 @@ class Round:
         "_held_since",
         "_secrets",
         "answered",
+        "cut",
         "next",
         "prepared",
         "stages",
-        "stopped",
         "turn",
     )
 
@@ -73,8 +72,8 @@ class Round:
         self.prepared = prepared
         self.answered = False
         """Whether the backend has sent anything but heartbeats."""
-        self.stopped = False
-        """Whether a stop sequence has ended the answer: the rest of the turn need not be read."""
+        self.cut: Cut | None = None
+        """Why the rest of the turn need not be read, if that is so."""
         self.next: RoundPlan | None = None
         self.stages = stages
         self._clock = clock
@@ -110,9 +109,10 @@ class Round:
         if type(batch[-1]) is not TextDelta and not self._ended:
             self._ended = any(isinstance(chunk, _ENDS) for chunk in batch)
         chunks = self._through(self.stages, batch)
+        for stage in self.stages:
+            self.cut = stage.cut or self.cut
         if chunks:
             self._held_since = 0.0
-            self.stopped = self.stopped or any(type(chunk) is StopSequenceFound for chunk in chunks)
             return chunks
         return self._sign_of_life()
 
@@ -137,13 +137,13 @@ class Round:
     async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """After the last batch: what is still held, and what the stages do now. Then `next` is known."""
         held = () if self._secrets is None else self._secrets.release()
-        if self.stopped:
+        if self.cut == "complete":
             return
         if held:
             yield self._through(self.stages, held)
         if not self.stages:
             return
-        if not self._ended:
+        if not self._ended and self.cut is None:
             yield self._through(self.stages, [Failed(BackendBroken(BROKEN_OFF))])
         for position, stage in enumerate(self.stages, 1):
             async for batch in stage.end():

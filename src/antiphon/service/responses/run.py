@@ -199,7 +199,7 @@ class ResponseRun:
                             chunks = made.feed(limit.take(batch), slot)
                             if events := answer.feed(chunks):
                                 yield events
-                            if limit.ended:
+                            if limit.ended or made.cut is not None:
                                 break
                     finally:
                         await batches.aclose()
@@ -397,19 +397,7 @@ class ResponseRun:
     def _batches(self, made: Round, slot: TurnSlot) -> Batches:
         """The turn's batches of chunks; in most rounds those of the backend as they are."""
         batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
-        if self._lock is None and not self._request.stop:
-            return batches
-        return self._watched(batches, made, self._lock)
-
-    async def _watched(self, batches: Batches, made: Round, lock: ConversationLock | None) -> Batches:
-        """These batches, up to a stop sequence; the lock of the conversation is renewed meanwhile."""
-        async with aclosing(batches):
-            async for batch in batches:
-                yield batch
-                if made.stopped:
-                    return
-                if lock is not None:
-                    await lock.renew()
+        return batches if self._lock is None else _renewing(batches, self._lock)
 
     async def _end_round(
         self,
@@ -467,3 +455,11 @@ class ResponseRun:
 
 def _wants_seal(request: CreateResponse) -> bool:
     return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())
+
+
+async def _renewing(batches: Batches, lock: ConversationLock) -> Batches:
+    """These batches; the lock of the conversation is renewed meanwhile."""
+    async with aclosing(batches):
+        async for batch in batches:
+            yield batch
+            await lock.renew()

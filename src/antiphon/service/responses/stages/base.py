@@ -9,7 +9,7 @@ take its time, and emit chunks meanwhile.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -63,6 +63,11 @@ class RoundPlan(Struct, frozen=True):
         return replace(self, added=added, appended=())
 
 
+Cut = Literal["complete", "rejected"]
+"""Why the rest of a turn need not be read: the answer is complete as it stands, or it is rejected. After a
+rejection the stages come to their ends, as after the last chunk."""
+
+
 class Stage(Protocol):
     """Transforms the chunks of one turn."""
 
@@ -80,9 +85,16 @@ class Stage(Protocol):
         """The plan of the next round; None: there is none. Valid after `end`."""
         ...
 
+    @property
+    def cut(self) -> Cut | None:
+        """Why the rest of the turn need not be read; None: it is to be read."""
+        ...
+
 
 class PassingStage:
     """A base for stages that need no end and plan no round."""
+
+    cut: Cut | None = None
 
     @property
     def next(self) -> RoundPlan | None:

@@ -20,7 +20,7 @@ from antiphon.service.responses.repair import (
     repair_turn,
     repaired,
 )
-from antiphon.service.responses.stages.base import Repair, RoundPlan
+from antiphon.service.responses.stages.base import Cut, Repair, RoundPlan
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -69,13 +69,15 @@ class RepairPolicy:
             plan,
             appended=() if other_way is not None else tuple(correction(violation, turn, repairs)),
             repairs=repairs,
-            downgrades=(*plan.downgrades, repaired(violation)),
+            downgrades=(*plan.downgrades, repaired(violation, usage)),
             repair=None if other_way is None else Repair(other_way, violation),
         )
 
 
 class ConstraintStage:
     """Checks one turn."""
+
+    cut: Cut | None = None
 
     def __init__(self, check: ConstraintCheck, policy: RepairPolicy, checks: TenantChecks) -> None:
         self._check = check
@@ -85,7 +87,10 @@ class ConstraintStage:
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """Withhold output that may violate a constraint."""
-        return self._check.feed(chunks)
+        passed = self._check.feed(chunks)
+        if self._check.is_rejected:
+            self.cut = "rejected"
+        return passed
 
     async def end(self) -> AsyncIterator[Sequence[Chunk]]:
         """Pass on valid output; plan a repair of a violation."""
@@ -115,6 +120,8 @@ def _is_strict(turn: TurnRequest) -> bool:
 
 class RepairStage:
     """Reads the answer to a repair turn."""
+
+    cut: Cut | None = None
 
     def __init__(self, repair: Repair, policy: RepairPolicy, checks: TenantChecks) -> None:
         self._repair = repair

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from antiphon.protocol.content import Logprob
-from antiphon.service.responses.stages.base import PassingStage
+from antiphon.service.responses.stages.base import Cut, PassingStage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     Chunk,
@@ -25,18 +25,18 @@ class StopSequenceStage(PassingStage):
     """Looks for the sequences in one message after another."""
 
     def __init__(self, sequences: Sequence[str]) -> None:
+        self.cut: Cut | None = None
         self._sequences = sorted(set(sequences))
         self._longest = max(map(len, sequences))
         self._held = ""
         self._logprobs: list[Logprob] = []
         """Those of the tokens that are not passed on yet."""
-        self._found = False
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """After a find only the cost of the turn passes on."""
         passed: list[Chunk] = []
         for chunk in chunks:
-            if self._found:
+            if self.cut is not None:
                 if isinstance(chunk, UsageReported | UsageSpent):
                     passed.append(chunk)
             elif isinstance(chunk, TextDelta):
@@ -52,7 +52,7 @@ class StopSequenceStage(PassingStage):
         self._logprobs += chunk.logprobs
         find = _first(text, self._sequences)
         if find is not None:
-            self._found = True
+            self.cut = "complete"
             self._pass(text[: find.position], passed)
             passed.append(StopSequenceFound(find.sequence))
             return

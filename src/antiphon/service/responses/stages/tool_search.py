@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec.structs import replace
 
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.service.responses.stages.base import RoundPlan
+from antiphon.service.responses.stages.base import Cut, RoundPlan
 from antiphon.turn.chunks import Chunk, UsageSpent
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.server_search import ServerSearch, searches_here, server_search
@@ -16,6 +16,8 @@ MAX_SEARCHES = 8
 
 class ToolSearchStage:
     """Takes the calls of the search out of the turn; the results take their place at its end."""
+
+    cut: Cut | None = None
 
     def __init__(self, search: ServerSearch, plan: RoundPlan) -> None:
         self._search = search

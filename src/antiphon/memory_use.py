@@ -17,11 +17,12 @@ def resident_bytes(pid: int | str = "self") -> int:
 
 
 def children_bytes() -> int:
-    """The resident memory of the processes that the main thread of this one has started."""
-    try:
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    except OSError:
-        return 0
+    """The resident memory of the processes that this one has started."""
+    children: list[str] = []
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(OSError):  # the thread has ended meanwhile
+                children += Path(f"/proc/self/task/{thread}/children").read_text().split()
     return sum(map(resident_bytes, children))
 
 

@@ -1,4 +1,4 @@
-"""A replacement for xllamacpp: the same few names, with a script instead of a model."""
+"""A replacement for the process with llama.cpp, with a script instead of a model."""
 
 import importlib.machinery
 import itertools
@@ -6,10 +6,13 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+
+from antiphon.backends.local.engine_child import EngineOptions
 
 Answer = Callable[[dict[str, Any]], Iterable[bytes]]
 """The payloads for a request body."""
@@ -70,36 +73,31 @@ class FakeLlama:
         """Set when a callback stopped the answer."""
         self.loads = 0
         self.load_errors: list[Exception] = []
-        self.params: list[Any] = []
+        self.is_alive = True
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "FakeLlama":
-        """Replace the real module."""
+        """Replace the process, as if the library were installed."""
         module = types.ModuleType("xllamacpp")
         module.__spec__ = importlib.machinery.ModuleSpec("xllamacpp", None)
-        module.CommonParams = _Params  # pyright: ignore[reportAttributeAccessIssue] -- a module made on the fly
-        module.Server = self._load  # pyright: ignore[reportAttributeAccessIssue] -- as above
         monkeypatch.setitem(sys.modules, "xllamacpp", module)
+        monkeypatch.setattr("antiphon.backends.local.engine.EngineProcess", self._load)
         return self
 
-    def _load(self, params: Any) -> "FakeLlama":
+    def _load(self, _path: Path, _options: EngineOptions) -> "FakeLlama":
         self.loads += 1
-        self.params.append(params)
         if self.load_errors:
             raise self.load_errors.pop(0)
         return self
 
-    def handle_chat_completions(self, body: bytes, callback: Callable[[bytes], bool]) -> None:
+    def chat(self, body: bytes, put: Callable[[bytes], bool]) -> None:
         """Send the scripted answer until the callback stops it."""
         requested = msgspec.json.decode(body, type=dict[str, Any])
         self.bodies.append(requested)
         self.requested.release()
         for payload in self.answer(requested):
-            if callback(payload):
+            if put(payload):
                 self.stopped.set()
                 return
 
-
-class _Params(types.SimpleNamespace):
-    def __init__(self) -> None:
-        groups = ("model", "cpuparams", "cpuparams_batch")
-        super().__init__(**{group: types.SimpleNamespace() for group in groups})
+    def close(self) -> None:
+        self.is_alive = False

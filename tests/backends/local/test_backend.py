@@ -158,10 +158,14 @@ async def test_other_errors_of_the_engine_are_raised(
 async def test_an_unenforceable_schema_error_names_its_param(
     params: dict[str, Any], param: str, backend: LocalBackend, llama: FakeLlama
 ) -> None:
-    llama.answer = _raising(ValueError("failed: JSON schema error at #: unrecognized type zzz"))
+    llama.answer = sending([_error(400, "failed: JSON schema error at #: unrecognized type zzz")])
     with pytest.raises(BackendRefused, match="unrecognized type zzz") as caught:
         await run(backend, input="Hi", **params)
     assert (caught.value.status, caught.value.param) == (400, param)
+
+
+def _error(code: int, message: str) -> bytes:
+    return msgspec.json.encode({"error": {"code": code, "message": message, "type": "server_error"}})
 
 
 def _raising(error: Exception) -> Answer:
@@ -171,14 +175,14 @@ def _raising(error: Exception) -> Answer:
     return answer
 
 
-@pytest.mark.parametrize(("error", "status"), [(ValueError("bad"), 400), (RuntimeError("bad"), 502)])
-async def test_an_engine_exception_ends_only_its_own_request(
-    error: Exception, status: int, backend: LocalBackend, llama: FakeLlama
+@pytest.mark.parametrize("error", [BackendBroken("its process ended"), RuntimeError("a bug")])
+async def test_an_exception_of_the_engine_ends_only_its_own_request(
+    error: Exception, backend: LocalBackend, llama: FakeLlama
 ) -> None:
     calm, llama.answer = llama.answer, _raising(error)
-    with pytest.raises(BackendRefused) as caught:
+    with pytest.raises(BackendError) as caught:
         await run(backend, input="Hi")
-    assert caught.value.status == status
+    assert caught.value.status == 502
     llama.answer = calm
     assert text_of(await run(backend, input="Hi")) == "Hello there"
 

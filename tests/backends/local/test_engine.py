@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from antiphon.backends.local.backend import LocalBackend
+from antiphon.backends.local.errors import broken_model
 from antiphon.errors import AntiphonError, BackendError, Unavailable
 from antiphon.turn.chunks import HEARTBEAT, Failed
 from tests.backends.local.fake_llama import FakeLlama, ending, endless, piece
@@ -24,25 +25,23 @@ async def test_many_first_requests_load_the_model_once(backend: LocalBackend, ll
 async def test_a_model_that_does_not_load_is_tried_again_by_the_next_request(
     backend: LocalBackend, llama: FakeLlama
 ) -> None:
-    llama.load_errors = [RuntimeError("Failed to init server")]
+    llama.load_errors = [broken_model(Path("tiny.gguf"), "Failed to init server")]
     with pytest.raises(BackendError, match=r"tiny\.gguf cannot be loaded") as caught:
         await run(backend, input="Hi")
     assert caught.value.code == "model_unavailable"
     assert text_of(await run(backend, input="Hi")) == "Hello there"
 
 
-async def test_the_context_size_is_per_request_and_the_engine_listens_privately(
-    llama: FakeLlama, tmp_path: Path
+async def test_a_model_whose_process_has_ended_is_loaded_again(
+    backend: LocalBackend, llama: FakeLlama
 ) -> None:
-    (tmp_path / "tiny.gguf").touch()
-    backend = LocalBackend(str(tmp_path / "tiny.gguf"), tmp_path, context=1000, parallel=3, threads=2)
     await run(backend, input="Hi")
-    await backend.aclose()
-    params = llama.params[0]
-    assert (params.n_ctx, params.n_parallel, params.cpuparams.n_threads) == (3000, 3, 2)
-    assert params.hostnames[0].endswith("/llama.sock")
-    assert len(params.api_keys[0]) > 30
-    assert not Path(params.hostnames[0]).parent.exists()
+    llama.is_alive = False
+    loading = asyncio.gather(*(run(backend, input="Hi") for _ in range(3)))
+    await asyncio.to_thread(llama.requested.acquire)
+    llama.is_alive = True
+    assert [text_of(chunks) for chunks in await loading] == ["Hello there"] * 3
+    assert llama.loads >= 2
 
 
 async def test_closing_the_stream_stops_the_engine(backend: LocalBackend, llama: FakeLlama) -> None:
@@ -135,10 +134,8 @@ async def test_closing_the_backend_stops_a_fetch(
 
     monkeypatch.setattr("antiphon.backends.local.backend.fetch", never_done)
     backend = LocalBackend("smollm2-135m", tmp_path)
-    received: list[str] = []
-    loading = asyncio.create_task(backend.load(lambda _done, _total, label: received.append(label)))
+    loading = asyncio.create_task(run(backend, input="Hi"))
     await asyncio.to_thread(began.wait, 5)
     await backend.aclose()
     with pytest.raises(AntiphonError):
         await loading
-    assert received[0] == "downloading"

@@ -182,9 +182,12 @@ async def test_it_counts_tokens(model: LocalBackend) -> None:
 
 
 def _socket() -> Path:
-    """The socket that this process listens on, as the kernel lists it."""
+    """The socket that a child of this process listens on, as the kernel lists it."""
+    tasks = Path("/proc/self/task").iterdir()
+    children = {child for task in tasks for child in (task / "children").read_text().split()}
     listed = Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
-    inodes = {os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    links = [link for child in children for link in Path(f"/proc/{child}/fd").iterdir()]
+    inodes = {os.readlink(link) for link in links if link.is_symlink()}
     fields = [line.split() for line in listed if line.endswith("/llama.sock")]
     return next(Path(each[-1]) for each in fields if f"socket:[{each[-2]}]" in inodes)
 

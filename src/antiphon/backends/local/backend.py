@@ -12,12 +12,13 @@ from msgspec import Struct
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
-from antiphon.backends.local.engine import Engine, EngineOptions
+from antiphon.backends.local.engine import Engine
+from antiphon.backends.local.engine_child import EngineOptions
 from antiphon.backends.local.errors import SCHEMA_REFUSED
 from antiphon.backends.local.messages import QUIRKS, Prompt, build_prompt
 from antiphon.backends.local.repetition import RepetitionGuard
 from antiphon.backends.local.tools import read_choice, takes_nothing
-from antiphon.backends.local.weights import Progress, Sampling, Weights, fetch, find_weights
+from antiphon.backends.local.weights import Sampling, Weights, fetch, find_weights
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendError, BackendRefused, Unavailable
 from antiphon.protocol.content import JsonObject
@@ -76,9 +77,9 @@ Batches = AsyncGenerator[Sequence[Chunk], None]
 
 
 class LocalBackend:
-    """Runs turns on a model of the catalogue, or on a GGUF file, in this process.
+    """Runs turns on a model of the catalogue, or on a GGUF file, in a child process.
 
-    The weights are fetched into `folder` and loaded by the first turn, or by `load`.
+    The weights are fetched into `folder` and loaded by the first turn.
     """
 
     name = _NAME
@@ -99,7 +100,6 @@ class LocalBackend:
         self._context = context
         self._max_output = max_output
         self._heartbeat = heartbeat
-        self._progress: Progress | None = None
         self._label = ""
         self._closed = False
         options = EngineOptions(context=context, parallel=parallel, threads=threads)
@@ -132,11 +132,6 @@ class LocalBackend:
         """The one model; it need not be loaded."""
         return [ModelInfo(self.model)]
 
-    async def load(self, progress: Progress) -> None:
-        """Fetch and load now. `progress` is called during the download, in another thread."""
-        self._progress = progress
-        await self._engine.load()
-
     async def count_tokens(self, text: str) -> int:
         """How many tokens a text is for this model."""
         return await self._engine.count_tokens(text)
@@ -151,14 +146,12 @@ class LocalBackend:
             return self._weights
         return fetch(self._weights, self._folder, self._report)
 
-    def _report(self, done: int, total: int, label: str) -> None:
+    def _report(self, _done: int, total: int, label: str) -> None:
         if self._closed:
             raise Unavailable
         if label != self._label:
             self._label = label
             logger.info("model %s (%d MB): %s", self.model, total // 1_000_000, label)
-        if self._progress is not None:
-            self._progress(done, total, label)
 
 
 class LocalTurn:

@@ -1,4 +1,4 @@
-"""Translate errors of llama.cpp: a payload, a ValueError, or an unnamed RuntimeError."""
+"""Translate errors of llama.cpp."""
 
 import re
 from pathlib import Path
@@ -48,15 +48,10 @@ def from_payload(payload: bytes) -> BackendError:
     return _refused(detail.message, 400 if detail.code < 500 else 502)
 
 
-def from_exception(error: Exception) -> BackendError:
-    """Translate an exception of xllamacpp: ValueError is a bad request, all others are failures."""
-    return _refused(str(error), 400 if isinstance(error, ValueError) else 502)
-
-
-def broken_model(path: Path, error: Exception) -> BackendError:
+def broken_model(path: Path, reason: str) -> BackendError:
     """The error for a model that does not load."""
     return BackendError(
-        f"The model {path} cannot be loaded ({error}). It must be a complete GGUF file of a chat model, and "
+        f"The model {path} cannot be loaded ({reason}). It must be a complete GGUF file of a chat model, and "
         "fit into memory with local.context × local.parallel tokens.",
         code="model_unavailable",
     )

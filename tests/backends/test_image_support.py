@@ -10,13 +10,12 @@ from aiohttp import web
 from antiphon.backends.chat_completions.client import ChatCompletionsBackend
 from antiphon.backends.features import Support
 from antiphon.backends.image_support import (
-    MAX_CACHED_ANSWERS,
     NO_IMAGES,
     REFUSED_IMAGES,
     UNKNOWN_IMAGES,
-    ImageSupportCache,
     read_images,
 )
+from antiphon.backends.model_reports import value_of
 from antiphon.backends.registry import ENDPOINTS, ImageSource, default_endpoint
 from antiphon.errors import BackendError, BackendRefused
 from antiphon.service.routing.circuits import Key
@@ -50,26 +49,8 @@ REFUSAL = BackendRefused("image input is not supported", status=400, code="unsup
     ],
 )
 def test_what_servers_say_is_read(source: ImageSource, answer: Any, takes: bool | None) -> None:
-    assert read_images(source, json.dumps(answer).encode(), "m") is takes
-    assert read_images(source, b"<html>", "m") is None
-
-
-async def test_a_list_is_requested_once_and_answers_are_bounded() -> None:
-    asked: list[str] = []
-
-    async def ask(source: ImageSource, model: str) -> bytes:
-        asked.append(f"{source.path} {model}")
-        return b'{"capabilities": ["vision"], "data": []}'
-
-    listed = ImageSupportCache([ROUTER], ask)
-    assert [await listed.get(name) for name in ("a", "b")] == [None, None]
-    assert len(asked) == 1
-    shown = ImageSupportCache([SHOW], ask)
-    for number in range(MAX_CACHED_ANSWERS + 5):
-        assert await shown.get(f"m{number}")
-    assert await shown.get(f"m{MAX_CACHED_ANSWERS + 4}")
-    assert len(asked) == 1 + MAX_CACHED_ANSWERS + 5
-    await shown.aclose()
+    assert value_of("m", read_images(source, json.dumps(answer).encode())) is takes
+    assert not read_images(source, b"<html>")
 
 
 def fail(router: Router, error: BackendError) -> None:

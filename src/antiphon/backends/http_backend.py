@@ -17,9 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.backends.base import ModelInfo
-from antiphon.backends.context_window import WindowCache
+from antiphon.backends.context_window import read_windows
 from antiphon.backends.features import Features
-from antiphon.backends.image_support import ImageSupportCache
+from antiphon.backends.image_support import read_images
+from antiphon.backends.model_reports import ReportCache
 from antiphon.backends.payload import Payload
 from antiphon.backends.registry import Endpoint, ImageSource, WindowSource, endpoint_kind
 from antiphon.backends.sliced_json import LARGE_REQUEST_BYTES
@@ -35,7 +36,7 @@ from antiphon.turn.context import TurnRequest
 logger = logging.getLogger(__name__)
 
 MODELS_TIMEOUT_SECONDS = 10.0
-WINDOW_TIMEOUT_SECONDS = 2.0
+REPORT_TIMEOUT_SECONDS = 2.0
 """For each source. A server that hangs must not delay a list of models for long."""
 
 
@@ -72,8 +73,9 @@ class HttpBackend(ABC):
         self._client = HttpClient(
             endpoint.target(headers), partial(self.errors.refusal, endpoint), egress=egress
         )
-        self._windows = WindowCache(endpoint_kind(endpoint.kind).windows, self._fetch_report)
-        self._images = ImageSupportCache(endpoint_kind(endpoint.kind).images, self._fetch_report)
+        kind = endpoint_kind(endpoint.kind)
+        self._windows = ReportCache(kind.windows, self._fetch_report, read_windows)
+        self._images = ReportCache(kind.images, self._fetch_report, read_images)
         self._chance = chance
 
     @property
@@ -145,8 +147,8 @@ class HttpBackend(ABC):
         else:
             request = self._client.request("GET", self.path(source.path))
         try:
-            async with asyncio.timeout(WINDOW_TIMEOUT_SECONDS):
-                return await fetch(self._client, request, WINDOW_TIMEOUT_SECONDS)
+            async with asyncio.timeout(REPORT_TIMEOUT_SECONDS):
+                return await fetch(self._client, request, REPORT_TIMEOUT_SECONDS)
         except (BackendError, TimeoutError) as error:
             logger.debug("%s reports nothing at %s: %r", self.name, source.path, error)
             return None

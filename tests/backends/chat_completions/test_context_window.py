@@ -111,7 +111,7 @@ async def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyP
         await wire.send(VLLM[:30])
         await wire.until_cut_off()
 
-    monkeypatch.setattr("antiphon.backends.http_backend.WINDOW_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("antiphon.backends.http_backend.REPORT_TIMEOUT_SECONDS", 0.1)
     async with asyncio.timeout(5), raw_upstream(hang) as upstream:
         backend = backend_for(upstream, "vllm")
         assert await backend.context_window("m") is None

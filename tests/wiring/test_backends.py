@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from antiphon.backends.chat_completions.errors import ERRORS
 from antiphon.errors import SettingsError
 from antiphon.service.routing.limits import Limits
 from antiphon.service.routing.router import Route
@@ -160,3 +161,18 @@ def test_an_upstream_can_be_sent_no_key(monkeypatch: pytest.MonkeyPatch) -> None
     row = UpstreamSettings(kind="vllm")
     assert make_endpoint(row, 1.0).api_key == "the-key-of-another-server"
     assert make_endpoint(msgspec.structs.replace(row, api_key_env="none"), 1.0).api_key == ""
+
+
+@pytest.mark.parametrize(
+    ("configured", "named"),
+    [
+        ({}, "check its API key (VLLM_API_KEY) and"),
+        ({"api_key_env": "GPU_KEY"}, "check its API key (GPU_KEY) and"),
+        ({"api_key_env": "GPU_KEY", "api_key": "k"}, "check its API key (api_key of this upstream) and"),
+        ({"api_key_env": "none"}, "check its API key and"),
+    ],
+)
+def test_a_refused_key_is_named_as_it_is_configured(configured: dict[str, str], named: str) -> None:
+    endpoint = make_endpoint(UpstreamSettings(kind="vllm", **configured), 1.0)
+    error = ERRORS.refusal(endpoint, 401, {}, b'{"error": {"message": "no"}}')
+    assert named in error.message

@@ -386,6 +386,8 @@ class Endpoint:
     kind: str = "plain"
     base_url: str
     api_key: str = field(default="", repr=False)
+    key_source: str = ""
+    """Where its key is configured, for the operator: a variable of the environment or a setting."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     quirks: Quirks = _PLAIN
     natives: frozenset[str] = FUNCTIONS
@@ -436,6 +438,7 @@ def default_endpoint(kind: str, base_url: str = "") -> Endpoint:
         name=kind,
         kind=kind,
         base_url=(base_url or row.base_url).rstrip("/"),
+        key_source=row.api_key_env,
         quirks=row.quirks,
         natives=row.natives,
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.backends.registry import Endpoint, endpoint_kind
+from antiphon.backends.registry import Endpoint
 from antiphon.backends.request_faults import find_fault
 from antiphon.backends.stream_reader import DECODE_ERRORS
 from antiphon.errors import BackendRefused
@@ -140,8 +140,7 @@ class ErrorTable:
 
 
 def _credentials_refused(endpoint: Endpoint, status: int, message: str) -> BackendRefused:
-    variable = endpoint_kind(endpoint.kind).api_key_env
-    where = f" ({variable})" if variable else ""
+    where = f" ({endpoint.key_source})" if endpoint.key_source else ""
     text = (
         f"The upstream '{endpoint.name}' refused the credentials of this server with status {status}. "
         f"For the operator: check its API key{where} and account{_reported(message)}"

@@ -199,17 +199,27 @@ def make_backend(row: UpstreamSettings, heartbeat: float) -> Backend:
 
 def make_endpoint(row: UpstreamSettings, heartbeat: float) -> Endpoint:
     """The endpoint that a row of the settings describes."""
-    key_variable = row.api_key_env or endpoint_kind(row.kind).api_key_env
-    key = "" if key_variable == NO_API_KEY else os.environ.get(key_variable, "")
     return replace(
         default_endpoint(row.kind, row.base_url),
         name=row.name or row.kind,
-        api_key=row.api_key or key,
+        api_key=row.api_key or os.environ.get(key_variable(row), ""),
+        key_source=key_source(row),
         headers=row.headers,
         deadlines=_widest(row),
         retries=row.retries,
         heartbeat=heartbeat,
     )
+
+
+def key_variable(row: UpstreamSettings) -> str:
+    """The environment variable with the key of an upstream; empty: it has none."""
+    name = row.api_key_env or endpoint_kind(row.kind).api_key_env
+    return "" if name == NO_API_KEY else name
+
+
+def key_source(row: UpstreamSettings) -> str:
+    """Where the key of an upstream is configured, for the operator; empty: nowhere."""
+    return "api_key of this upstream" if row.api_key else key_variable(row)
 
 
 def make_local_backend(settings: Settings) -> LocalBackend:

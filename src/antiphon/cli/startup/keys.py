@@ -4,10 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.startup.check import Check, failed, passed, warning
 from antiphon.errors import AntiphonError
-from antiphon.settings import LOOPBACK, NO_API_KEY, Settings, UpstreamSettings, no_keys
+from antiphon.settings import LOOPBACK, NO_API_KEY, Settings, no_keys
 from antiphon.store.base import ApiKey
 from antiphon.store.keys import everything, find_seal_key
 from antiphon.wiring import data_folder, make_ids, open_database, seal_fingerprint, store_path
@@ -94,12 +93,6 @@ def _check_seal_key(settings: Settings, recorded: str | None) -> list[Check]:
 def _has_seal_key(settings: Settings) -> bool:
     """A missing key file is not created for this check."""
     return bool(settings.seal.key) or (data_folder() / SEAL_KEY_FILE).exists()
-
-
-def key_variable(upstream: UpstreamSettings) -> str:
-    """The environment variable with the key of an upstream; empty: it has none."""
-    name = upstream.api_key_env or endpoint_kind(upstream.kind).api_key_env
-    return "" if name == NO_API_KEY else name
 
 
 def check_key_variables(settings: Settings) -> list[Check]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from antiphon.backends.registry import endpoint_kind
 from antiphon.cli.models import offered_models
 from antiphon.cli.startup.check import Check, failed, passed, warning
-from antiphon.cli.startup.keys import key_variable
 from antiphon.errors import AntiphonError, BackendRefused, BackendTimeout, BackendUnreachable
 from antiphon.http.client import AUTH_ERROR
 from antiphon.http.redact import redact
 from antiphon.service.routing.names import is_pattern
 from antiphon.settings import UpstreamSettings
+from antiphon.wiring.backends import key_source, key_variable
 
 UPSTREAM_TIMEOUT_SECONDS = 10.0
 _BASE_URL = "Check its base_url; it usually ends in /v1."
@@ -48,7 +48,7 @@ async def ask_upstream(upstream: UpstreamSettings) -> UpstreamAnswer:
 def _failed_upstream(upstream: UpstreamSettings, error: AntiphonError) -> Check:
     name, found = name_of(upstream), f"{address_of(upstream)}: {error.message}"
     if error.code == AUTH_ERROR:
-        advice = f"Put a valid key into {key_variable(upstream) or 'api_key_env of this upstream'}."
+        advice = f"Put a valid key into {key_source(upstream) or 'api_key_env of this upstream'}."
         return failed(name, found, advice)
     if isinstance(error, BackendUnreachable):
         return failed(name, found, "Start it, or correct its base_url (--upstream).")

@@ -46,7 +46,8 @@ def upstream() -> Generator[ScriptedUpstream, None, None]:
 
 @pytest.fixture
 def no_running_server(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
-    """Commands look for a server on a port on which nothing listens."""
+    """Commands look for a server on a port on which nothing listens, and for no other programs."""
+    monkeypatch.setenv("ANTIPHON_DISCOVERY__ADDRESSES", "[]")
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         monkeypatch.setenv("ANTIPHON_SERVER__PORT", str(held.getsockname()[1]))

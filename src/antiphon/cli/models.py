@@ -8,7 +8,7 @@ from pathlib import Path
 
 from antiphon.backends.local.weights import fetch, find_weights, model_name
 from antiphon.cli.terminal import errors
-from antiphon.discovery.found import NOTHING_FOUND, with_found
+from antiphon.discovery.found import AUTO_ALIAS, NOTHING_FOUND, with_found
 from antiphon.errors import BackendTimeout, SettingsError
 from antiphon.extras import install_command
 from antiphon.service.routing.names import LOCAL_ALIAS, check_names, is_pattern
@@ -100,7 +100,10 @@ def prepare_model(settings: Settings, model: str | None) -> str | None:
 
 
 def _configured_model(settings: Settings) -> str | None:
-    """The first name in the settings, else the embedded model; None if there are only patterns."""
+    """The model of `auto`, else the first name in the settings, else the embedded model; None if there are
+    only patterns."""
+    if AUTO_ALIAS in settings.aliases:
+        return settings.aliases[AUTO_ALIAS]
     named = (name for name in settings.model_names if not is_pattern(name))
     return next(named, LOCAL_ALIAS if settings.serves_local_model else None)
 

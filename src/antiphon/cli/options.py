@@ -4,18 +4,22 @@ A command receives its options as keyword arguments and passes them to a frozen 
 are the names of the click parameters.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from antiphon.backends.local.weights import CATALOGUE
 from antiphon.backends.registry import ENDPOINTS
 from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.chosen_model import with_chosen_model
 from antiphon.cli.log import configure_logging
+from antiphon.discovery.found import with_found
+from antiphon.discovery.watch import Discovery
 from antiphon.errors import SettingsError
 from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD
 from antiphon.settings import Settings, UpstreamSettings, load_settings
@@ -53,7 +57,13 @@ MODEL_OPTION = click.option(
     "--model",
     metavar="NAME",
     help="The model to ask; without an upstream, one of the embedded catalogue or a GGUF file.  "
-    "[default: the first configured one]",
+    "[default: the best one on this machine ('auto'), or the first configured one]",
+)
+DISCOVERY_OPTION = click.option(
+    "--no-discovery",
+    is_flag=True,
+    help="Do not look for model servers on this machine and for keys of providers in the environment. "
+    "Without this option it is done unless an upstream is configured.",
 )
 BASE_URL_OPTION = click.option(
     "--base-url",
@@ -170,6 +180,7 @@ class AskingOptions(SettingsOptions):
 
     base_url: str | None = None
     in_process: bool = False
+    no_discovery: bool = False
     runs_here: bool = False
     """Whether `base_url` is the configured server, which was found running."""
 
@@ -178,9 +189,28 @@ class AskingOptions(SettingsOptions):
         """Whether these options are about a service in this process."""
         return self.in_process or self._names_upstream or self.store is not None
 
+    def load_to_answer(self) -> Settings:
+        """Load the settings of a service in this process, with the models that are found on this machine."""
+        settings = replace(self, model=None).load_to_ask()
+        found = asyncio.run(Discovery().look(settings))
+        merged = with_found(settings, found)
+        # An embedded model has to be loaded. For an unknown name, the catalogue is shown if there is no more.
+        if self.model is not None and (is_embedded(self.model) or not merged.model_names):
+            return with_found(self.load_to_ask(), found)
+        return merged
+
+    def _overrides(self) -> Overrides:
+        overrides = SettingsOptions._overrides(self)
+        return {**overrides, "discovery": {"enabled": False}} if self.no_discovery else overrides
+
     def load_to_find(self) -> Settings:
         """Load the settings of the server to look for; the model is not part of them."""
         return load_settings(self.config)
+
+
+def is_embedded(model: str) -> bool:
+    """Whether this is a model of the catalogue, or the path of a file."""
+    return model in CATALOGUE or Path(model).expanduser().is_file()
 
 
 def given(**values: object) -> dict[str, object]:

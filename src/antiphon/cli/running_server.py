@@ -2,14 +2,12 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from antiphon.backends.local.weights import CATALOGUE
 from antiphon.cli.clients import server_key
-from antiphon.cli.options import API_KEY_VARIABLE, AskingOptions
+from antiphon.cli.options import API_KEY_VARIABLE, AskingOptions, is_embedded
 from antiphon.cli.serve.banner import Banner
 from antiphon.cli.terminal import errors
 from antiphon.errors import ResponsesCallFailed
@@ -63,15 +61,11 @@ def use_running_server(options: Options) -> Options:
     if server.rejects_key:
         _note(f"The server at {server.base_url} needs a key ({API_KEY_VARIABLE}): answering in this process.")
         return options
-    if options.model is not None and options.model not in server.models and _is_embedded(options.model):
+    if options.model is not None and options.model not in server.models and is_embedded(options.model):
         _note(f"The server at {server.base_url} does not serve '{options.model}': answering in this process.")
         return options
     _note(f"Using the server at {server.base_url}.")
     return replace(options, base_url=server.base_url, runs_here=True)
-
-
-def _is_embedded(model: str) -> bool:
-    return model in CATALOGUE or Path(model).expanduser().is_file()
 
 
 def _note(text: str) -> None:

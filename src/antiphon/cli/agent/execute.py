@@ -21,6 +21,7 @@ from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
     CONFIG_OPTION,
+    DISCOVERY_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
     SERVER_OPTIONS,
@@ -75,7 +76,7 @@ class ExecuteOptions(AskingOptions):
 
     def load(self) -> Settings:
         """The settings. With --base-url, the model is the server's and is not loaded here."""
-        return replace(self, model=None).load_to_ask() if self.base_url else self.load_to_ask()
+        return replace(self, model=None).load_to_ask() if self.base_url else self.load_to_answer()
 
 
 @click.command("execute")
@@ -131,7 +132,15 @@ class ExecuteOptions(AskingOptions):
     is_flag=True,
     help="With --write-files: do not ask. Files that the agent was not shown are not overwritten.",
 )
-@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(
+    MODEL_OPTION,
+    *SERVER_OPTIONS,
+    CONFIG_OPTION,
+    *UPSTREAM_OPTIONS,
+    DISCOVERY_OPTION,
+    STORE_OPTION,
+    LOG_OPTION,
+)
 def command(**values: Any) -> None:
     """Send one request to the agent.
 

@@ -17,6 +17,7 @@ from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
     CONFIG_OPTION,
+    DISCOVERY_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
     SERVER_OPTIONS,
@@ -85,7 +86,15 @@ class AskOptions(AskingOptions):
     metavar="T",
     help="Sampling temperature: 0 is the most predictable.",
 )
-@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(
+    MODEL_OPTION,
+    *SERVER_OPTIONS,
+    CONFIG_OPTION,
+    *UPSTREAM_OPTIONS,
+    DISCOVERY_OPTION,
+    STORE_OPTION,
+    LOG_OPTION,
+)
 def command(**values: Any) -> None:
     """Ask a model one question.
 
@@ -108,7 +117,7 @@ def command(**values: Any) -> None:
     configure_logging(options.log_level or "warning")
     options.check()
     options = use_running_server(options)
-    settings = None if options.base_url else options.load_to_ask()
+    settings = None if options.base_url else options.load_to_answer()
     schema = read_schema(options.schema) if options.schema else None
     params = _params(options, schema)
     model = options.model if settings is None else prepare_model(settings, options.model)

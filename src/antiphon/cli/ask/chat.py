@@ -17,6 +17,7 @@ from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
     CONFIG_OPTION,
+    DISCOVERY_OPTION,
     LOG_OPTION,
     MODEL_OPTION,
     SERVER_OPTIONS,
@@ -69,7 +70,7 @@ class ChatOptions(AskingOptions):
         """Settings with a store for the turns; None if a server stores them."""
         if self.base_url:
             return None
-        settings = self.load_to_ask()
+        settings = self.load_to_answer()
         if settings.store.url == "none":
             store = msgspec.structs.replace(settings.store, url="memory:")
             settings = msgspec.structs.replace(settings, store=store)
@@ -88,7 +89,15 @@ class ChatOptions(AskingOptions):
     help="Continue a stored response, with its model; without ID, the newest completed one, or with a server "
     "the last chat with it.",
 )
-@with_options(MODEL_OPTION, *SERVER_OPTIONS, CONFIG_OPTION, *UPSTREAM_OPTIONS, STORE_OPTION, LOG_OPTION)
+@with_options(
+    MODEL_OPTION,
+    *SERVER_OPTIONS,
+    CONFIG_OPTION,
+    *UPSTREAM_OPTIONS,
+    DISCOVERY_OPTION,
+    STORE_OPTION,
+    LOG_OPTION,
+)
 def command(**values: Any) -> None:
     """Talk with a model in the terminal.
 

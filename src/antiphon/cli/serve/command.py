@@ -17,6 +17,7 @@ from antiphon.cli.log import configure_logging
 from antiphon.cli.models import ensure_weights, require_engine
 from antiphon.cli.options import (
     CONFIG_OPTION,
+    DISCOVERY_OPTION,
     LOG_OPTION,
     STORE_OPTION,
     UPSTREAM_OPTIONS,
@@ -91,12 +92,7 @@ class ServeOptions(SettingsOptions):
     metavar="SECONDS",
     help="How long open responses may continue after a signal to stop.  [default: 10]",
 )
-@click.option(
-    "--no-discovery",
-    is_flag=True,
-    help="Do not look for model servers on this machine and for keys of providers in the environment. "
-    "Without this option it is done unless an upstream is configured.",
-)
+@DISCOVERY_OPTION
 @click.option(
     "--yes",
     is_flag=True,

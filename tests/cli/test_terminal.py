@@ -60,6 +60,14 @@ def test_an_answer_is_rendered_as_markdown_with_whole_words(upstream: ScriptedUp
     assert " • " in screen.seen
 
 
+def test_an_agent_answers_in_markdown_on_a_terminal(upstream: ScriptedUpstream) -> None:
+    upstream.replies = [Reply(("The **mo", "on** pulls.\n\n- one\n", "- two\n"))]
+    with terminal("execute", "Hi", "--upstream", upstream.url) as screen:
+        assert screen.finish() == 0
+    assert "\x1b[1mmoon\x1b[0m" in screen.seen
+    assert " • " in screen.seen
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_markdown_stays_text_without_colours(upstream: ScriptedUpstream, environment: dict[str, str]) -> None:
     upstream.replies = [Reply(("**bo", "ld**"))]

@@ -6,19 +6,16 @@ Parsing is tolerant: another server may send members and events that this module
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-from rich.console import Console
 
+from antiphon.cli.model_text import text_writer
 from antiphon.cli.terminal import errors, output, printable, shorten, spinner
 from antiphon.errors import BackendBroken
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import TERMINAL_TYPES
-
-if TYPE_CHECKING:
-    from antiphon.cli.rendering import BlockPrinter
 
 INCOMPLETE_REASONS = {
     "max_output_tokens": "the limit of output tokens",
@@ -170,104 +167,48 @@ def _read_call(item: JsonObject) -> ToolCalled | None:
     return ToolCalled(str(item.get("name") or kind.removesuffix("_call")), text)
 
 
-def answer_printer(model: str) -> "AnswerPrinter":
-    """How this terminal, file or pipe shows an answer."""
-    out = output()
-    renders = out.is_terminal and not out.no_color and not out.is_dumb_terminal
-    return RenderedAnswerPrinter(out, model) if renders else AnswerPrinter(out, model)
-
-
 class AnswerPrinter:
     """Prints one answer as it arrives, and a spinner until it starts. Reasoning and tool calls are printed on
     a terminal only."""
 
-    def __init__(self, out: Console, model: str) -> None:
-        self._out = out
+    def __init__(self, model: str) -> None:
+        self._out = output()
         self._terminal = self._out.is_terminal
-        self._at_line_start = True
-        self._last: type[TextDelta] | type[ReasoningDelta] | None = None
+        self._text = text_writer(self._out)
         self._waiting = ExitStack()
         self._waiting.enter_context(spinner(f"waiting for {model}"))
 
     def print(self, part: AnswerPart) -> None:
         match part:
             case TextDelta():
-                self._write(part.text, TextDelta, style=None)
+                self._waiting.close()
+                self._text.write(part.text)
             case ReasoningDelta():
                 if self._terminal:
-                    self._write(part.text, ReasoningDelta, style="dim")
+                    self._waiting.close()
+                    self._text.write(part.text, "reasoning")
             case ToolCalled():
                 self._print_call(part)
             case PartStarted():
-                self._end_line()
+                self._text.end()
             case Answer():
                 self.close()
 
     def close(self) -> None:
         """Stop the spinner and end the current line."""
         self._waiting.close()
-        self._end_line()
-
-    def _write(self, text: str, kind: type[TextDelta] | type[ReasoningDelta], *, style: str | None) -> None:
-        self._waiting.close()
-        if kind is not self._last:
-            self._end_line()
-            self._last = kind
-        if self._terminal:
-            text = printable(text)
-        if text:
-            self._out.out(text, style=style, end="", highlight=False)
-            self._at_line_start = text.endswith("\n")
+        self._text.end()
 
     def _print_call(self, call: ToolCalled) -> None:
-        self._waiting.close()
-        self._end_line()
+        self.close()
         if self._terminal:
             line = printable(shorten(f"{call.name} {call.arguments}"))
             self._out.print(f"→ {line}", style="cyan dim", markup=False, soft_wrap=True)
 
-    def _end_line(self) -> None:
-        if not self._at_line_start:
-            self._out.out("", highlight=False)
-            self._at_line_start = True
-
-
-class RenderedAnswerPrinter(AnswerPrinter):
-    """Prints an answer as Markdown, with its reasoning dim."""
-
-    def __init__(self, out: Console, model: str) -> None:
-        super().__init__(out, model)
-        # Only an answer on a terminal needs it; the import would cost every command 60 ms.
-        from antiphon.cli import rendering  # noqa: PLC0415
-
-        self._renderings = {TextDelta: rendering.markdown, ReasoningDelta: rendering.reasoning}
-        self._make = rendering.BlockPrinter
-        self._blocks: BlockPrinter | None = None
-        self._gap_is_due = False
-
-    def _write(self, text: str, kind: type[TextDelta] | type[ReasoningDelta], *, style: str | None) -> None:
-        self._waiting.close()
-        if kind is not self._last:
-            self._end_line()
-            self._last = kind
-        if self._blocks is None:
-            if self._gap_is_due:
-                self._out.print()
-            self._gap_is_due = False
-            self._blocks = self._make(self._out, self._renderings[kind])
-        self._blocks.write(printable(text))
-
-    def _end_line(self) -> None:
-        if self._blocks is None:
-            return
-        self._blocks.close()
-        self._blocks = None
-        self._gap_is_due = True
-
 
 async def print_stream(parts: AsyncGenerator[AnswerPart, None], model: str) -> Answer:
     """Print the parts of an answer as they arrive, and return the answer."""
-    printer = answer_printer(model)
+    printer = AnswerPrinter(model)
     answer: Answer | None = None
     try:
         async with aclosing(parts):

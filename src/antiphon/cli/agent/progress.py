@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+from antiphon.cli.model_text import text_writer
 from antiphon.cli.terminal import errors, output, printable, shorten, spinner
 from antiphon.orchestrator.events import (
     AgentCancelled,
@@ -69,8 +70,7 @@ class TextPrinter(ProgressPrinter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._out = output()
-        self._at_line_start = True
+        self._text = text_writer(output())
         self._streamed_turn = 0
 
     def print(self, event: AgentEvent) -> None:
@@ -78,29 +78,20 @@ class TextPrinter(ProgressPrinter):
             self._streamed_turn = event.turn
             self._write(event.delta)
             return
-        self._end_line()
+        self._text.end()
         super().print(event)
         if isinstance(event, TurnCompleted) and event.turn != self._streamed_turn and event.response.text:
             self._write(event.response.text)
-            self._end_line()
+            self._text.end()
 
     def close(self) -> None:
         """Stop the spinner and end the current line."""
         super().close()
-        self._end_line()
+        self._text.end()
 
     def _write(self, text: str) -> None:
         self._waiting.close()
-        if self._out.is_terminal:
-            text = printable(text)
-        if text:
-            self._out.out(text, end="", highlight=False)
-            self._at_line_start = text.endswith("\n")
-
-    def _end_line(self) -> None:
-        if not self._at_line_start:
-            self._out.out("", highlight=False)
-            self._at_line_start = True
+        self._text.write(text)
 
 
 def _outcome(event: ToolCompleted) -> tuple[str, str]:

@@ -190,7 +190,20 @@ def test_an_error_in_a_stream_has_the_matching_status(error: Any, status: int) -
         "This model does not support images",
         "audio input is not supported",
         "tiny is not a multimodal model",
-        "At most 0 image(s) may be provided in one request.",
+        "At most 0 image(s) may be provided in one prompt.",
+        "At most 1 image(s) may be provided in one prompt. Set `--limit-mm-per-prompt` to increase this limit.",
+        "Image count 3 exceeds limit 2 per request.",
+        "Multimodal inputs are not supported when --language-model-only is set",
+        "Multimodal data provided, but model does not support multimodal requests.",
+        "Failed to compile json grammar: bad",
+        "Failed to transform json schema into a grammar: bad",
+        "The provided JSON schema contains features not supported by xgrammar.",
+        "Invalid grammar specification.",
+        'invalid format: "xml"; expected "json" or a valid JSON Schema object',
+        "Only user, assistant and tool roles are supported, got developer.",
+        "Only text and image blocks are supported in message content!",
+        "System message must be at the beginning.",
+        "tools param requires --jinja flag",
         "Failed to initialize samplers: failed to parse grammar",
         "JSON schema conversion failed:\nUnrecognized schema: {}",
         "Conversation roles must alternate user/assistant/user/assistant/...",
@@ -206,7 +219,15 @@ def test_a_500_that_the_request_caused_is_a_400(message: str) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    ["Failed to load image or audio file", "image: unknown format", "illegal base64 data at input byte 4"],
+    [
+        "Failed to load image or audio file",
+        "Failed to load image: cannot identify image file",
+        "Invalid uri-encoded base64 value",
+        "Invalid base64 value",
+        "invalid base64 image data: illegal base64 data at input byte 4",
+        "image: unknown format",
+        "illegal base64 data at input byte 4",
+    ],
 )
 def test_a_500_at_a_broken_picture_is_a_400(message: str) -> None:
     error = refuse(500, {"error": {"message": message}})
@@ -226,6 +247,8 @@ def test_an_input_that_is_too_large_is_too_long() -> None:
         "failed to load model",
         "CUDA out of memory while it processed an image",
         "grammar worker exited",
+        "failed to initialize grammar backend process",
+        "unsupported GPU",
         "",
     ],
 )
@@ -249,6 +272,14 @@ def test_a_fault_of_the_request_in_a_stream_is_a_400() -> None:
         ("unsupported image format: bmp", False),
         ("This model does not support image type bmp", False),
         ("failed to decode image", False),
+        ("At most 0 image(s) may be provided in one prompt.", True),
+        ("At most 4 image(s) may be provided in one prompt.", False),
+        ("Image count 1 exceeds limit 0 per request.", True),
+        ("Image count 11 exceeds limit 10 per request.", False),
+        ("Multimodal inputs are not supported when --language-model-only is set", True),
+        ("Model does not support images. Please use a model that does.", True),
+        ('"tiny" does not support vision', True),
+        ('"tiny" does not support image generation', False),
     ],
 )
 def test_a_model_without_images_is_told_from_a_wrong_image(message: str, refused: bool) -> None:

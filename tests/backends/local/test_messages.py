@@ -54,9 +54,9 @@ def test_every_request_streams_with_usage_and_signs_of_life() -> None:
 
 
 def test_the_callers_sampling_overrides_the_models_defaults() -> None:
-    sampling = Sampling(temperature=0.2, top_p=0.9, dry_multiplier=0.8)
+    sampling = Sampling(temperature=0.2, top_p=0.9, top_k=20, dry_multiplier=0.8)
     body = decoded(prompt(sampling, input="Hi", temperature=1.5).answering(0))
-    assert (body["temperature"], body["top_p"], body["dry_multiplier"]) == (1.5, 0.9, 0.8)
+    assert (body["temperature"], body["top_p"], body["top_k"], body["dry_multiplier"]) == (1.5, 0.9, 20, 0.8)
 
 
 @pytest.mark.parametrize(

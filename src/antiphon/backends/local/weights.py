@@ -38,6 +38,7 @@ class Sampling(Struct, frozen=True, omit_defaults=True):
 
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     repeat_penalty: float | None = None
     """Makes the last 64 tokens less likely. The smallest model then no longer repeats facts of its prompt."""
     dry_multiplier: float | None = None
@@ -87,7 +88,8 @@ _ROWS = (
             for part in range(1, 23)
         ),
         licence="Apache-2.0",
-        sampling=Sampling(temperature=0.7, top_p=0.8, repeat_penalty=1.1),
+        # As generation_config.json of Qwen/Qwen2.5-Coder-1.5B-Instruct says.
+        sampling=Sampling(temperature=0.7, top_p=0.8, top_k=20, repeat_penalty=1.1),
     ),
 )
 CATALOGUE: Mapping[str, Weights] = {row.name: row for row in _ROWS}

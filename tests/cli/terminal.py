@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -59,6 +59,8 @@ class Terminal:
         """Type a line repeatedly: keys that are pressed before the command reads single keys are dropped."""
         deadline = time.monotonic() + SECONDS
         while self.seen.find(text, self._at) < 0 and time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
             self.send(line)
             until = time.monotonic() + 1.0
             while self.seen.find(text, self._at) < 0 and time.monotonic() < until and self._read():
@@ -88,12 +90,14 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    *arguments: str, environment: Mapping[str, str] | None = None
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "antiphon.cli"),
 ) -> Generator[Terminal, None, None]:
     """Run `antiphon` with these arguments until the end of the block."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "antiphon.cli", *arguments],
+        [sys.executable, *program, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -36,6 +36,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(chosen_model, "is_interactive", lambda: True)
     monkeypatch.setattr(chosen_model, "has_room", has_all_room)
+    monkeypatch.setattr(chosen_model, "ensure_weights", Path)
     monkeypatch.setattr(chosen_model.click, "getchar", getchar)
     return pressed
 
@@ -44,8 +45,9 @@ def offered(settings: Settings, *, yes: bool = False, **environment: str) -> str
     return offer_better_model(settings, yes=yes, environment=environment).local.model
 
 
-def test_one_key_accepts_and_the_choice_stays(keys: list[str]) -> None:
-    keys.append("y")
+@pytest.mark.parametrize("pressed", ["y", "Y", "y\r"])
+def test_one_key_accepts_and_the_choice_stays(keys: list[str], pressed: str) -> None:
+    keys.append(pressed)
     assert offered(Settings()) == BETTER_MODEL
     assert SettingsOptions().load_to_ask().local.model == BETTER_MODEL
     assert offered(with_chosen_model(Settings())) == BETTER_MODEL

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.backends.local.weights import CATALOGUE, DEFAULT_MODEL, Weights
+from antiphon.cli.models import ensure_weights
 from antiphon.cli.terminal import errors, is_interactive
 from antiphon.settings import Settings
 from antiphon.wiring import data_folder, models_folder
@@ -73,6 +74,8 @@ def offer_better_model(settings: Settings, *, yes: bool, environment: Mapping[st
     if row is None or not (yes or asks):
         return settings
     accepted = yes or _ask(row)
+    if accepted:
+        ensure_weights(row.name)  # a choice that cannot be had is not stored
     save_choice(row.name if accepted else None)
     return with_chosen_model(settings)
 
@@ -90,7 +93,7 @@ def _ask(row: Weights) -> bool:
         key = click.getchar()
     except EOFError:
         key = ""
-    accepted = key.lower() == "y"
+    accepted = key[:1].lower() == "y"  # several keys at once, with Enter for example, arrive together
     console.print("yes" if accepted else f"no. Later: antiphon model use {row.name}", markup=False)
     return accepted
 

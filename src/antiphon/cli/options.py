@@ -19,6 +19,7 @@ from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.chosen_model import with_chosen_model
 from antiphon.cli.log import configure_logging
 from antiphon.discovery.found import with_found
+from antiphon.discovery.providers import key_variable_of
 from antiphon.discovery.watch import Discovery
 from antiphon.errors import SettingsError
 from antiphon.service.routing.names import LOCAL_ALIAS, WILDCARD
@@ -56,7 +57,7 @@ UPSTREAM_OPTIONS = (
 MODEL_OPTION = click.option(
     "--model",
     metavar="NAME",
-    help="The model to ask; without an upstream, one of the embedded catalogue or a GGUF file.  "
+    help="The model to ask: one that is served or found here, of the embedded catalogue, or a GGUF file.  "
     "[default: the best one on this machine ('auto'), or the first configured one]",
 )
 DISCOVERY_OPTION = click.option(
@@ -194,9 +195,12 @@ class AskingOptions(SettingsOptions):
         settings = replace(self, model=None).load_to_ask()
         found = asyncio.run(Discovery().look(settings))
         merged = with_found(settings, found)
-        # An embedded model has to be loaded. For an unknown name, the catalogue is shown if there is no more.
-        if self.model is not None and (is_embedded(self.model) or not merged.model_names):
+        if self.model is None or self.model in merged.aliases:
+            return merged
+        if is_embedded(self.model):
             return with_found(self.load_to_ask(), found)
+        if not merged.model_names and self.model != LOCAL_ALIAS:
+            raise SettingsError(_unknown_model(self.model))
         return merged
 
     def _overrides(self) -> Overrides:
@@ -206,6 +210,17 @@ class AskingOptions(SettingsOptions):
     def load_to_find(self) -> Settings:
         """Load the settings of the server to look for; the model is not part of them."""
         return load_settings(self.config)
+
+
+def _unknown_model(model: str) -> str:
+    """The error where there are only embedded models."""
+    variable = key_variable_of(model)
+    provider = f"set {variable} for this one, " if variable else ""
+    return (
+        f"--model: unknown model '{model}': no model server was found on this machine. Start one, {provider}"
+        f"name another with --upstream URL, or use an embedded model ({', '.join(CATALOGUE)}) or the path of "
+        "a GGUF file."
+    )
 
 
 def is_embedded(model: str) -> bool:

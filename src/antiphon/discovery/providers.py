@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.backends.registry import endpoint_kind
+from antiphon.service.routing.names import is_served
 from antiphon.settings import ModelRow, UpstreamSettings
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,14 @@ def find_providers(environment: Mapping[str, str]) -> tuple[UpstreamSettings, ..
         for provider in PROVIDERS
         if _is_key(variable := endpoint_kind(provider.kind).api_key_env, environment.get(variable, ""))
     )
+
+
+def key_variable_of(model: str) -> str:
+    """The variable with the key of the provider that has a model of this name; empty: none is known."""
+    for provider in PROVIDERS:
+        if is_served(model, (f"{provider.prefix}/*", *provider.names)):
+            return endpoint_kind(provider.kind).api_key_env
+    return ""
 
 
 def _upstream(provider: Provider, variable: str) -> UpstreamSettings:

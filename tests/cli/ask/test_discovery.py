@@ -55,6 +55,21 @@ def test_discovery_can_be_turned_off(run: Run, ollama: ScriptedServer) -> None:
     assert "unknown model 'qwen3:8b'" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("gpt-5-mini", "set OPENAI_API_KEY for this one"),
+        ("groq/llama", "set GROQ_API_KEY for this one"),
+        ("qwen3", "Start one, name another with --upstream URL, or use an embedded model (smollm2-135m, "),
+    ],
+)
+def test_a_model_that_nothing_serves_is_explained(run: Run, model: str, advice: str) -> None:
+    result = run("ask", "Hi", "--model", model)
+    assert result.exit_code == 2
+    assert f"--model: unknown model '{model}'" in result.stderr
+    assert advice in result.stderr
+
+
 def test_ports_that_hang_delay_the_answer_by_one_probe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]

@@ -105,7 +105,7 @@ def command(**values: Any) -> None:
       antiphon ask "What is the capital of France?"
       git diff | antiphon ask - --system "Write a commit message for this diff."
       antiphon ask "Name three rivers" --schema rivers.json
-      antiphon ask "What is on this picture?" --image photo.jpg --upstream-kind ollama
+      antiphon ask "What is on this picture?" --image photo.jpg --model gemma3
       antiphon ask "Hello" --base-url http://127.0.0.1:8080/v1
 
     \b

@@ -108,7 +108,7 @@ def command(**values: Any) -> None:
     \b
     Examples:
       antiphon chat
-      antiphon chat --upstream http://localhost:11434/v1 --upstream-kind ollama --model qwen3
+      antiphon chat --model qwen3
       antiphon chat --base-url http://127.0.0.1:8080/v1
       antiphon chat --continue
       printf 'My name is Ada.\\nWhat is my name?\\n' | antiphon chat

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.protocol.parse_create import create_from
 from antiphon.turn.chunks import (
     CallStarted,
     Chunk,
@@ -15,6 +16,8 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.constraint_check import COMMENTARY, ConstraintCheck, constraint_check
 from antiphon.turn.constraints import Violation
+from antiphon.turn.context import build_turn
+from antiphon.turn.json_prefix.checker import MAX_DEPTH
 from antiphon.turn.json_prefix.watch import MAX_PIECE_CHARACTERS, AnswerWatch
 from tests.turn.check_steps import run_here
 from tests.turn.test_constraint_check import FUNCTION, SCHEMA, USAGE, turn_for
@@ -118,6 +121,20 @@ def test_with_tools_held_text_may_be_followed_by_a_call() -> None:
     assert check.feed([CallStarted(0, "c", "look")]) == [TextDelta(WRONG), CallStarted(0, "c", "look")]
 
 
+def test_with_hosted_tools_held_text_may_be_a_preface() -> None:
+    request = create_from(
+        model="m",
+        input="x",
+        text={"format": {**SCHEMA, "strict": True}},
+        tools=[{"type": "web_search"}],
+    )
+    turn = build_turn(request, model="m", native=frozenset({"function", "web_search"}))
+    assert turn.hosted
+    check = constraint_check(turn, frozenset({"format"}))
+    assert check is not None
+    assert (feed(check, WRONG), check.is_rejected) == ([], False)
+
+
 def test_with_tools_streamed_text_may_begin_like_json() -> None:
     check = strict_check(held=False, tools=[FUNCTION])
     assert feed(check, "[I ", "look]") == [TextDelta("[I "), TextDelta("look]")]
@@ -157,10 +174,11 @@ def test_a_commentary_is_not_watched_and_the_answer_after_it_is() -> None:
     assert check.is_rejected
 
 
-def test_text_after_a_refusal_is_not_watched() -> None:
+@pytest.mark.parametrize("before", ["", "{"])
+def test_text_after_a_refusal_is_not_watched(before: str) -> None:
     check = strict_check(held=False)
-    check.feed([RefusalDelta("no")])
-    feed(check, WRONG)
+    check.feed([TextDelta(before), RefusalDelta("no")])
+    feed(check, '{"n": "')
     assert not check.is_rejected
 
 
@@ -170,6 +188,12 @@ def test_an_answer_in_one_piece_is_checked_once_at_its_end() -> None:
     found = violation(check)
     assert found is not None
     assert (check.is_rejected, found.early) == (False, False)
+
+
+def test_a_deep_answer_is_left_to_the_end() -> None:
+    watch = AnswerWatch({})
+    assert watch.feed("[" * (MAX_DEPTH + 1)) is None
+    assert watch.feed("}") is None
 
 
 def test_a_long_piece_is_left_to_the_end() -> None:

@@ -170,7 +170,7 @@ class ConstraintCheck:
 
     def _reject_early(self, text: str, *, sent: bool) -> bool:
         """Whether the answer violates its strict schema with this piece. `sent`: a part of it has passed."""
-        if self._watch is None or self._json is None or self._refused or self._calls:
+        if self._watch is None or self._json is None or self._refused:
             return False
         fault = self._watch.feed(text)
         if fault is None or (fault.may_be_prose and (self._json != "live" or self._may_call)):
@@ -198,7 +198,6 @@ class ConstraintCheck:
         if form is None:
             return
         self._json = "held" if "format" in self._constraints else "peeked"
-        self._watch = None
         is_answer = not self._needs_call and not (self._json == "held" and self._may_call)
         if form.is_strict and is_answer and not isinstance(form.schema, UnsetType):
             self._watch = AnswerWatch(form.schema)

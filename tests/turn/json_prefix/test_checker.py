@@ -211,6 +211,10 @@ UNDECIDED_HERE: list[tuple[dict[str, Any], str]] = [
     ({"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False}, '{"b": 1}'),
     ({"properties": {"a": {"$id": "http://x/", "type": "string"}}}, '{"a": 1}'),
     ({"$ref": "http://x/"}, "1"),
+    ({"maximum": 1}, f"2.{'0' * 40}"),
+    ({"type": ["integer", "number"]}, "1.5"),
+    ({"properties": {"a": {"$schema": "x", "type": "string"}}}, '{"a": 1}'),
+    ({"$defs": {"a": {"$id": "x", "b": {"type": "string"}}}, "$ref": "#/$defs/a/b"}, "1"),
     ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "string"}, "1"),
 ]
 
@@ -238,6 +242,12 @@ RECURSIVE: dict[str, Any] = {
 }
 
 
+def test_a_reference_may_have_escapes() -> None:
+    schema = {"$ref": "#/$defs/a~1b%20~0", "$defs": {"a/b ~": {"type": "string"}}}
+    assert check(schema, ["1"]) is not None
+    assert check(schema, ['"x"']) is None
+
+
 def test_a_recursive_schema_is_followed() -> None:
     assert check(RECURSIVE, ['{"n": 1, "next": {"n": 2, "next": null}}']) is None
     fault = check(RECURSIVE, ['{"n": 1, "next": {"next": {"n": "x"'])
@@ -249,6 +259,7 @@ ENDLESS: list[tuple[dict[str, Any], str]] = [
     ({}, "[" * (MAX_DEPTH + 1)),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}, "1"),
     ({"enum": ["x" * 9 + str(number) for number in range(10_000)]}, '"'),
+    (PERSON, '{"\ud800\\n"'),
     ({"allOf": [{"anyOf": [{"$ref": "#"}, {"$ref": "#"}, {"$ref": "#"}]}]}, "1"),
 ]
 

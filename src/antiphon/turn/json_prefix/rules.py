@@ -155,7 +155,7 @@ class NumberRule:
         if self._choices is not None and value not in self._choices:
             return f"{value} is none of the allowed values"
         for name, fits, bound in self._bounds:
-            if abs(bound) <= MAX_EXACT_NUMBER and not fits(value, bound):
+            if not fits(value, bound):
                 return f"{value} violates '{name}', which is {bound}"
         return None
 
@@ -240,7 +240,7 @@ class SchemaRules:
     def _fitting(self, alternatives: Sequence[object], kind: Kind, depth: int) -> list[object]:
         """The alternatives that do not exclude a value of this kind."""
         if depth >= _MAX_ALTERNATIVE_DEPTH:
-            return [*alternatives, True]  # undecided
+            return [*alternatives]
         return [each for each in alternatives if self._applied([each], kind, depth + 1) is not None]
 
     def _expanded(self, schemas: Iterable[object]) -> list[JsonObject] | None:

@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.frames import parse_create_frame
+from antiphon.protocol.large_body import LargeBody
 from antiphon.protocol.parse_create import create_from, parse_count, parse_create, without_items
 from antiphon.protocol.profile import OPENAI, PROFILES, Profile
 from antiphon.protocol.requests import CreateResponse
@@ -45,6 +46,14 @@ def test_what_codex_and_sockets_send_is_known() -> None:
     assert reported(parse_create(sent)) == []
     frame = body(client_metadata={}, type="response.create", stream_id="a", generate=False, stream=True)
     assert reported(parse_create_frame(frame).request) == []
+
+
+def test_it_is_reported_of_a_large_body_too() -> None:
+    large = LargeBody("secret")
+    large.add(body(temprature=0.5, instructions="x" * 100_000))
+    request = parse_create(large)
+    assert reported(request) == ["temprature: unknown; did you mean temperature?"]
+    assert request.params.instructions == "x" * 100_000
 
 
 def test_many_and_long_names_are_bounded() -> None:

@@ -164,15 +164,18 @@ def test_an_upstream_can_be_sent_no_key(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("configured", "named"),
+    ("row", "named"),
     [
-        ({}, "check its API key (VLLM_API_KEY) and"),
-        ({"api_key_env": "GPU_KEY"}, "check its API key (GPU_KEY) and"),
-        ({"api_key_env": "GPU_KEY", "api_key": "k"}, "check its API key (api_key of this upstream) and"),
-        ({"api_key_env": "none"}, "check its API key and"),
+        (UpstreamSettings(kind="vllm"), "check its API key (VLLM_API_KEY) and"),
+        (UpstreamSettings(kind="vllm", api_key_env="GPU_KEY"), "check its API key (GPU_KEY) and"),
+        (
+            UpstreamSettings(kind="vllm", api_key_env="GPU_KEY", api_key="k"),
+            "check its API key (api_key of this upstream) and",
+        ),
+        (UpstreamSettings(kind="vllm", api_key_env="none"), "check its API key and"),
     ],
 )
-def test_a_refused_key_is_named_as_it_is_configured(configured: dict[str, str], named: str) -> None:
-    endpoint = make_endpoint(UpstreamSettings(kind="vllm", **configured), 1.0)
+def test_a_refused_key_is_named_as_it_is_configured(row: UpstreamSettings, named: str) -> None:
+    endpoint = make_endpoint(row, 1.0)
     error = ERRORS.refusal(endpoint, 401, {}, b'{"error": {"message": "no"}}')
     assert named in error.message

@@ -1,5 +1,6 @@
 """The guard against loops: what is one, and what only looks like one."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,10 @@ def test_a_loop_is_found_soon() -> None:
     guard = RepetitionGuard()
     guard.read("Once upon a time there was a fox. ")
     assert next(count for count in range(100) if guard.read("The fox ran into the forest. ")) < 10
+
+
+@pytest.mark.parametrize(("words", "repeats"), [("abc", True), ("abcdef", False)])
+def test_few_words_in_any_order_are_a_loop(words: str, repeats: bool) -> None:
+    """Three words make 27 sequences of three, six make 216."""
+    chance = random.Random(7)
+    assert RepetitionGuard().read(" ".join(chance.choice(words) for _ in range(300)) + " ") is repeats

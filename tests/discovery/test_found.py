@@ -131,6 +131,10 @@ def test_auto_is_the_best_model_that_is_there() -> None:
     assert best(codex=CodexSettings(enabled=True)) is None
 
 
+def test_a_server_without_models_is_no_upstream() -> None:
+    assert with_found(Settings(), Found(servers=(server("ollama", 11434),))).upstreams == ()
+
+
 def test_auto_never_is_a_model_of_a_provider() -> None:
     found = Found(providers=find_providers({"OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY}))
     router = router_of(Settings(local=LocalSettings(enabled=False)), found)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol import schema_bounds
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.schema_bounds import (
@@ -153,6 +154,18 @@ def test_the_checks_of_one_value_are_counted() -> None:
     assert checks_per_value({"anyOf": [{}, {}]}) == 3
     assert checks_per_value({"properties": {"a": {"anyOf": [{}, {}, {}]}}}) == 4
     assert checks_per_value(doubling(3)) == 1 + 1 + 2 * (2 + 4 + 8)
+
+
+def test_a_schema_that_applies_many_times_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[object] = []
+
+    def followed_list(value: object) -> list[object]:
+        followed.append(value)
+        return value if isinstance(value, list) else []
+
+    monkeypatch.setattr(schema_bounds, "_list", followed_list)
+    assert too_complex(doubling(24)) is not None
+    assert len(followed) < 1000
 
 
 @pytest.mark.parametrize("place", ["text", "tool"])

@@ -8,8 +8,8 @@ is harmless, and has no end in one that is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
@@ -119,23 +119,39 @@ class _Analysis:
     def _expanded(self, applied: list[JsonObject]) -> Counts:
         """What applies to a value to which these schemas apply: themselves, and what they apply in place.
         Only schemas that describe members or elements are returned."""
-        counts, checks, waiting = Counts(), 0, applied
+        counts, checks, waiting = Counts(), 0, self._counted((schema, 1) for schema in applied)
         while waiting:
-            checks += len(waiting)
+            number = waiting.total()
+            checks += number
             if checks > MAX_CHECKS_PER_VALUE:
                 raise TooComplex(
                     f"more than {MAX_CHECKS_PER_VALUE} of its subschemas apply to one value; "
                     "use fewer alternatives and references"
                 )
-            self._step(len(waiting))
-            for schema in waiting:
-                if not _CONTAINERS.isdisjoint(schema):
-                    self._nodes[id(schema)] = schema
-                    counts[id(schema)] += 1
-            inner = chain.from_iterable(map(self._in_place, waiting))
-            waiting = list(islice(inner, MAX_CHECKS_PER_VALUE + 1))  # one more than allowed is enough
+            self._step(number)
+            for identity, count in waiting.items():
+                if not _CONTAINERS.isdisjoint(self._nodes[identity]):
+                    counts[identity] += count
+            waiting = self._counted(self._all_in_place(waiting))
         self.most_checks = max(self.most_checks, checks)
         return counts
+
+    def _counted(self, applied: Iterable[tuple[JsonObject, int]]) -> Counts:
+        """How often each of these schemas applies; one more than allowed in all is enough. A schema that
+        applies several times is followed once: two references to the next one would double the work."""
+        counts, number = Counts(), 0
+        for schema, count in applied:
+            self._nodes[id(schema)] = schema
+            counts[id(schema)] += count
+            number += count
+            if number > MAX_CHECKS_PER_VALUE:
+                break
+        return counts
+
+    def _all_in_place(self, applied: Counts) -> Iterator[tuple[JsonObject, int]]:
+        for identity, count in applied.items():
+            for schema in self._in_place(self._nodes[identity]):
+                yield schema, count
 
     def _in_place(self, schema: JsonObject) -> Iterator[JsonObject]:
         if _IN_PLACE.isdisjoint(schema):

@@ -14,6 +14,11 @@ def process_id(_payload: bytes) -> bytes:
     return str(os.getpid()).encode()
 
 
+def session(_payload: bytes) -> bytes:
+    """The session and the process group of this process."""
+    return f"{os.getsid(0)} {os.getpgid(0)}".encode()
+
+
 def environment(_payload: bytes) -> bytes:
     """The names of the environment's variables."""
     return "\n".join(os.environ).encode()

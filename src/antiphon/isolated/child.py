@@ -31,6 +31,9 @@ class Limits(Struct, frozen=True):
 
 def main(limits: Limits) -> None:
     """Do jobs until standard input ends."""
+    # A group, because an interrupt from the keyboard is for the parent. Not a session: Linux shares CPU time
+    # equally among sessions, if it groups by them, and the niceness counts within one.
+    os.setpgid(0, 0)
     os.nice(NICENESS)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_DATA, limits.memory_bytes)

@@ -297,7 +297,6 @@ async def _start(limits: PoolLimits) -> _Running:
         stdout=PIPE,
         stderr=DEVNULL,
         env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-        start_new_session=True,
     )
     return _Running(process, cast("StreamWriter", process.stdin), cast("StreamReader", process.stdout))
 

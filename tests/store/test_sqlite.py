@@ -6,6 +6,7 @@ import math
 import re
 import sqlite3
 import stat
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from antiphon.errors import PreviousResponseNotFound, SettingsError, StoreFull, 
 from antiphon.protocol.items import Message
 from antiphon.store import sqlite, sqlite_file, sqlite_writer
 from antiphon.store.base import Conversation, Page, StoredResponse
+from antiphon.store.database import Script
 from antiphon.store.migrations import load_migrations
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
@@ -120,6 +122,47 @@ async def test_saves_that_come_together_are_committed_together(
     assert traced_statements.count("COMMIT") <= 3
     for number in range(200):
         assert await store.responses.response("t", f"resp_{number}")
+
+
+async def test_large_scripts_wait_for_others_and_are_committed_alone(
+    database: SqliteDatabase, traced_statements: list[str]
+) -> None:
+    order: list[str] = []
+    gate = threading.Event()
+
+    def script(name: str) -> Script[None]:
+        gate.wait(10)
+        order.append(name)
+        return
+        yield
+
+    first = asyncio.create_task(database.write(script("first")))
+    await asyncio.sleep(0.05)  # its transaction has begun
+    names = ("large 1", "large 2", "small 1", "small 2")
+    others = [database.write(script(name), large=name.startswith("large")) for name in names]
+    waiting = asyncio.gather(*others)
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, waiting)
+    assert order == ["first", "small 1", "small 2", "large 1", "large 2"]
+    assert traced_statements.count("COMMIT") == 4
+
+
+async def test_large_scripts_that_wait_are_run_before_the_database_is_closed(
+    database: SqliteDatabase,
+) -> None:
+    done: list[int] = []
+
+    def script(number: int) -> Script[None]:
+        done.append(number)
+        return
+        yield
+
+    waiting = [asyncio.create_task(database.write(script(number), large=True)) for number in range(3)]
+    await asyncio.sleep(0)
+    await database.aclose()
+    await asyncio.gather(*waiting)
+    assert done == [0, 1, 2]
 
 
 async def test_one_that_fails_takes_no_other_with_it(store: Stores, traced_statements: list[str]) -> None:

@@ -32,7 +32,15 @@ from antiphon.protocol.parse_create import parse_create, without_items
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.protocol.sse import COMMENT
-from antiphon.service.event_log import EventLog, Unkept, UnstoredEvents, read_log, render, rest
+from antiphon.service.event_log import (
+    LARGE_LOG_BYTES,
+    EventLog,
+    Unkept,
+    UnstoredEvents,
+    read_log,
+    render,
+    rest,
+)
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.run import EarlierAttempt, ResponseRun
@@ -224,7 +232,8 @@ class Background:
             private=claim.private,
             sealed_tools=claim.sealed_tools,
         )
-        await creator.store.background.finish(tenant, claim.token, stored, UnstoredEvents(events))
+        large = sum(len(row.data) for row in claim.events) > LARGE_LOG_BYTES
+        await creator.store.background.finish(tenant, claim.token, stored, UnstoredEvents(events, large))
 
     async def follow(self, caller: Caller, response_id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
         """Yield the events with numbers above `after` as they are stored, until the last one."""

@@ -33,6 +33,8 @@ FLUSH_SECONDS = 0.02
 MAX_ROW_EVENTS = 512
 MAX_ROW_BYTES = 256 * 1024
 """The size of a row; an event that is larger has one of its own."""
+LARGE_LOG_BYTES = 1024 * 1024
+"""Of a log whose end is stored apart from what others store."""
 MAX_READ_AT_ONCE_BYTES = 256 * 1024
 MAX_WAITING_EVENTS = 4096
 MAX_WAITING_BYTES = 1024 * 1024
@@ -106,6 +108,8 @@ class UnstoredEvents(Struct, frozen=True):
     """Consecutive events that are rendered row by row, as they are stored."""
 
     events: Sequence[Event]
+    large: bool = False
+    """Whether they are those of a large answer, whose text the last events repeat."""
 
     @property
     def first(self) -> int:
@@ -257,7 +261,8 @@ class EventLog:
         """The last events and the response, in one commit."""
         async with self._writing:
             await self._settle_earlier()
-            last = UnstoredEvents([*self._waiting, *events])
+            large = self.stored_bytes + self._waiting_bytes > LARGE_LOG_BYTES
+            last = UnstoredEvents([*self._waiting, *events], large)
             try:
                 await retry_while_unavailable(
                     f"the background response {self._id}",

@@ -99,6 +99,11 @@ class Events(Struct, frozen=True):
     count: int
     data: bytes
 
+    @property
+    def large(self) -> bool:
+        """Never: larger events are made when they are stored."""
+        return False
+
     def rows(self) -> Iterable["Events"]:
         """One row of the log."""
         return (self,)
@@ -116,6 +121,11 @@ class EventRows(Protocol):
     @property
     def count(self) -> int:
         """The number of events."""
+        ...
+
+    @property
+    def large(self) -> bool:
+        """Whether to store them takes so long that others should not wait for it."""
         ...
 
     def rows(self) -> Iterable[Events]:

@@ -40,9 +40,9 @@ class Database(Protocol):
         """Run a script that only reads, on one consistent state."""
         ...
 
-    async def write(self, script: Script[T], *, durable: bool = True) -> T:
+    async def write(self, script: Script[T], *, durable: bool = True, large: bool = False) -> T:
         """Run a script as one transaction. When this returns, it is committed; a `durable` transaction
-        survives a power failure."""
+        survives a power failure. A `large` one writes megabytes: others need not wait for it."""
         ...
 
     async def check(self) -> None:

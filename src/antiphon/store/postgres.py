@@ -83,8 +83,9 @@ class PostgresDatabase:
         """Run a script that only reads, on one consistent state."""
         return await self._run(script, _READ)
 
-    async def write(self, script: Script[T], *, durable: bool = True) -> T:
-        """Run a script as one transaction."""
+    async def write(self, script: Script[T], *, durable: bool = True, large: bool = False) -> T:
+        """Run a script as one transaction, beside those of other connections."""
+        del large
         result = await self._run(script, _WRITE if durable else _WRITE_NOT_DURABLE)
         self._refused = None
         return result

@@ -224,7 +224,7 @@ class SqlBackground(_SqlPort):
 
     async def finish(self, tenant: str, token: int, stored: StoredResponse, events: EventRows) -> None:
         """Save the last events and the final response together."""
-        await self._db.write(runs.finish(tenant, token, stored, events))
+        await self._db.write(runs.finish(tenant, token, stored, events), large=events.large)
         await self._trim.after_save()
 
     async def events(self, tenant: str, response_id: str, after: int) -> tuple[Sequence[Events], bool]:

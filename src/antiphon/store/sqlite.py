@@ -57,9 +57,9 @@ class SqliteDatabase:
         """Run a script that only reads, on one consistent state."""
         return await self._run(self._reader, script, durable=False)
 
-    async def write(self, script: Script[T], *, durable: bool = True) -> T:
+    async def write(self, script: Script[T], *, durable: bool = True, large: bool = False) -> T:
         """Run a script as one transaction."""
-        return await self._run(self._writer, script, durable=durable)
+        return await self._run(self._writer, script, durable=durable, large=large)
 
     async def check(self) -> None:
         """Raise at once while writes fail, except once per `PROBE_SECONDS`."""
@@ -124,11 +124,11 @@ class SqliteDatabase:
 
     # How a script is run
 
-    async def _run(self, thread: SqliteWriter, script: Script[T], *, durable: bool) -> T:
+    async def _run(self, thread: SqliteWriter, script: Script[T], *, durable: bool, large: bool = False) -> T:
         if self._closed:
             raise StoreUnavailable("The database is closed.")
         waiter: asyncio.Future[Any] = self._loop.create_future()
-        thread.put(Job(script, durable, waiter))
+        thread.put(Job(script, waiter, durable=durable, large=large))
         return await waiter
 
     def _written(self, batch: Sequence[Job]) -> None:

@@ -1,11 +1,13 @@
 """One thread with one connection to SQLite: it runs all queued scripts as one transaction.
 
-A commit waits for the disk. Scripts that arrive during a commit share the next one.
+A commit waits for the disk. Scripts that arrive during a commit share the next one. A large script has a
+transaction of its own, after those that wait: nobody waits for more than one of them.
 """
 
 import sqlite3
 import threading
 from asyncio import AbstractEventLoop, Future
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -31,18 +33,20 @@ _BUG_CODES = frozenset(
 class Job:
     """A script, the future that waits for it, and its result or error."""
 
-    __slots__ = ("durable", "error", "result", "script", "waiter")
+    __slots__ = ("durable", "error", "large", "result", "script", "waiter")
 
-    def __init__(self, script: Script[Any], durable: bool, waiter: "Future[Any]") -> None:
+    def __init__(self, script: Script[Any], waiter: "Future[Any]", *, durable: bool, large: bool) -> None:
         self.script = script
         self.durable = durable
+        self.large = large
         self.waiter = waiter
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class SqliteWriter:
-    """Runs jobs in the order of `put`. It calls `on_batch` in the event loop after every batch."""
+    """Runs jobs in the order of `put`, large ones after others. It calls `on_batch` in the event loop after
+    every batch."""
 
     def __init__(
         self,
@@ -60,6 +64,8 @@ class SqliteWriter:
         self._loop = loop
         self._synced = ""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._postponed: deque[Job] = deque()
+        self._closing = False
         # A daemon, so that the process exits even if the database was not closed. Saved rows are committed.
         self._thread = threading.Thread(target=self._work, name="antiphon-sqlite", daemon=True)
         self._thread.start()
@@ -74,28 +80,33 @@ class SqliteWriter:
         self._thread.join()
 
     def _work(self) -> None:
-        closing = False
-        while not closing:
-            batch, closing = self._next_batch()
-            if batch:
-                self._run(batch)
-                with suppress(RuntimeError):  # the loop is closed, so nobody waits for the results
-                    self._loop.call_soon_threadsafe(self._on_batch, batch)
+        while not self._closing:
+            self._run_and_report(self._next_batch())
+            if self._postponed:
+                self._run_and_report([self._postponed.popleft()])
+        while self._postponed:
+            self._run_and_report([self._postponed.popleft()])
         self._connection.close()
 
-    def _next_batch(self) -> tuple[list[Job], bool]:
-        """All queued jobs, at least one, and whether `finish` was called after them."""
+    def _next_batch(self) -> list[Job]:
+        """All queued jobs, except large ones, which are postponed. Waits if there is nothing to do."""
         batch: list[Job] = []
-        job = self._queue.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == MAX_BATCH_SCRIPTS:
-                return batch, False
+        while len(batch) < MAX_BATCH_SCRIPTS:
             try:
-                job = self._queue.get_nowait()
+                job = self._queue.get(block=not (batch or self._postponed))
             except Empty:
-                return batch, False
-        return batch, True
+                break
+            if job is None:
+                self._closing = True
+                break
+            (self._postponed if job.large else batch).append(job)
+        return batch
+
+    def _run_and_report(self, batch: list[Job]) -> None:
+        if batch:
+            self._run(batch)
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits for the results
+                self._loop.call_soon_threadsafe(self._on_batch, batch)
 
     def _run(self, batch: Sequence[Job]) -> None:
         try:

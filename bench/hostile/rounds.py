@@ -16,13 +16,13 @@ QUIET_SECONDS = 1.5
 RECOVERY_SECONDS = 20.0
 """A server that does not answer for so long after an attack is killed and started again."""
 MAX_LAG_MS = 50.0
-"""Beyond the lag of the control in the same time."""
+"""Beyond the lag of the control, or of the model, in the same time."""
 COMMON_OUTCOMES = 3
 
 HEAD = """\
 | attack | requests | answers | `healthz` p99 before → during, ms | answer p99 before → during, ms | \
-control p99 before → during, ms | memory before → peak, MB | result |
-|---|---|---|---|---|---|---|---|"""
+control p99 before → during, ms | model p99 before → during, ms | memory before → peak, MB | result |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class AttackRound:
         found = [self.ended] if self.ended else []
         found += [
             f"{kind} {lag:,.0f} ms"
-            for kind, lag in (("healthz", self.during.healthz_ms), ("answer", self.during.answer_ms))
-            if not lag - self.during.control_ms <= MAX_LAG_MS
+            for kind, lag, control in self.during.controlled
+            if not lag - control <= MAX_LAG_MS
         ]
         if self.during.failures:
             found.append(f"{self.during.failures} of {self.during.requests} probes failed")
@@ -141,6 +141,7 @@ def _row(done: AttackRound) -> str:
         f"{_ms(done.before.healthz_ms)} → {_ms(done.during.healthz_ms)}",
         f"{_ms(done.before.answer_ms)} → {_ms(done.during.answer_ms)}",
         f"{_ms(done.before.control_ms)} → {_ms(done.during.control_ms)}",
+        f"{_ms(done.before.model_ms)} → {_ms(done.during.model_ms)}",
         f"{done.memory_before_mb:,.0f} → {done.memory_peak_mb:,.0f}",
         done.verdict,
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.hostile.target import PYTHON, Target, variables
+from bench.hostile.target import Target, on_client_core, variables
 from bench.processes import end_session
 
 
@@ -30,8 +30,16 @@ class Lag:
     answer_ms: float
     control_ms: float
     """The lag of a server that does nothing: what the machine adds to the others."""
+    model_ms: float
+    """The same for an answer: that of the model without Antiphon."""
     failures: int
     requests: int
+
+    @property
+    def controlled(self) -> tuple[tuple[str, float, float], ...]:
+        """Each lag of the server, and what the machine and the model have to do with it."""
+        model_ms = max(self.control_ms, self.model_ms)
+        return ("healthz", self.healthz_ms, self.control_ms), ("answer", self.answer_ms, model_ms)
 
 
 def lag_of(samples: Sequence[Sample]) -> Lag:
@@ -42,7 +50,7 @@ def lag_of(samples: Sequence[Sample]) -> Lag:
         return 1000 * times[math.ceil(0.99 * len(times)) - 1] if times else math.nan
 
     failures = sum(sample.status != 200 for sample in samples)
-    return Lag(p99_ms("healthz"), p99_ms("answer"), p99_ms("control"), failures, len(samples))
+    return Lag(*map(p99_ms, ("healthz", "answer", "control", "model")), failures, len(samples))
 
 
 class Probe:
@@ -81,8 +89,10 @@ class Probe:
 @contextmanager
 def probing(target: Target) -> Generator[Probe]:
     """A probe of the healthy tenant, for the duration of the block."""
+    ports = map(str, (target.control_port, target.upstream_port))
+    arguments = (str(target.port), target.healthy_key, *ports)
     process = subprocess.Popen(
-        [*PYTHON, "bench.hostile.probe", str(target.port), target.healthy_key, str(target.control_port)],
+        [*on_client_core(), "bench.hostile.probe", *arguments],
         env=variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -28,6 +28,16 @@ SAMPLE_SECONDS = 0.05
 PYTHON = (sys.executable, "-m")
 
 
+def on_server_core() -> tuple[str, ...]:
+    """The start of a command that runs on the core of the server: nothing of the bench competes with it."""
+    return ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *PYTHON)
+
+
+def on_client_core() -> tuple[str, ...]:
+    """The same for the attackers, their upstream and the probe, which would be on other machines."""
+    return ("taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), *PYTHON)
+
+
 def variables() -> dict[str, str]:
     """The environment of processes that import this tree."""
     return environment({"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "NO_COLOR": "1"})
@@ -42,6 +52,7 @@ class Target:
         self._store = folder / "responses.db"
         self.port = _free_port()
         self.control_port = control_port
+        self.upstream_port = upstream_port
         settings = (
             f"[server]\nport = {self.port}\nmax_memory = {int(MAX_MEMORY_MB * 2**20)}\n"
             f'[store]\nurl = "sqlite:{self._store}"\n'
@@ -127,7 +138,7 @@ class Target:
     def _start(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [*PYTHON, "antiphon.cli", "serve"],
+                [*on_server_core(), "antiphon.cli", "serve"],
                 cwd=self._folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -156,7 +167,10 @@ class Target:
 @contextmanager
 def attacked_server(folder: Path) -> Generator[Target]:
     """A server with its upstream and the control, for the duration of the block."""
-    with _helper("upstream") as upstream_port, _helper("control") as control_port:
+    with (
+        _helper(on_client_core(), "upstream") as upstream_port,
+        _helper(on_server_core(), "control") as control_port,
+    ):
         target = Target(folder, upstream_port, control_port)
         try:
             yield target
@@ -165,10 +179,10 @@ def attacked_server(folder: Path) -> Generator[Target]:
 
 
 @contextmanager
-def _helper(name: str) -> Generator[int]:
+def _helper(python: tuple[str, ...], name: str) -> Generator[int]:
     """A server of this package that prints its port."""
     process = subprocess.Popen(
-        [*PYTHON, f"bench.hostile.{name}"],
+        [*python, f"bench.hostile.{name}"],
         env=variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -186,7 +200,7 @@ def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, 
     """Run attacks together in a process of their own; their tallies."""
     arguments = (str(target.port), target.hostile_key, target.healthy_key, str(seconds), *names)
     process = subprocess.Popen(
-        [*PYTHON, "bench.hostile.attacker", *arguments],
+        [*on_client_core(), "bench.hostile.attacker", *arguments],
         env=variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import pytest
 from bench.hostile.rounds import AttackRound, failed, markdown
 from bench.hostile.samples import Lag, Sample, lag_of
 
-QUIET = Lag(healthz_ms=2, answer_ms=5, control_ms=1, failures=0, requests=100)
+QUIET = Lag(healthz_ms=2, answer_ms=5, control_ms=1, model_ms=2, failures=0, requests=100)
 HELD = AttackRound("a", 7, {"400": 7}, {"cancel seconds": 0.2}, QUIET, QUIET, 60, 80, None)
 
 
@@ -31,8 +31,13 @@ def test_a_bound_that_does_not_hold_is_the_verdict(change: dict[str, object], fa
 
 
 def test_the_lag_of_the_machine_is_not_that_of_the_server() -> None:
-    busy = Lag(healthz_ms=300, answer_ms=330, control_ms=290, failures=0, requests=100)
+    busy = Lag(healthz_ms=300, answer_ms=330, control_ms=290, model_ms=285, failures=0, requests=100)
     assert replace(HELD, during=busy).faults == []
+
+
+def test_the_lag_of_the_model_counts_for_answers_only() -> None:
+    slow_model = Lag(healthz_ms=53, answer_ms=130, control_ms=2, model_ms=90, failures=0, requests=100)
+    assert replace(HELD, during=slow_model).faults == ["healthz 53 ms"]
 
 
 def test_an_attack_that_changes_nothing_is_held() -> None:

@@ -138,11 +138,23 @@ async def test_a_broken_off_body_gives_its_part_back() -> None:
 
 def test_a_body_needs_room_below_the_ceiling_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "resident_bytes", lambda: 1000)
-    budget = BodyBudget(10_000, max_memory_bytes=1000 + 100 * admission.COPIES)
+    monkeypatch.setattr(admission, "BODIES_MEMORY_SHARE", 0.5)
+    budget = BodyBudget(10_000, max_memory_bytes=2 * (1000 + 100 * admission.COPIES))
     with pytest.raises(Overloaded):
         budget.reserve("a", 101)
     budget.reserve("a", 100)
     BodyBudget(10_000).reserve("a", 10_000)
+
+
+def test_bodies_that_arrive_together_need_room_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "resident_bytes", lambda: 1000)  # nothing of them has arrived yet
+    monkeypatch.setattr(admission, "BODIES_MEMORY_SHARE", 1.0)
+    budget = BodyBudget(10_000, max_memory_bytes=1000 + 100 * admission.COPIES)
+    budget.reserve("a", 60)
+    with pytest.raises(Overloaded, match="memory"):
+        budget.reserve("b", 60)
+    budget.release("a", 60)
+    budget.reserve("b", 60)
 
 
 def test_a_tenant_may_use_half_of_the_budget_with_several_bodies() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -114,6 +115,25 @@ async def test_below_its_memory_it_is_not() -> None:
     await asyncio.sleep(0.7)
     assert watched.admission.overload is None
     await watched.end()
+
+
+async def test_freed_memory_is_given_back_before_the_ceiling_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[float] = []
+    monkeypatch.setattr(watchdog_module, "give_memory_back", lambda: times.append(time.monotonic()))
+    monkeypatch.setattr(watchdog_module, "GIVE_BACK_SECONDS", 0.3)
+    small = Watched(max_memory_bytes=resident_bytes() * 4)
+    await asyncio.sleep(1)
+    assert times == []
+    await small.end()
+    half = Watched(max_memory_bytes=resident_bytes() * 2)
+    async with asyncio.timeout(20):
+        while len(times) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert half.admission.overload is None
+    await half.end()
+    assert all(after - before >= 0.3 for before, after in pairwise(times))
 
 
 async def test_an_overloaded_server_refuses_work_and_serves_the_rest(make_creator: MakeCreator) -> None:

@@ -14,6 +14,8 @@ SMALL_BODY_BYTES = 64 * 1024
 MAX_BODIES_BYTES = 128 * 1024 * 1024
 COPIES = 5
 """How often a large body is in memory at its peak: received, joined, decoded, encoded for the upstream."""
+BODIES_MEMORY_SHARE = 0.8
+"""Bodies are received up to this share of the ceiling: running answers and child processes grow, too."""
 
 
 class Admission:
@@ -37,7 +39,7 @@ class BodyBudget:
 
     def __init__(self, max_bytes: int, max_memory_bytes: int = 0) -> None:
         self._max_bytes = max_bytes
-        self._max_memory = max_memory_bytes
+        self._max_memory = max_memory_bytes * BODIES_MEMORY_SHARE
         self._tenants: Counter[str] = Counter()
         self._bytes = 0
         self.children_bytes = 0
@@ -48,7 +50,8 @@ class BodyBudget:
         used = self._tenants[tenant]
         if self._bytes + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
             raise Overloaded("Too many large requests are being received. Try again in a moment.")
-        if self._max_memory and resident_bytes() + self.children_bytes + size * COPIES > self._max_memory:
+        expected = (self._bytes + size) * COPIES  # of those before, some is in the memory that is used
+        if self._max_memory and resident_bytes() + self.children_bytes + expected > self._max_memory:
             raise Overloaded("The server has too little memory for this request. Try again in a moment.")
         self._tenants[tenant] += size
         self._bytes += size

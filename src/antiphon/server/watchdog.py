@@ -32,6 +32,11 @@ MEMORY_TICKS = 4
 """Between two looks at the memory."""
 MEMORY_SHARE = 0.9
 """No more requests are taken above this share of the ceiling."""
+FREED_MEMORY_SHARE = 0.4
+"""Above this share, freed memory is given back to the system again and again: a quarter of what a server
+under attack holds is the holes between other blocks."""
+GIVE_BACK_SECONDS = 1.0
+"""Between two times; one takes up to 5 ms."""
 _MAX_FRAMES = 12
 _LOOP = (f"{os.sep}asyncio{os.sep}", f"{os.sep}uvloop{os.sep}", f"{os.sep}selectors.py")
 """Parts of the file names of the event loop itself."""
@@ -46,6 +51,7 @@ class Watchdog:
         self.blocks = 0
         """How often the event loop was held up."""
         self._late_ticks = 0
+        self._gave_back_at = float("-inf")
         self._logged_at = float("-inf")
 
     async def run(self) -> None:
@@ -82,12 +88,10 @@ class Watchdog:
         return "The server is overloaded." if self._late_ticks >= OVERLOAD_TICKS else None
 
     def _look_at_memory(self) -> str | None:
-        self._admission.bodies.children_bytes = children_bytes()
+        self._admission.bodies.children_bytes = children = children_bytes()
         used = resident_bytes()
-        if used <= self._max_memory * MEMORY_SHARE:
-            return None
-        give_memory_back()
-        used = resident_bytes()
+        if used + children > self._max_memory * FREED_MEMORY_SHARE:
+            used = self._give_back(used)
         if used <= self._max_memory * MEMORY_SHARE:
             return None
         if self._admission.overload is None:
@@ -95,6 +99,16 @@ class Watchdog:
                 "%d MB of %d MB are in use: new requests are refused", used >> 20, self._max_memory >> 20
             )
         return "The server has too little memory."
+
+    def _give_back(self, used: int) -> int:
+        """Return freed memory to the system, if that was not done just now; what is used then."""
+        now = time.monotonic()
+        is_full = used > self._max_memory * MEMORY_SHARE
+        if not is_full and now - self._gave_back_at < GIVE_BACK_SECONDS:
+            return used
+        self._gave_back_at = now
+        give_memory_back()
+        return resident_bytes()
 
 
 class StackWatch:

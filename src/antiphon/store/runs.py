@@ -127,6 +127,7 @@ def finish(tenant: str, token: int, stored: StoredResponse, events: EventRows) -
     yield from chains.put(tenant, at, items, stored.private, response.id)
     for row in events.rows():
         yield from _log(tenant, response.id, row)
+        del row  # it is not held while the next one is made
 
 
 def _fence(tenant: str, response_id: str, token: int) -> Script[Row]:

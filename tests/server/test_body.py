@@ -14,6 +14,7 @@ from antiphon.protocol.bounds import MAX_VALUES, UNCOUNTED_BYTES
 from antiphon.protocol.items import Message
 from antiphon.protocol.large_body import MAX_RESTORED_VALUES, LargeBody
 from antiphon.server import admission
+from antiphon.server import exchange as exchange_module
 from antiphon.server.admission import SMALL_BODY_BYTES, BodyBudget
 from antiphon.server.app import App, Served
 from antiphon.server.exchange import Exchange
@@ -134,6 +135,24 @@ async def test_a_broken_off_body_gives_its_part_back() -> None:
     with pytest.raises(ClientGone):
         await exchange([piece(b"x" * LARGE), {"type": "http.disconnect"}]).body(LARGE, budget)
     assert reserved(budget, LARGE)
+
+
+async def test_a_large_body_that_is_refused_is_discarded_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def send(_message: AsgiMessage) -> None:
+        pass
+
+    pieces = [piece(b"x" * LARGE, more=number < 9) for number in range(10)]
+    refused = exchange(pieces)
+    monkeypatch.setattr(refused, "_send", send)
+    monkeypatch.setattr(exchange_module, "YIELDING_BYTES", 3 * LARGE)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    await refused.send_error(Overloaded("Try again."))
+    assert pauses == [exchange_module.DISCARD_PAUSE_SECONDS] * 6
 
 
 def test_a_body_needs_room_below_the_ceiling_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,10 @@ from antiphon.jobs.worker import Worker
 from antiphon.protocol.parse_create import parse_create
 from antiphon.protocol.response import Response
 from antiphon.service import event_log
+from antiphon.service import stored as stored_module
 from antiphon.service.background import Background
 from antiphon.service.routing.router import Route, Router
+from antiphon.service.stored import StoredResponses
 from antiphon.store.base import EVENT_PAGE_BYTES, EVENT_PAGE_ROWS, Claim, Events, Job
 from antiphon.store.ports import BackgroundStore, Stores
 from antiphon.turn.chunks import Chunk, Finished, TextDelta
@@ -192,6 +194,47 @@ async def test_an_answer_that_is_over_is_not_ended_again_by_a_cancellation(
         gate.set()
         assert (await cancelling).status == "completed"
     assert len(ends) == 1
+    await background.jobs.aclose()
+
+
+async def test_a_cancellation_is_answered_before_a_slow_end_is_stored(
+    make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = Flood()
+    background = background_of(make_creator, flood)
+    store = background.creator.store
+    finish, gate = store.background.finish, asyncio.Event()
+
+    async def slowly(*arguments: Any) -> None:
+        await gate.wait()
+        await finish(*arguments)
+
+    monkeypatch.setattr(store.background, "finish", slowly)
+    stored_responses = StoredResponses(store.responses, background)
+    response = await submit(background)
+    await asyncio.sleep(0.2)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        answered = await stored_responses.cancel(CALLER, response.id)
+        assert answered.status == "in_progress"
+        await flood.closed.wait()
+        deleting = asyncio.create_task(stored_responses.delete(CALLER, response.id))
+        await asyncio.sleep(0.1)
+        assert not deleting.done(), "a response that is not ended is not deleted"
+        gate.set()
+        await deleting
+    await background.jobs.aclose()
+
+
+async def test_a_slow_cancellation_goes_on_after_its_answer(
+    make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = background_of(make_creator, Flood())
+    monkeypatch.setattr(stored_module, "CANCEL_SECONDS", 0.0)
+    response = await submit(background)
+    await asyncio.sleep(0.2)
+    stored_responses = StoredResponses(background.creator.store.responses, background)
+    assert (await stored_responses.cancel(CALLER, response.id)).status == "in_progress"
+    assert (await until_ended(background, response)).status == "cancelled"
     await background.jobs.aclose()
 
 

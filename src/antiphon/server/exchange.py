@@ -42,6 +42,9 @@ YIELDING_BYTES = 1024 * 1024
 """Between the steps of larger bodies other requests get their turn."""
 MAX_DISCARDED_BYTES = 512 * 1024 * 1024
 DISCARD_TIMEOUT_SECONDS = 5.0
+DISCARD_PAUSE_SECONDS = 0.01
+"""Between two reads of a large body that is discarded: a client that sends as fast as it can does not hold
+the event loop."""
 
 
 class Exchange:
@@ -227,6 +230,8 @@ class Exchange:
                     size += len(message.get("body", b""))
                     if not message.get("more_body"):
                         return
+                    if size > YIELDING_BYTES:
+                        await asyncio.sleep(DISCARD_PAUSE_SECONDS)
         except TimeoutError:
             pass
 

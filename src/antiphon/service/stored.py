@@ -1,13 +1,17 @@
 """Stored responses: retrieved, followed, cancelled, deleted."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from antiphon.caller import Caller
 from antiphon.protocol.response import Response
 from antiphon.store.base import UNFINISHED, ItemPage, Page
 from antiphon.store.ports import ResponseStore
+from antiphon.store.working import ShieldedTasks
+
+CANCEL_SECONDS = 0.5
+"""How long an answer to a cancellation waits for the end to be stored."""
 
 
 class BackgroundRuns(Protocol):
@@ -28,6 +32,7 @@ class StoredResponses:
 
     store: ResponseStore
     background: BackgroundRuns
+    _cancelling: ShieldedTasks = field(default_factory=ShieldedTasks)
 
     async def retrieve(self, caller: Caller, response_id: str) -> Response:
         """The response; one that is still being made as far as it is done."""
@@ -42,8 +47,12 @@ class StoredResponses:
         return self.background.follow(caller, response_id, after)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
-        """End a background response; returns it as it is now."""
-        return await self.background.cancel(caller, response_id)
+        """End a background response; returns it as it is now. To store the end of a large one may take
+        seconds if others are stored: then it is returned unfinished, and is cancelled without the client."""
+        try:
+            return await self._cancelling.run_for(self.background.cancel(caller, response_id), CANCEL_SECONDS)
+        except TimeoutError:
+            return await self.store.response(caller.tenant, response_id)
 
     async def delete(self, caller: Caller, response_id: str) -> None:
         """Delete a response; one that is still being made is cancelled first."""

@@ -21,14 +21,21 @@ class ShieldedTasks:
     """Runs coroutines to their end even if the caller is cancelled, as by a client that disconnects."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`. A cancellation ends the wait, not the work."""
-        task = asyncio.ensure_future(work)
+        return await asyncio.shield(self._start(work))
+
+    async def run_for(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """The same, no longer than this: then it raises `TimeoutError`, and the work goes on."""
+        return await asyncio.wait_for(asyncio.shield(self._start(work)), seconds)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)  # the loop itself holds only weak references
         task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+        return task
 
 
 async def run_until_first_ends(*work: Coroutine[Any, Any, None]) -> None:

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from antiphon.backends.sliced_json import (
     LARGE_REQUEST_BYTES,
-    LONG_TEXT_CHARACTERS,
     MIN_PIECE_BYTES,
     SLICE_CHARACTERS,
     encode_sliced,
 )
 from antiphon.protocol.items import Message
+from antiphon.protocol.long_texts import LONG_TEXT_CHARACTERS
 from antiphon.turn.chunks import TextDelta
 from tests.backends.chat_completions.client_support import COMPLETION, backend_for, turn
 from tests.http.raw_upstream import Wire, complete_response, raw_upstream

@@ -6,6 +6,7 @@ import math
 import re
 import sqlite3
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -128,11 +129,13 @@ async def test_large_scripts_wait_for_others_and_are_committed_alone(
     database: SqliteDatabase, traced_statements: list[str]
 ) -> None:
     order: list[str] = []
+    intervals: dict[str, float] = {}
     gate = threading.Event()
 
     def script(name: str) -> Script[None]:
         gate.wait(10)
         order.append(name)
+        intervals[name] = sys.getswitchinterval()
         return
         yield
 
@@ -146,6 +149,10 @@ async def test_large_scripts_wait_for_others_and_are_committed_alone(
     await asyncio.gather(first, waiting)
     assert order == ["first", "small 1", "small 2", "large 1", "large 2"]
     assert traced_statements.count("COMMIT") == 4
+    assert intervals["large 1"] == pytest.approx(sqlite_writer.LARGE_SWITCH_SECONDS)
+    assert intervals["small 1"] > intervals["large 1"]
+    await database.write(script("last"))
+    assert intervals["last"] == pytest.approx(intervals["first"])
 
 
 async def test_large_scripts_that_wait_are_run_before_the_database_is_closed(

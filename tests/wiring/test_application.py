@@ -13,8 +13,9 @@ from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.orchestrator.run_tree import response_of, tree_of
 from antiphon.service.routing.router import Route
 from antiphon.service.tenant_service import TenantService
-from antiphon.settings import SealSettings, Settings, StoreSettings
+from antiphon.settings import SealSettings, ServerSettings, Settings, StoreSettings
 from antiphon.wiring import open_agents
+from antiphon.wiring.application import pool_limits
 
 REQUEST = AgentExecuteRequest(instruction="Say it.")
 
@@ -53,3 +54,9 @@ async def test_without_a_store_no_run_is_begun() -> None:
         assert served.agents is not None
         with pytest.raises(Unsupported, match="store"):
             await served.agents.runs.submit(CALLER, REQUEST)
+
+
+@pytest.mark.parametrize(("ceiling_mb", "child_mb"), [(0, 128), (2000, 128), (400, 80), (100, 64)])
+def test_a_child_process_has_a_part_of_the_memory(ceiling_mb: int, child_mb: int) -> None:
+    settings = Settings(server=ServerSettings(max_memory=ceiling_mb * 2**20))
+    assert pool_limits(settings).memory_bytes == child_mb * 2**20

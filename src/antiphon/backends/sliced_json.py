@@ -6,18 +6,15 @@ into the places of the marks.
 """
 
 import asyncio
-import secrets
 from collections.abc import Iterator
-from itertools import zip_longest
-from typing import Any, cast
 
 import msgspec
 
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.long_texts import encoded_parts
 
 LARGE_REQUEST_BYTES = 1024 * 1024
 """The bodies of smaller requests are encoded at once."""
-LONG_TEXT_CHARACTERS = 16 * 1024
 SLICE_CHARACTERS = 128 * 1024
 MIN_PIECE_BYTES = 64 * 1024
 """Smaller pieces are joined, so that thousands of texts are not as many writes."""
@@ -39,29 +36,11 @@ async def encode_sliced(body: JsonObject) -> list[bytes]:
 
 
 def _pieces(body: JsonObject) -> Iterator[bytes]:
-    mark, texts = secrets.token_hex(16), list[str]()
-    skeleton = msgspec.json.encode(_marked(msgspec.to_builtins(body), mark, texts))
-    for part, text in zip_longest(skeleton.split(f'"{mark}"'.encode()), texts):
-        yield part
-        if text is not None:
-            yield b'"'
-            for start in range(0, len(text), SLICE_CHARACTERS):
-                yield msgspec.json.encode(text[start : start + SLICE_CHARACTERS])[1:-1]
-            yield b'"'
-
-
-def _marked(value: Any, mark: str, texts: list[str]) -> Any:
-    """The value with marks in the places of long texts, which are added to `texts` in their order."""
-    match value:
-        case str():
-            if len(value) <= LONG_TEXT_CHARACTERS:
-                return value
-            texts.append(value)
-            return mark
-        case dict():
-            members = cast("JsonObject", value)
-            return {name: _marked(member, mark, texts) for name, member in members.items()}
-        case list():
-            return [_marked(element, mark, texts) for element in cast("list[Any]", value)]
-        case _:
-            return value
+    for part in encoded_parts(body):
+        if isinstance(part, bytes):
+            yield part
+            continue
+        yield b'"'
+        for start in range(0, len(part), SLICE_CHARACTERS):
+            yield msgspec.json.encode(part[start : start + SLICE_CHARACTERS])[1:-1]
+        yield b'"'

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from antiphon.protocol.events import Event, OutputTextDelta
+from antiphon.protocol.long_texts import RepeatedTexts
 from antiphon.protocol.shape import Shape
 
 COMMENT = b": still here\n\n"
@@ -57,6 +58,27 @@ class SseRenderer:
             event.output_index,
             event.content_index,
         )
+
+
+class RepeatingRenderer(SseRenderer):
+    """Renders the last events of a large answer, which repeat its texts: each text is encoded once."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts = RepeatedTexts()
+
+    def render(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events."""
+        pieces: list[bytes] = []
+        for event in events:
+            if type(event) is OutputTextDelta:
+                pieces.append(super().render((event,)))
+            else:
+                head = b"event: %b\ndata: " % str(event.__struct_config__.tag).encode()
+                pieces += (head, *self._texts.encode(event), b"\n\n")
+        return b"".join(pieces)
 
 
 class LineTooLong(Exception):

@@ -22,7 +22,7 @@ from antiphon.protocol.events import (
     ReasoningTextDelta,
 )
 from antiphon.protocol.response import Response
-from antiphon.protocol.sse import SseReader, SseRenderer
+from antiphon.protocol.sse import RepeatingRenderer, SseReader, SseRenderer
 from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
 from antiphon.store.ports import BackgroundStore
 from antiphon.store.retry import retry_while_unavailable
@@ -123,7 +123,7 @@ class UnstoredEvents(Struct, frozen=True):
 
     def rows(self, renderer: SseRenderer | None = None) -> Iterator[Events]:
         """Rows that are stored and read in a moment, except for events that are too large for that."""
-        renderer = renderer or SseRenderer()
+        renderer = renderer or (RepeatingRenderer() if self.large else SseRenderer())
         first, size, pieces = self.first, 0, list[bytes]()
         for event in self.events:
             data = renderer.render((event,))

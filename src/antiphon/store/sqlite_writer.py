@@ -5,6 +5,7 @@ transaction of its own, after those that wait: nobody waits for more than one of
 """
 
 import sqlite3
+import sys
 import threading
 from asyncio import AbstractEventLoop, Future
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Any
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.store.database import Script
 
+LARGE_SWITCH_SECONDS = 0.0005
 MAX_BATCH_SCRIPTS = 256
 """The most scripts in one transaction: it bounds how long the first of them waits for the commit."""
 
@@ -83,10 +85,20 @@ class SqliteWriter:
         while not self._closing:
             self._run_and_report(self._next_batch())
             if self._postponed:
-                self._run_and_report([self._postponed.popleft()])
+                self._run_postponed()
         while self._postponed:
-            self._run_and_report([self._postponed.popleft()])
+            self._run_postponed()
         self._connection.close()
+
+    def _run_postponed(self) -> None:
+        """Run a large job, and let the event loop interrupt it sooner: the loop gives the interpreter's lock up
+        often, and gets it back after the switch interval."""
+        ordinary = sys.getswitchinterval()
+        sys.setswitchinterval(min(LARGE_SWITCH_SECONDS, ordinary))
+        try:
+            self._run_and_report([self._postponed.popleft()])
+        finally:
+            sys.setswitchinterval(ordinary)
 
     def _next_batch(self) -> list[Job]:
         """All queued jobs, except large ones, which are postponed. Waits if there is nothing to do."""

@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 DAY_SECONDS = 24 * 3600
 UPKEEP_RETRY_SECONDS = 5.0
+MIN_CHILD_BYTES = 64 * 1024 * 1024
+"""An ordinary grammar needs this."""
 """Time before failed upkeep is started again."""
 
 
@@ -97,7 +99,7 @@ async def _open(
         router = _make_router(names, routes, health_policy(settings))
         live.attach(router)
         seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes)
-        pool = IsolatedPool(_pool_limits(settings))
+        pool = IsolatedPool(pool_limits(settings))
         stack.push_async_callback(pool.aclose)
         checks = Checks(pool)
         creator, compactor, tokens = response_services(
@@ -146,13 +148,15 @@ def _response_options(settings: Settings) -> ResponseOptions:
     )
 
 
-def _pool_limits(settings: Settings) -> PoolLimits:
-    isolated = settings.isolated
+def pool_limits(settings: Settings) -> PoolLimits:
+    """The limits of child processes. They are part of the ceiling of the server's memory: one has a fifth."""
+    isolated, ceiling = settings.isolated, settings.server.max_memory
+    memory = isolated.memory_mb * 2**20
     return PoolLimits(
         processes=isolated.processes,
         cpu_seconds=isolated.cpu_seconds,
         wall_seconds=isolated.wall_seconds,
-        memory_bytes=isolated.memory_mb * 2**20,
+        memory_bytes=min(memory, max(ceiling // 5, MIN_CHILD_BYTES)) if ceiling else memory,
     )
 
 

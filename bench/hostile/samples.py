@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.hostile.target import Target, on_client_core, variables
+from bench.hostile.target import Target, on_client_core, prefer, variables
 from bench.processes import end_session
 
 
@@ -98,6 +98,7 @@ def probing(target: Target) -> Generator[Probe]:
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+    prefer(process)
     probe = Probe(process)
     try:
         yield probe

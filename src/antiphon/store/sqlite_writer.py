@@ -91,8 +91,8 @@ class SqliteWriter:
         self._connection.close()
 
     def _run_postponed(self) -> None:
-        """Run a large job, and let the event loop interrupt it sooner: the loop gives the interpreter's lock up
-        often, and gets it back after the switch interval."""
+        """Run a large job, and let the event loop interrupt it sooner: whenever the loop has given up the
+        interpreter's lock, it gets it back after the switch interval."""
         ordinary = sys.getswitchinterval()
         sys.setswitchinterval(min(LARGE_SWITCH_SECONDS, ordinary))
         try:

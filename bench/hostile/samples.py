@@ -50,7 +50,14 @@ def lag_of(samples: Sequence[Sample]) -> Lag:
         return 1000 * times[math.ceil(0.99 * len(times)) - 1] if times else math.nan
 
     failures = sum(sample.status != 200 for sample in samples)
-    return Lag(*map(p99_ms, ("healthz", "answer", "control", "model")), failures, len(samples))
+    return Lag(
+        healthz_ms=p99_ms("healthz"),
+        answer_ms=p99_ms("answer"),
+        control_ms=p99_ms("control"),
+        model_ms=p99_ms("model"),
+        failures=failures,
+        requests=len(samples),
+    )
 
 
 class Probe:

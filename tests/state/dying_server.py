@@ -18,12 +18,14 @@ def die_at(number: int, when: str) -> None:
     write: Any = SqliteDatabase.write
     writes = 0
 
-    async def counted(self: SqliteDatabase, script: Script[Any], *, durable: bool = True) -> Any:
+    async def counted(
+        self: SqliteDatabase, script: Script[Any], *, durable: bool = True, large: bool = False
+    ) -> Any:
         nonlocal writes
         writes += 1
         if writes == number and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        result = await write(self, script, durable=durable)
+        result = await write(self, script, durable=durable, large=large)
         if writes == number:
             os.kill(os.getpid(), signal.SIGKILL)
         return result

@@ -23,9 +23,9 @@ def fill_while(switch: Path) -> None:
         """A limit below the current size forbids any further page."""
         return 1 if switch.exists() else ROOM
 
-    async def limited(self: Any, script: Script[Any], *, durable: bool = True) -> Any:
+    async def limited(self: Any, script: Script[Any], *, durable: bool = True, large: bool = False) -> Any:
         self._writer._connection.execute(f"PRAGMA max_page_count = {pages()}").fetchall()
-        return await write(self, script, durable=durable)
+        return await write(self, script, durable=durable, large=large)
 
     SqliteDatabase.write = limited
 

@@ -6,6 +6,7 @@ into the places of the marks.
 """
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 
 import msgspec
@@ -36,7 +37,7 @@ async def encode_sliced(body: JsonObject) -> list[bytes]:
 
 
 def _pieces(body: JsonObject) -> Iterator[bytes]:
-    for part in encoded_parts(body):
+    for part in encoded_parts(body, secrets.token_hex(16)):
         if isinstance(part, bytes):
             yield part
             continue

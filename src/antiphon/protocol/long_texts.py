@@ -3,7 +3,6 @@
 msgspec encodes 8 MB of text in 8 ms, and nothing else runs meanwhile, whichever thread does it.
 """
 
-import secrets
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, cast
@@ -15,9 +14,10 @@ from antiphon.protocol.content import JsonObject
 LONG_TEXT_CHARACTERS = 16 * 1024
 
 
-def encoded_parts(value: Any) -> Iterator[bytes | str]:
-    """The JSON of a value as bytes; between them its long texts, which are not encoded."""
-    mark, texts = secrets.token_hex(16), list[str]()
+def encoded_parts(value: Any, mark: str) -> Iterator[bytes | str]:
+    """The JSON of a value as bytes; between them its long texts, which are not encoded. The `mark` stands in
+    their places meanwhile: it is random, of letters and digits."""
+    texts = list[str]()
     skeleton = msgspec.json.encode(_marked(msgspec.to_builtins(value), mark, texts))
     for part, text in zip_longest(skeleton.split(f'"{mark}"'.encode()), texts):
         yield part
@@ -45,14 +45,16 @@ def _marked(value: Any, mark: str, texts: list[str]) -> Any:
 class RepeatedTexts:
     """Encodes values that repeat the same long texts: each text once."""
 
-    __slots__ = ("_encoded",)
+    __slots__ = ("_encoded", "_mark")
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
         self._encoded: dict[str, bytes] = {}
 
     def encode(self, value: Any) -> list[bytes]:
         """The JSON of a value, in parts."""
-        return [part if isinstance(part, bytes) else self._text(part) for part in encoded_parts(value)]
+        parts = encoded_parts(value, self._mark)
+        return [part if isinstance(part, bytes) else self._text(part) for part in parts]
 
     def _text(self, text: str) -> bytes:
         encoded = self._encoded.get(text)

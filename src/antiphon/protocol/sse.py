@@ -61,13 +61,14 @@ class SseRenderer:
 
 
 class RepeatingRenderer(SseRenderer):
-    """Renders the last events of a large answer, which repeat its texts: each text is encoded once."""
+    """Renders the last events of a large answer, which repeat its texts: each text is encoded once. For the
+    `mark` see `encoded_parts`."""
 
     __slots__ = ("_texts",)
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
         super().__init__()
-        self._texts = RepeatedTexts()
+        self._texts = RepeatedTexts(mark)
 
     def render(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events."""

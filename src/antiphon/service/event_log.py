@@ -4,6 +4,7 @@ Only stored events are sent, so all followers receive the same bytes.
 """
 
 import asyncio
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TypeGuard, cast
@@ -123,7 +124,7 @@ class UnstoredEvents(Struct, frozen=True):
 
     def rows(self, renderer: SseRenderer | None = None) -> Iterator[Events]:
         """Rows that are stored and read in a moment, except for events that are too large for that."""
-        renderer = renderer or (RepeatingRenderer() if self.large else SseRenderer())
+        renderer = renderer or (RepeatingRenderer(secrets.token_hex(16)) if self.large else SseRenderer())
         first, size, pieces = self.first, 0, list[bytes]()
         for event in self.events:
             data = renderer.render((event,))

@@ -219,6 +219,7 @@ def run_attacker(target: Target, names: list[str], seconds: float) -> dict[str, 
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+    prefer(process)
     try:
         output, _ = process.communicate(timeout=seconds + ATTACKER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:

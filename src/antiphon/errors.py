@@ -14,6 +14,7 @@
     │   ├── BodyTimeout         408  the body did not arrive in time
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
+    │   ├── RangeNotSatisfiable 416
     │   ├── UpgradeRequired     426  a plain request to a WebSocket endpoint
     │   ├── TooManyRequests     429  too many concurrent requests of one client
     │   └── HeadersTooLarge     431
@@ -164,6 +165,13 @@ class BodyTooLarge(RequestError):
 
     status = 413
     code = "request_too_large"
+
+
+class RangeNotSatisfiable(RequestError):
+    """The requested range is not within the content."""
+
+    status = 416
+    code = "range_not_satisfiable"
 
 
 class UnsupportedMedia(RequestError):

@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.errors import NotFound, Unsupported
 from antiphon.store.base import ApiKey, Conversation, Fenced
+from antiphon.store.files import FilePage, FileQuota, Upload
 from antiphon.store.none import no_stores
 from antiphon.store.ports import Stores
 from tests.store.values import ALL_ITEMS, ended, events, queued, turn
@@ -67,6 +68,23 @@ async def test_lookups_find_nothing(no_store: Stores) -> None:
         with pytest.raises(NotFound):
             await call
     await no_store.conversations.leave("t", "conv_1", "resp_1")
+
+
+async def test_it_has_no_files(no_store: Stores) -> None:
+    quota = FileQuota(1, 1)
+    upload = Upload(
+        id="upload_1", filename="", purpose="", media_type="", bytes=1, created_at=1, expires_at=2
+    )
+    for call in (
+        no_store.files.reserve_object("t", "key", 1, quota),
+        no_store.files.list_files("t", FilePage()),
+        no_store.files.file("t", "file-1"),
+        no_store.files.delete_file("t", "file-1"),
+        no_store.files.add_upload("t", upload),
+        no_store.files.upload("t", "upload_1"),
+    ):
+        with pytest.raises(Unsupported, match="stores no files"):
+            await call
 
 
 async def test_it_has_no_keys(no_store: Stores) -> None:

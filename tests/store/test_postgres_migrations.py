@@ -20,7 +20,8 @@ def tables_of(dialect: Dialect) -> list[str]:
     """The tables of the migrations, without comments, in PostgreSQL's spelling."""
     text = "".join(migration.sql for migration in load_migrations(dialect))
     text = re.sub(r"--.*", "", text).replace("WITHOUT ROWID", "")
-    text = re.sub(r"\binteger\b", "bigint", re.sub(r"\breal\b", "double precision", text))
+    for ours, theirs in (("integer", "bigint"), ("real", "double precision"), ("blob", "bytea")):
+        text = re.sub(rf"\b{ours}\b", theirs, text)
     statements = [re.sub(r"\s+", "", statement) for statement in text.split(";")]
     return [statement for statement in statements if statement.startswith("CREATE")]
 

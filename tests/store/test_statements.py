@@ -32,8 +32,8 @@ def test_no_statement_has_a_comment_or_a_second_one_in_it() -> None:
 
 
 def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
-    """Keys, owners, migrations and upkeep belong to the operator, and jobs are claimed for all tenants; all
-    other statements must filter by tenant.
+    """Keys, owners, migrations and upkeep belong to the operator, jobs are claimed for all tenants, and the
+    keys of objects are random; all other statements must filter by tenant.
     """
     global_statements = {
         *("add_key", "all_keys", "revoke_key", "delete_key"),
@@ -42,6 +42,9 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
         *("lapsed_jobs", "free_lapsed_jobs", "release_jobs"),
         *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),
         *("expired_agent_runs", "count_ended_agent_runs", "oldest_ended_agent_runs"),
+        *("expired_files", "lapsed_uploads", "old_uploads", "add_unreferenced_object", "refer_to_object"),
+        *("due_objects", "make_object_due", "forget_object"),
+        *("add_object_piece", "object_piece", "delete_object"),
         *("create_migrations_table", "applied_migrations", "record_migration"),
     }
     for name, text in load_statements("postgres").items():

@@ -10,6 +10,7 @@ from typing import Any
 from antiphon.errors import AntiphonError, NotFound, Unsupported
 from antiphon.store.agent_scripts import run_not_found
 from antiphon.store.base import Fenced, conversation_not_found, response_not_found
+from antiphon.store.files import file_not_found
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 
@@ -21,6 +22,7 @@ NO_AGENT_RUNS = (
     "This server stores no state, so it runs no agents in the background. "
     "Serve with a store (`--store sqlite:`), or use `/v1/agent/execute`."
 )
+NO_FILES = "This server stores no state, so it stores no files. Serve with a store (`--store sqlite:`)."
 NO_KEYS = "This server stores no state, so it has no stored keys. Use a store, or server.api_keys."
 
 _EMPTY_RESULTS: Mapping[str, Any] = {
@@ -44,6 +46,8 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "list_keys": (),
     "record_seal_key": "",
 }
+_FILE_CALLS = ("reserve_object", "list_files", "file", "delete_file", "add_upload", "upload")
+"""The first calls of every operation on files."""
 _NEED_A_CLAIM = frozenset({"append", "finish"})
 
 
@@ -85,11 +89,14 @@ def no_stores() -> Stores:
         {"enter": (SEND_HISTORY, "conversation"), "add_conversation": (SEND_HISTORY, "conversation")},
     )
     keys = EmptyStore(_key_not_found, {"add_key": (NO_KEYS, None)})
+    files = EmptyStore(file_not_found, dict.fromkeys(_FILE_CALLS, (NO_FILES, None)))
     ports: dict[str, Any] = {
         "responses": responses,
         "conversations": conversations,
         "background": EmptyStore(response_not_found, {"submit": (NO_BACKGROUND, "background")}),
         "agent_runs": EmptyStore(run_not_found, {"submit": (NO_AGENT_RUNS, None)}),
+        "files": files,
+        "blobs": files,
         "jobs": responses,
         "keys": keys,
         "upkeep": responses,

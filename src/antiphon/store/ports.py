@@ -30,6 +30,8 @@ from antiphon.store.base import (
     StoredItem,
     StoredResponse,
 )
+from antiphon.store.blobs.port import BlobStore
+from antiphon.store.files import FileStore
 from antiphon.store.signals import Signals
 
 
@@ -265,6 +267,9 @@ class Stores:
     conversations: ConversationStore
     background: BackgroundStore
     agent_runs: AgentRunStore
+    files: FileStore
+    blobs: BlobStore
+    """The blob store in this database."""
     jobs: JobStore
     keys: KeyStore
     upkeep: UpkeepStore

@@ -26,10 +26,12 @@ from antiphon.store.base import (
     StoredItem,
     StoredResponse,
 )
+from antiphon.store.blobs.rows import RowBlobs
 from antiphon.store.chains import AlreadyStored
 from antiphon.store.database import Database
 from antiphon.store.ports import Stores
 from antiphon.store.signals import Signals
+from antiphon.store.sql_files import SqlFiles
 
 LOG_LIFETIME_SECONDS = 3600.0
 """How long the events of an ended response can be read again."""
@@ -53,6 +55,8 @@ def sql_stores(
         conversations=SqlConversations(database, clock),
         background=SqlBackground(database, clock, trim),
         agent_runs=SqlAgentRuns(database, clock, limit=limit),
+        files=SqlFiles(database, clock),
+        blobs=RowBlobs(database),
         jobs=SqlJobs(database),
         keys=SqlKeys(database),
         upkeep=SqlUpkeep(database, clock, log_lifetime),

@@ -1,6 +1,6 @@
 """Scripts of upkeep: erase expired rows in small batches, so that other writes wait only briefly."""
 
-from antiphon.store import agent_scripts, chains
+from antiphon.store import agent_scripts, chains, file_scripts, upload_scripts
 from antiphon.store.database import Script, Statement
 
 MAX_BATCH_ROWS = 500
@@ -10,7 +10,8 @@ FORGET_OWNER_SECONDS = 3600.0
 
 
 def sweep(log_ttl: float, now: int) -> Script[int]:
-    """Erase expired responses, old event logs, expired agent runs and dead owners; return how many."""
+    """Erase expired responses, old event logs, expired agent runs, files and uploads, and dead owners; return
+    how many."""
     expired = yield Statement("expired_responses", (now, MAX_BATCH_ROWS))
     erased = yield from chains.forget_responses([(tenant, name, chain) for tenant, name, chain in expired])
     old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, MAX_BATCH_ROWS)))]
@@ -19,8 +20,10 @@ def sweep(log_ttl: float, now: int) -> Script[int]:
         yield Statement("forget_log", old, many=True)
     runs = yield Statement("expired_agent_runs", (now, MAX_BATCH_ROWS))
     yield from agent_scripts.forget(runs)
+    files = yield from file_scripts.sweep(now)
+    uploads = yield from upload_scripts.sweep(now)
     dead = yield Statement("delete_dead_owners", (FORGET_OWNER_SECONDS,))
-    return erased + len(old) + len(runs) + len(dead)
+    return erased + len(old) + len(runs) + files + uploads + len(dead)
 
 
 def trim(limit: int) -> Script[None]:

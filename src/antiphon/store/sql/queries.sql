@@ -394,6 +394,133 @@ SELECT fingerprint FROM seal_key WHERE id = 1;
 INSERT INTO seal_key (id, fingerprint) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint;
 
+-- Files: names and purposes of blobs
+
+-- name: add_file
+INSERT INTO files (tenant, id, filename, purpose, media_type, bytes, hash, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: find_file
+SELECT f.id, f.filename, f.purpose, f.media_type, f.bytes, f.hash, f.created_at, f.expires_at, b.key
+FROM files f JOIN blobs b ON b.tenant = f.tenant AND b.hash = f.hash
+WHERE f.tenant = $1 AND f.id = $2 AND (f.expires_at IS NULL OR f.expires_at > $3);
+
+-- name: files_upwards
+SELECT id, filename, purpose, media_type, bytes, hash, created_at, expires_at, '' FROM files
+WHERE tenant = $1 AND id > $2 AND (expires_at IS NULL OR expires_at > $3) ORDER BY id LIMIT $4;
+
+-- name: files_downwards
+SELECT id, filename, purpose, media_type, bytes, hash, created_at, expires_at, '' FROM files
+WHERE tenant = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3) ORDER BY id DESC LIMIT $4;
+
+-- name: files_of_purpose_upwards
+SELECT id, filename, purpose, media_type, bytes, hash, created_at, expires_at, '' FROM files
+WHERE tenant = $1 AND purpose = $5 AND id > $2 AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY id LIMIT $4;
+
+-- name: files_of_purpose_downwards
+SELECT id, filename, purpose, media_type, bytes, hash, created_at, expires_at, '' FROM files
+WHERE tenant = $1 AND purpose = $5 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY id DESC LIMIT $4;
+
+-- name: delete_file
+DELETE FROM files WHERE tenant = $1 AND id = $2 RETURNING hash;
+
+-- name: expired_files
+SELECT tenant, id FROM files WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2;
+
+-- name: refer_to_blob
+-- The key is that of the object that was stored first.
+INSERT INTO blobs (tenant, hash, key, bytes, refs) VALUES ($1, $2, $3, $4, 1)
+ON CONFLICT (tenant, hash) DO UPDATE SET refs = blobs.refs + 1 RETURNING key;
+
+-- name: release_blob
+UPDATE blobs SET refs = refs - 1 WHERE tenant = $1 AND hash = $2 RETURNING refs, key, bytes;
+
+-- name: delete_blob
+DELETE FROM blobs WHERE tenant = $1 AND hash = $2;
+
+-- name: file_usage
+SELECT files, bytes FROM file_usage WHERE tenant = $1;
+
+-- name: start_file_usage
+INSERT INTO file_usage (tenant, files, bytes) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING;
+
+-- name: change_file_usage
+-- Not beyond the limits $4 and $5, which what is given back cannot exceed.
+UPDATE file_usage SET files = files + $2::bigint, bytes = bytes + $3::bigint
+WHERE tenant = $1 AND ($2::bigint <= 0 OR files + $2::bigint <= $4::bigint)
+    AND ($3::bigint <= 0 OR bytes + $3::bigint <= $5::bigint)
+RETURNING files;
+
+-- Uploads: files in parts
+
+-- name: add_upload
+INSERT INTO uploads (
+    tenant, id, filename, purpose, media_type, bytes, status, created_at, expires_at, file_lifetime
+) VALUES ($1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9);
+
+-- name: find_upload
+SELECT id, filename, purpose, media_type, bytes, status, created_at, expires_at, file_lifetime, file
+FROM uploads WHERE tenant = $1 AND id = $2;
+
+-- name: lock_upload
+-- Changes nothing: checks that it is still open, and keeps it so until the end of the transaction.
+UPDATE uploads SET status = status
+WHERE tenant = $1 AND id = $2 AND status = 'pending' AND expires_at > $3 RETURNING id;
+
+-- name: end_upload
+UPDATE uploads SET status = $3, file = $4 WHERE tenant = $1 AND id = $2;
+
+-- name: add_part
+INSERT INTO upload_parts (tenant, upload, id, key, bytes, created_at) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: parts_of_upload
+SELECT id, key, bytes, created_at FROM upload_parts WHERE tenant = $1 AND upload = $2;
+
+-- name: delete_parts
+DELETE FROM upload_parts WHERE tenant = $1 AND upload = $2;
+
+-- name: lapsed_uploads
+-- Those that still have parts.
+SELECT u.tenant, u.id FROM uploads u
+WHERE u.expires_at <= $1
+    AND EXISTS (SELECT 1 FROM upload_parts p WHERE p.tenant = u.tenant AND p.upload = u.id)
+ORDER BY u.expires_at LIMIT $2;
+
+-- name: old_uploads
+SELECT tenant, id FROM uploads WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2;
+
+-- name: delete_upload
+DELETE FROM uploads WHERE tenant = $1 AND id = $2;
+
+-- Objects of the blob store
+
+-- name: add_unreferenced_object
+INSERT INTO unreferenced_objects (key, due_at) VALUES ($1, {now} + $2::float8) ON CONFLICT DO NOTHING;
+
+-- name: refer_to_object
+-- Only before it is due: from then on it may be deleted.
+DELETE FROM unreferenced_objects WHERE key = $1 AND due_at > {now} RETURNING key;
+
+-- name: due_objects
+SELECT key FROM unreferenced_objects WHERE due_at <= {instant} ORDER BY due_at LIMIT $1;
+
+-- name: make_object_due
+UPDATE unreferenced_objects SET due_at = {now} WHERE key = $1 RETURNING key;
+
+-- name: forget_object
+DELETE FROM unreferenced_objects WHERE key = $1;
+
+-- name: add_object_piece
+INSERT INTO object_pieces (key, number, data) VALUES ($1, $2, $3);
+
+-- name: object_piece
+SELECT data FROM object_pieces WHERE key = $1 AND number = $2;
+
+-- name: delete_object
+DELETE FROM object_pieces WHERE key = $1;
+
 -- Upkeep
 
 -- name: expired_responses

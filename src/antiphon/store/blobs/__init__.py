@@ -1,0 +1,1 @@
+"""Blob stores: the content of files as objects under keys."""

@@ -11,7 +11,7 @@ READ = "responses:read"
 WRITE = "responses:write"
 DELETE = "responses:delete"
 SCOPES = (READ, WRITE, DELETE)
-"""The scopes of a key. Conversations count as responses; models and health need no scope."""
+"""The scopes of a key. Conversations and files count as responses; models and health need no scope."""
 
 DEFAULT_TENANT = "default"
 

@@ -224,3 +224,17 @@ class Bodies:
     def run(self) -> JsonObject:
         """A body of `POST /v1/agent/runs`."""
         return {**self.agent(), **self.maybe(0.5, title="Tides")}
+
+    def file(self) -> JsonObject:
+        """The form of a file."""
+        named = {"filename": self._rng.choice(("a.txt", "naïve.md", "../x")), "content": self.text()}
+        lifetime = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
+        return {"purpose": "user_data", "file": named, **self.maybe(0.3, **lifetime)}
+
+    def upload(self) -> JsonObject:
+        """An upload of one part of `part`."""
+        return {"purpose": "user_data", "filename": "a.bin", "bytes": 5, "mime_type": "text/plain"}
+
+    def part(self) -> JsonObject:
+        """The form of a part."""
+        return {"data": {"filename": "part", "content": "01234"}}

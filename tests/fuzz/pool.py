@@ -1,13 +1,16 @@
 """Ids and items that earlier answers contained, so that later requests can name what exists."""
 
 import random
+import re
 from collections import deque
 from typing import Any, cast
 
 JsonObject = dict[str, Any]
 KEPT = 200
 """The newest of each kind are kept."""
-PREFIXES = ("resp_", "conv_", "run_", "msg_", "fc_", "rs_", "call_", "ctc_", "cmp_")
+PREFIXES = ("resp_", "conv_", "run_", "msg_", "fc_", "rs_", "call_", "ctc_", "cmp_", "file-", "upload_")
+SEPARATORS = {"file": "-"}
+"""Between the kind and the rest of an id; otherwise `_`."""
 
 
 class Pool:
@@ -18,6 +21,7 @@ class Pool:
         self._ids: dict[str, deque[str]] = {}
         self._items: deque[JsonObject] = deque(maxlen=KEPT)
         self._pairs: deque[tuple[str, str]] = deque(maxlen=KEPT)
+        self._parts: deque[tuple[str, str]] = deque(maxlen=KEPT)
         self._background: deque[str] = deque(maxlen=KEPT)
 
     def learn(self, value: object, conversation: str | None = None) -> None:
@@ -27,6 +31,11 @@ class Pool:
                 self.learn(member, conversation)
         elif isinstance(value, dict):
             self._learn_object(cast("JsonObject", value), conversation)
+            self._learn_part(cast("JsonObject", value))
+
+    def _learn_part(self, value: JsonObject) -> None:
+        if value.get("object") == "upload.part":
+            self._parts.append((str(value["upload_id"]), str(value["id"])))
 
     def _learn_object(self, value: JsonObject, conversation: str | None) -> None:
         if value.get("deleted") is True or value.get("object") == "response.compaction":
@@ -38,7 +47,7 @@ class Pool:
         for name in ("id", "call_id"):
             known = value.get(name)
             if isinstance(known, str) and known.startswith(PREFIXES):
-                kind = known.partition("_")[0]
+                kind = re.split("[_-]", known)[0]
                 self._learn_id(kind, known)
                 if conversation is not None and name == "id" and "type" in value:
                     self._pairs.append((conversation, known))
@@ -48,6 +57,12 @@ class Pool:
             if isinstance(member, list | dict):
                 self.learn(cast("object", member), conversation)
 
+    def take_part(self) -> tuple[str, str]:
+        """An upload with one of its parts, not to be given again."""
+        upload, part = self._parts.popleft() if self._parts else (self.one("upload"), "part_0194f3a6")
+        self._forget("upload", upload)
+        return upload, part
+
     def _learn_id(self, kind: str, known: str) -> None:
         ids = self._ids.setdefault(kind, deque(maxlen=KEPT))
         if known not in ids:
@@ -56,20 +71,24 @@ class Pool:
     def one(self, kind: str) -> str:
         """An id of a kind; one that does not exist if none is known."""
         known = self._ids.get(kind)
-        return self._rng.choice(known) if known else f"{kind}_0194f3a60194f3a60194f3a6"
+        return self._rng.choice(known) if known else _unknown(kind)
 
     def newest(self, kind: str) -> str:
         """The newest id of a kind."""
         known = self._ids.get(kind)
-        return known[-1] if known else f"{kind}_0194f3a60194f3a60194f3a6"
+        return known[-1] if known else _unknown(kind)
 
     def take(self, kind: str) -> str:
         """An id of a kind that is not given again: it will be deleted."""
         taken = self.one(kind)
-        self._ids[kind] = deque((known for known in self._ids.get(kind, ()) if known != taken), KEPT)
+        self._forget(kind, taken)
         self._background = deque((known for known in self._background if known != taken), KEPT)
         self._pairs = deque((pair for pair in self._pairs if pair[0] != taken), KEPT)
         return taken
+
+    def _forget(self, kind: str, taken: str) -> None:
+        self._ids[kind] = deque((known for known in self._ids.get(kind, ()) if known != taken), KEPT)
+        self._parts = deque((pair for pair in self._parts if pair[0] != taken), KEPT)
 
     def background(self) -> str:
         """A background response."""
@@ -91,3 +110,8 @@ class Pool:
         """An id of any kind."""
         kind = self._rng.choice(list(self._ids) or ["resp"])
         return self.one(kind)
+
+
+def _unknown(kind: str) -> str:
+    """An id that does not exist."""
+    return f"{kind}{SEPARATORS.get(kind, '_')}0194f3a60194f3a60194f3a6"

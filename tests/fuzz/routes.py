@@ -21,6 +21,8 @@ class FuzzRequest:
     query: dict[str, str] = field(default_factory=dict[str, str])
     body: Any = NO_BODY
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    is_form: bool = False
+    """Whether the body is sent as a form."""
 
 
 Draw = Callable[[], FuzzRequest]
@@ -42,6 +44,7 @@ class Routes:
             "POST /v1/messages": bodies.messages,
             "POST /v1/messages/count_tokens": bodies.messages,
             "POST /v1/conversations": bodies.conversation,
+            "POST /v1/uploads": bodies.upload,
             "POST /v1/agent/execute": bodies.agent,
             "POST /v1/agent/runs": bodies.run,
         }
@@ -62,6 +65,16 @@ class Routes:
             ),
             "DELETE /v1/conversations/{id}/items/{item_id}": lambda: FuzzRequest(
                 "DELETE /v1/conversations/{id}/items/{item_id}", [*pool.take_pair()]
+            ),
+            "POST /v1/files": lambda: FuzzRequest("POST /v1/files", body=bodies.file(), is_form=True),
+            "GET /v1/files": self._list_files,
+            "GET /v1/files/{id}": lambda: self._by_id("GET /v1/files/{id}", pool.one("file")),
+            "DELETE /v1/files/{id}": lambda: self._by_id("DELETE /v1/files/{id}", pool.take("file")),
+            "GET /v1/files/{id}/content": self._content,
+            "POST /v1/uploads/{id}/parts": self._add_part,
+            "POST /v1/uploads/{id}/complete": self._complete,
+            "POST /v1/uploads/{id}/cancel": lambda: self._by_id(
+                "POST /v1/uploads/{id}/cancel", pool.take("upload")
             ),
             "GET /v1/agent/modes": lambda: FuzzRequest("GET /v1/agent/modes"),
             "GET /v1/agent/runs": lambda: FuzzRequest("GET /v1/agent/runs", query=self._page("run")),
@@ -123,6 +136,24 @@ class Routes:
     def _add_items(self) -> FuzzRequest:
         body = {"items": self._bodies.items()}
         return FuzzRequest("POST /v1/conversations/{id}/items", [self._pool.one("conv")], body=body)
+
+    def _list_files(self) -> FuzzRequest:
+        query = self._page("file") | self._maybe("purpose", "user_data")
+        return FuzzRequest("GET /v1/files", query=query)
+
+    def _content(self) -> FuzzRequest:
+        headers = self._maybe(
+            "range", self._rng.choice(("bytes=0-3", "bytes=-2", "bytes=1-", "bytes=9-1", "x"))
+        )
+        return FuzzRequest("GET /v1/files/{id}/content", [self._pool.one("file")], headers=headers)
+
+    def _add_part(self) -> FuzzRequest:
+        name, body = "POST /v1/uploads/{id}/parts", self._bodies.part()
+        return FuzzRequest(name, [self._pool.newest("upload")], body=body, is_form=True)
+
+    def _complete(self) -> FuzzRequest:
+        upload, part = self._pool.take_part()
+        return FuzzRequest("POST /v1/uploads/{id}/complete", [upload], body={"part_ids": [part]})
 
     def _models(self) -> FuzzRequest:
         headers = {"anthropic-version": "2023-06-01"} if self._rng.random() < 0.2 else {}

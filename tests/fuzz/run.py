@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from tests.fuzz.forms import FORM_TYPE, render_form
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.pool import Pool
 from tests.fuzz.routes import NO_BODY, FuzzRequest, Routes
@@ -27,7 +28,14 @@ EXPLAINED = {
 }
 """Codes of 5xx that the model causes, and a text of the requests that may get them: the model `fails` refuses,
 in the form of each API; the other one does not obey formats and tool choices, or calls instead of summarising."""
-CREATING = {"POST /v1/responses": 4, "POST /v1/conversations": 3, "POST /v1/agent/runs": 2}
+CREATING = {
+    "POST /v1/responses": 4,
+    "POST /v1/conversations": 3,
+    "POST /v1/agent/runs": 2,
+    "POST /v1/files": 3,
+    "POST /v1/uploads": 3,
+    "POST /v1/uploads/{id}/parts": 3,
+}
 """How often these routes take their turn, so that there is something to name and to delete."""
 MAX_FAULT_CHARACTERS = 3000
 SOCKET = "GET /v1/responses"
@@ -111,10 +119,11 @@ class Fuzzer:
         for known in request.ids:
             start, _, rest = path.partition("{")
             path = start + quote(known, safe="") + rest.partition("}")[2]
-        content = b"" if request.body is NO_BODY else msgspec.json.encode(request.body)
+        content = b"" if request.body is NO_BODY else _rendered(request)
         if kind > 0.97 and content:
             content = self._mutator.spoiled(content)
-        headers = {"content-type": "application/json", **request.headers} if content else request.headers
+        media = FORM_TYPE if request.is_form else "application/json"
+        headers = {"content-type": media, **request.headers} if content else request.headers
         url = path + (f"?{urlencode(request.query)}" if request.query else "")
         answer = await self._server.client.request(method, url, content=content, headers=headers)
         body = await answer.aread()
@@ -148,6 +157,10 @@ class Fuzzer:
             tally.explained[f"{status} {code}"] += 1
         else:
             tally.add_fault(f"{status} {code} to {request}")
+
+
+def _rendered(request: FuzzRequest) -> bytes:
+    return render_form(request.body) if request.is_form else msgspec.json.encode(request.body)
 
 
 def _decoded(body: bytes) -> Any:

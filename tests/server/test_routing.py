@@ -91,7 +91,9 @@ def test_the_table_declares_everything_once() -> None:
     assert [route.path for route in ROUTES if route.keyless] == ["/healthz", "/readyz"]
     assert [route.name for route in ROUTES if route.websocket] == ["GET /v1/responses"]
     assert {route.path for route in ROUTES if route.stateful} == {
-        route.path for route in ROUTES if route.path.startswith("/v1/conversations")
+        route.path
+        for route in ROUTES
+        if route.path.startswith(("/v1/conversations", "/v1/files", "/v1/uploads"))
     }
 
 

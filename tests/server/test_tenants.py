@@ -24,6 +24,8 @@ SENT = {"input": "more", "model": "m"}
 REFERENCE = [{"type": "item_reference", "id": "{item}"}]
 COUNT = "/v1/responses/input_tokens"
 ITEMS = "/v1/conversations/{conversation}/items"
+UPLOADED = {"data": "content"}
+"""A body that is sent as a form."""
 CASES: list[Case] = [
     ("GET", "/v1/responses/{response}", None),
     ("GET", "/v1/responses/{running}?stream=true", None),
@@ -45,6 +47,12 @@ CASES: list[Case] = [
     ("GET", ITEMS, None),
     ("GET", ITEMS + "/{item}", None),
     ("DELETE", ITEMS + "/{item}", None),
+    ("GET", "/v1/files/{file}", None),
+    ("GET", "/v1/files/{file}/content", None),
+    ("DELETE", "/v1/files/{file}", None),
+    ("POST", "/v1/uploads/{upload}/parts", UPLOADED),
+    ("POST", "/v1/uploads/{upload}/complete", {"part_ids": ["{part}"]}),
+    ("POST", "/v1/uploads/{upload}/cancel", None),
 ]
 """Every route that names a stored object."""
 
@@ -53,6 +61,9 @@ UNKNOWN: Ids = {
     "running": "resp_none",
     "conversation": "conv_none",
     "item": "msg_none",
+    "file": "file-none",
+    "upload": "upload_none",
+    "part": "part_none",
 }
 
 
@@ -76,7 +87,8 @@ async def answer_to(
 ) -> tuple[int, str]:
     """Status and body of the answer, with the ids of the request masked."""
     method, path, body = case
-    answer = await server.client.request(method, fill(path, ids), json=fill(body, ids), headers=headers)
+    sent = {"files": body} if body is UPLOADED else {"json": fill(body, ids)}
+    answer = await server.client.request(method, fill(path, ids), headers=headers, **sent)
     text = answer.text
     for value in ids.values():
         text = text.replace(value, "ID")
@@ -93,7 +105,18 @@ async def store_objects(server: ServerUnderTest, headers: httpx2.Headers) -> Ids
         await server.client.post("/v1/conversations", json={"items": items}, headers=headers)
     ).json()
     listed = await server.client.get(f"/v1/conversations/{conversation['id']}/items", headers=headers)
+    file = await server.client.post(
+        "/v1/files", data={"purpose": "user_data"}, files={"file": ("a.txt", b"x")}, headers=headers
+    )
+    new = {"purpose": "user_data", "filename": "a", "bytes": 1, "mime_type": "text/plain"}
+    upload = (await server.client.post("/v1/uploads", json=new, headers=headers)).json()
+    part = await server.client.post(
+        f"/v1/uploads/{upload['id']}/parts", files={"data": ("part", b"x")}, headers=headers
+    )
     return {
+        "file": file.json()["id"],
+        "upload": upload["id"],
+        "part": part.json()["id"],
         "response": response.json()["id"],
         "running": running.json()["id"],
         "conversation": conversation["id"],
@@ -107,7 +130,14 @@ async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) 
     running = await server.client.get(f"/v1/responses/{ids['running']}", headers=headers)
     listed = await server.client.get(f"/v1/conversations/{ids['conversation']}/items", headers=headers)
     item_ids = [item["id"] for item in listed.json()["data"]]
-    return (response.status_code, running.status_code, item_ids) == (200, 200, [ids["item"]])
+    files = [file["id"] for file in (await server.client.get("/v1/files", headers=headers)).json()["data"]]
+    upload = await server.services.store.files.upload("owner", ids["upload"])
+    return (response.status_code, running.status_code, item_ids, files, upload.status) == (
+        *(200, 200),
+        [ids["item"]],
+        [ids["file"]],
+        "pending",
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=spelled)
@@ -150,7 +180,7 @@ async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreato
 
 def test_every_route_with_an_id_is_tried() -> None:
     tried = {
-        f"{method} {re.sub(r'{(response|running|conversation)}', '{id}', path).replace('{item}', '{item_id}')}"
+        f"{method} {re.sub(r'{(response|running|conversation|file|upload)}', '{id}', path).replace('{item}', '{item_id}')}"
         for method, path, _ in CASES
     }
     routes = {route.name for route in ROUTES if "{id}" in route.path and "/v1/agent/" not in route.path}

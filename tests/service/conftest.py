@@ -12,11 +12,15 @@ from antiphon.protocol.ids import IdSource
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
+from antiphon.service.files.contents import Contents
+from antiphon.service.files.files import Files
+from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.create import Creator, ResponseOptions, response_services
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
+from antiphon.store.files import FileQuota
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
@@ -65,6 +69,9 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
     if background is None:
         background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
     parts = creator.parts
+    store = creator.store
+    contents = Contents(store.files, store.blobs, FileQuota(1000, 10**9), creator.ids.entropy)
+    files = Files(store.files, contents, creator.ids, creator.clock)
     return Services(
         creator=creator,
         compactor=parts.compactor,
@@ -77,4 +84,6 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         conversations=Conversations(
             creator.store.conversations, creator.ids, creator.clock, parts.seal_key, parts.contexts.checks
         ),
+        files=files,
+        uploads=Uploads(files),
     )

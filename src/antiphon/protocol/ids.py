@@ -28,6 +28,8 @@ RESPONSE_ID = IdForm("resp", "response_id")
 PREVIOUS_RESPONSE_ID = IdForm("resp", "previous_response_id")
 CONVERSATION_ID = IdForm("conv", "conversation_id")
 CONVERSATION = IdForm("conv", "conversation")
+FILE_ID = IdForm("file-", "file_id")
+UPLOAD_ID = IdForm("upload_", "upload_id")
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
@@ -59,14 +61,14 @@ class IdSource:
         self._millisecond = -1
         self._time_digits = ""
 
-    def new(self, prefix: str) -> str:
+    def new(self, prefix: str, separator: str = "_") -> str:
         """A new id."""
         millisecond = int(self.clock() * 1000)
         if millisecond != self._millisecond:
             self._millisecond, self._time_digits = millisecond, f"{millisecond:012x}"
         if not self._digits:
             self._read_entropy()
-        return f"{prefix}_{self._time_digits}{self._digits.pop()}"
+        return f"{prefix}{separator}{self._time_digits}{self._digits.pop()}"
 
     def _read_entropy(self) -> None:
         digits, width = self.entropy(RANDOM_BYTES * self.block).hex(), 2 * RANDOM_BYTES

@@ -129,19 +129,22 @@ class Exchange:
             return await received.large()
         return received.joined()
 
-    async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
+    async def stream_body(
+        self, limit: int, seconds: float, min_bytes_per_second: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """The body of any media type, piece by piece as it arrives; nothing is buffered.
 
         Raises `BodyTooLarge` beyond `limit` bytes, and `BodyTimeout` if it still has to wait for the client
-        after so many seconds.
+        after so many seconds. With a minimum rate, what has arrived extends this time.
         """
         self._check_encoding()
         self._check_length(limit)
         deadline = asyncio.get_running_loop().time() + seconds
         size, more = 0, True
         while more:
+            extension = 0.0 if min_bytes_per_second is None else size / min_bytes_per_second
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(deadline + extension):
                     piece, more = _piece(await self.receive())
             except TimeoutError:
                 raise BodyTimeout from None
@@ -150,6 +153,7 @@ class Exchange:
                 raise too_large(limit)
             if piece:
                 yield piece
+        self._has_body = False
 
     def _check_length(self, limit: int) -> None:
         if int(self.head.content_length or 0) > limit:

@@ -28,6 +28,7 @@ class Head(Struct, gc=False):
     anthropic_version: bytes = b""
     profile: bytes = b""
     if_none_match: bytes = b""
+    range: bytes = b""
     origin: bytes | None = None
 
 
@@ -42,6 +43,7 @@ _DECISIVE = (
     b"anthropic-version",
     b"origin",
     b"if-none-match",
+    b"range",
     _PROFILE,
 )
 
@@ -66,6 +68,7 @@ def read_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
         value(b"anthropic-version", b""),
         value(_PROFILE, b""),
         value(b"if-none-match", b""),
+        value(b"range", b""),
         value(b"origin"),
     )
     if not head.host:

@@ -1,6 +1,6 @@
 """Query parameters: the error for an invalid value names the parameter, unknown parameters are ignored."""
 
-from typing import get_args
+from typing import Literal, get_args
 from urllib.parse import parse_qsl
 
 from antiphon.errors import InvalidRequest
@@ -68,16 +68,20 @@ class Query:
     def page(self) -> Page:
         """The requested part of a list."""
         self.check_include()
-        order = self.text("order") or "desc"
-        if order not in ("asc", "desc"):
-            raise _refusal("order", f"Invalid value for 'order': '{order[:100]}'; use 'asc' or 'desc'.")
         limit = self.number("limit", least=1, most=MAX_LIMIT)
         return Page(
             after=self.text("after"),
             before=self.text("before"),
             limit=Page().limit if limit is None else limit,
-            order=order,
+            order=self.order(),
         )
+
+    def order(self) -> Literal["asc", "desc"]:
+        """The order of a list; newest first if it is not there."""
+        order = self.text("order") or "desc"
+        if order not in ("asc", "desc"):
+            raise _refusal("order", f"Invalid value for 'order': '{order[:100]}'; use 'asc' or 'desc'.")
+        return order
 
 
 def _refusal(name: str, message: str) -> InvalidRequest:

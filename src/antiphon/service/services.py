@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from antiphon.service.background import Background
 from antiphon.service.conversations import Conversations
+from antiphon.service.files.files import Files
+from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
@@ -26,4 +28,6 @@ class Services:
     background: Background
     stored: StoredResponses
     conversations: Conversations
+    files: Files
+    uploads: Uploads
     ignored_tools: frozenset[str] = frozenset()

@@ -88,6 +88,24 @@ class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a continuation without `tools` inherits those of the previous response."""
 
 
+class FilesSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files of clients (docs/reference/files.md)."""
+
+    url: str = ""
+    """Where their content is: a folder, `database`, `s3://bucket/prefix`, `gs://…` or `az://…`. Empty: a
+    folder beside an SQLite file; otherwise the database."""
+    options: dict[str, str] = {}
+    """Options of an object store, such as `endpoint` and `region`. Credentials: its usual variables."""
+    max_file_bytes: Annotated[int, Meta(ge=1)] = 512 * 1024 * 1024
+    """Maximum size of a file that is sent in one request."""
+    max_upload_bytes: Annotated[int, Meta(ge=1)] = 8 * 1024 * 1024 * 1024
+    """Maximum size of a file that is sent in parts."""
+    max_files: Annotated[int, Meta(ge=1)] = 100_000
+    """Files that a tenant may have."""
+    max_bytes: Annotated[int, Meta(ge=1)] = 100 * 1024 * 1024 * 1024
+    """Bytes that a tenant may store; equal content counts once."""
+
+
 class BackgroundSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Background responses."""
 
@@ -357,6 +375,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     server: ServerSettings = ServerSettings()
     profiles: dict[ProfileName, ProfileSettings] = {}
     store: StoreSettings = StoreSettings()
+    files: FilesSettings = FilesSettings()
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()

@@ -25,6 +25,8 @@ from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
+from antiphon.service.files.upkeep import start_object_upkeep
+from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.create import ResponseOptions, response_services
 from antiphon.service.responses.finish import Retention
 from antiphon.service.routing.circuits import HealthPolicy
@@ -38,6 +40,7 @@ from antiphon.store.ports import Stores
 from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import open_agent, serve_agent
+from antiphon.wiring.files import make_files
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
@@ -114,6 +117,7 @@ async def _open(
         worker = _make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
         stack.push_async_callback(worker.aclose)
+        files = make_files(settings, stores, creator.ids)
         yield Services(
             creator=creator,
             compactor=compactor,
@@ -124,6 +128,8 @@ async def _open(
             background=background,
             stored=StoredResponses(stores.responses, background),
             conversations=Conversations(stores.conversations, creator.ids, creator.clock, seal_key, checks),
+            files=files,
+            uploads=Uploads(files, settings.files.max_upload_bytes),
             ignored_tools=frozenset(settings.tools.ignore),
         )
 
@@ -196,6 +202,7 @@ async def _serve(
             _run(stack, partial(keys.watch, services.store.keys, services.store.signals))
         if not services.store.stateless:
             await start_upkeep(services.background.jobs, services.store.upkeep)
+            await start_object_upkeep(services.background.jobs, services.files.contents)
             services.background.jobs.adopt()
         yield served
 

@@ -12,6 +12,7 @@ from antiphon.settings import Settings
 
 SEAL_KEY_FILE = "seal.key"
 STORE_FILE = "antiphon.db"
+FILES_SUFFIX = "-files"
 
 
 def data_folder() -> Path:
@@ -28,6 +29,15 @@ def store_path(settings: Settings) -> Path:
     """The file of an SQLite store."""
     given = settings.store.url.removeprefix("sqlite:")
     return Path(given).expanduser() if given else data_folder() / STORE_FILE
+
+
+def files_folder(settings: Settings) -> Path:
+    """The folder of files: the configured one, or one beside the file of an SQLite store."""
+    given = settings.files.url.removeprefix("file://")
+    if given:
+        return Path(given).expanduser()
+    file = store_path(settings)
+    return file.with_name(f"{file.name}{FILES_SUFFIX}")
 
 
 def seal_secret(settings: Settings, folder: Path) -> bytes:

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 from antiphon.errors import SettingsError
 from antiphon.settings import POSTGRES, Settings
+from antiphon.store.blobs.folder import FolderBlobs
+from antiphon.store.blobs.port import BlobStore
 from antiphon.store.database import OperatedDatabase
 from antiphon.store.none import no_stores
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
-from antiphon.wiring.folders import store_path
+from antiphon.wiring.folders import files_folder, store_path
 
 if TYPE_CHECKING:
     from antiphon.store.postgres import PostgresDatabase
+
+
+DATABASE = "database"
+"""As `files.url`: the database of the store."""
 
 
 @asynccontextmanager
@@ -41,6 +47,22 @@ async def make_stores(settings: Settings) -> Stores:
     limit = options.memory_responses if path is None else None
     file = await SqliteDatabase.open(path)
     return sql_stores(file, LocalSignals(), time.time, limit=limit, log_lifetime=options.log_lifetime)
+
+
+def make_blobs(settings: Settings, stores: Stores) -> BlobStore:
+    """The blob store that `files.url` names. Without one it is a folder beside an SQLite file, which is
+    created with the first file, or else the database."""
+    url, store = settings.files.url, settings.store.url
+    if "://" in url and not url.startswith("file://"):
+        from antiphon.store.blobs.objects import ObjectBlobs  # noqa: PLC0415 -- optional: [object-store]
+
+        return ObjectBlobs.open(url, settings.files.options)
+    if url == DATABASE or (not url and not store.startswith("sqlite:")):
+        return stores.blobs
+    blobs = FolderBlobs(files_folder(settings))
+    if url:
+        blobs.check()
+    return blobs
 
 
 @asynccontextmanager

@@ -189,7 +189,7 @@ async def test_the_header_of_one_api_is_ignored_on_other_endpoints(
             assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
         own = await client.get("/v1/models/none/capabilities", headers=version)
         assert own.json()["error"]["code"] == "model_not_found"
-        for path in ("/v1/models/none", "/v1/files", "/v1/v1/models"):
+        for path in ("/v1/models/none", "/v1/batches", "/v1/v1/models"):
             answer = await client.get(path, headers=version)
             assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
 

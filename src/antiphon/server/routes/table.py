@@ -9,11 +9,14 @@ from antiphon.server.compat.messages.stream import MessagesApi
 from antiphon.server.compat.routes import ChatCompletionsRoutes, CountTokensRoutes, MessagesRoutes
 from antiphon.server.exchange import BodyReader
 from antiphon.server.lifetime import Lifetimes
+from antiphon.server.multipart import FormReader
 from antiphon.server.routes.agent import AgentRoutes, AgentRunRoutes
 from antiphon.server.routes.conversations import ConversationRoutes
+from antiphon.server.routes.files import FileRoutes
 from antiphon.server.routes.health import HealthRoutes
 from antiphon.server.routes.models import ModelsRoutes
 from antiphon.server.routes.responses import CompactRoutes, InputTokensRoutes, ResponsesRoutes, StoredRoutes
+from antiphon.server.routes.uploads import UploadRoutes
 from antiphon.server.routing import RouteGroup
 from antiphon.service.routing.capabilities import ServerFeatures
 from antiphon.service.services import Services
@@ -27,6 +30,8 @@ GROUPS: tuple[type[RouteGroup], ...] = (
     MessagesRoutes,
     CountTokensRoutes,
     ConversationRoutes,
+    FileRoutes,
+    UploadRoutes,
     AgentRoutes,
     AgentRunRoutes,
     ModelsRoutes,
@@ -53,6 +58,7 @@ def route_groups(
     """The objects that handle the routes, in the order of `GROUPS`."""
     creator, lifetimes, bodies = services.creator, options.lifetimes, options.bodies
     stored = StoredRoutes(services.stored, lifetimes)
+    forms = FormReader(bodies)
     features = ServerFeatures(
         keeps=options.stores, websocket=options.websocket, ignored_tools=services.ignored_tools
     )
@@ -64,6 +70,8 @@ def route_groups(
     yield MessagesRoutes(MessagesApi(services.seal_key), creator, lifetimes, bodies)
     yield CountTokensRoutes(services.tokens, bodies, services.seal_key)
     yield ConversationRoutes(services.conversations, bodies)
+    yield FileRoutes(services.files, forms)
+    yield UploadRoutes(services.uploads, bodies, forms)
     if agents is not None:
         yield AgentRoutes(agents.agent, lifetimes, bodies, options.heartbeat_seconds)
         yield AgentRunRoutes(agents, lifetimes, bodies)

@@ -1,0 +1,1 @@
+"""Files and uploads: content in the blob store, rows in the database."""

@@ -1,7 +1,8 @@
 """`/v1/files` on the wire."""
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from antiphon.server.admission import MAX_BODIES_BYTES
+from antiphon.server.multipart import FORM_MEMORY_BYTES
 from antiphon.store.files import FileQuota
 from antiphon.store.none import no_stores
 from tests.server.stateful import NOW, JsonObject, ServerUnderTest, open_server
@@ -337,3 +340,32 @@ async def test_a_server_without_a_store_has_no_files(make_creator: MakeCreator) 
         ):
             assert error_of(answer) == (400, None, "unsupported_parameter")
             assert "stores no files" in answer.json()["error"]["message"]
+
+
+async def test_forms_are_refused_while_the_server_is_overloaded(server: ServerUnderTest) -> None:
+    server.app.admission.overload = "The server is overloaded."
+    answer = await post(server)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_overloaded")
+
+
+async def test_a_tenant_cannot_receive_any_number_of_forms_at_once(server: ServerUnderTest) -> None:
+    """Each holds some memory."""
+    started = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield PURPOSE
+        await started.wait()
+        yield FILE + END
+
+    def send() -> asyncio.Task[httpx2.Response]:
+        headers = {"content-type": FORM}
+        return asyncio.create_task(server.client.post("/v1/files", content=slow(), headers=headers))
+
+    sent = [send() for _ in range(40)]
+    await asyncio.sleep(0.2)  # all have begun
+    started.set()
+    answers = await asyncio.gather(*sent)
+    codes = [answer.json()["error"]["code"] for answer in answers if answer.status_code == 503]
+    assert codes == ["server_overloaded"] * (40 - MAX_BODIES_BYTES // 2 // FORM_MEMORY_BYTES)
+    assert sum(answer.status_code == 200 for answer in answers) == 40 - len(codes)
+    assert (await post(server)).status_code == 200

@@ -144,6 +144,26 @@ async def test_the_deadline_is_that_of_the_complete_body() -> None:
                 pass
 
 
+async def test_with_a_minimum_rate_what_arrives_extends_the_deadline() -> None:
+    arrived = 0
+
+    async def receive() -> Message:
+        nonlocal arrived
+        arrived += 1
+        if arrived > 10:
+            await asyncio.sleep(60)
+        await asyncio.sleep(0.02)
+        return piece(b"x" * 100)
+
+    request = exchange([])
+    request.receive = receive
+    with pytest.raises(BodyTimeout):
+        async with asyncio.timeout(5):
+            async for _ in request.stream_body(10_000, 0.1, 1000):
+                pass
+    assert arrived == 11, "1,000 bytes at 1,000 bytes per second are a second more"
+
+
 @pytest.mark.parametrize("length", [None, 4])
 async def test_a_body_is_streamed_as_it_is_produced(length: int | None) -> None:
     async with serving() as client:

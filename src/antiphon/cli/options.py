@@ -103,7 +103,7 @@ TENANT_OPTION = click.option(
     default=DEFAULT_TENANT,
     metavar="NAME",
     show_default=True,
-    help="The tenant whose responses are meant.",
+    help="The tenant whose data is meant.",
 )
 
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "doctor": Command("doctor.command", "Check the installation and advise what to do."),
     "conformance": Command("conformance", "Check whether a Responses server conforms to the protocol."),
     "responses": Command("stored.responses", "List, show, delete and export stored responses."),
+    "files": Command("files.command", "Add, list, show and delete stored files."),
     "keys": Command("keys", "Create, list, revoke and delete API keys."),
     "db": Command("db", "Migrate, inspect and vacuum the database."),
     "model": Command("model", "Show capabilities of models; fetch weights to embed one."),

@@ -11,7 +11,6 @@ from antiphon.errors import InvalidRequest, RangeNotSatisfiable
 from antiphon.protocol.files import (
     OCTETS,
     FileList,
-    FileObject,
     NewFile,
     check_filename,
     check_lifetime,
@@ -26,7 +25,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.multipart import FormReader, MultipartForm
 from antiphon.server.query import Query
 from antiphon.server.routing import Route
-from antiphon.service.files.files import Files
+from antiphon.service.files.files import Files, file_object
 from antiphon.store.files import FilePage, StoredFile
 
 MAX_LIMIT = 10_000
@@ -73,7 +72,7 @@ class FileRoutes:
             head = exchange.head
             form = FileForm(pieces, head.content_type, "file", int(head.content_length or 0))
             file = await self._files.create(exchange.caller, form)
-        await exchange.send_json(msgspec.json.encode(file_wire(file)))
+        await exchange.send_json(msgspec.json.encode(file_object(file)))
 
     async def list(self, exchange: Exchange) -> None:
         """A part of the list of files."""
@@ -83,7 +82,7 @@ class FileRoutes:
     async def retrieve(self, exchange: Exchange, file_id: str) -> None:
         """One file, without its content."""
         file = await self._files.retrieve(exchange.caller, file_id)
-        await exchange.send_json(msgspec.json.encode(file_wire(file)))
+        await exchange.send_json(msgspec.json.encode(file_object(file)))
 
     async def content(self, exchange: Exchange, file_id: str) -> None:
         """The content, or a range of it."""
@@ -126,21 +125,9 @@ class FileRoutes:
     )
 
 
-def file_wire(file: StoredFile) -> FileObject:
-    """The wire form of a file."""
-    return FileObject(
-        id=file.id,
-        bytes=file.bytes,
-        created_at=file.created_at,
-        expires_at=file.expires_at,
-        filename=file.filename,
-        purpose=file.purpose,
-    )
-
-
 def _list_wire(files: Sequence[StoredFile], *, has_more: bool) -> FileList:
     return FileList(
-        data=[file_wire(file) for file in files],
+        data=[file_object(file) for file in files],
         first_id=files[0].id if files else None,
         last_id=files[-1].id if files else None,
         has_more=has_more,

@@ -9,8 +9,8 @@ from antiphon.protocol.files import PartObject, UploadObject, parse_complete, pa
 from antiphon.protocol.ids import UPLOAD_ID
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.multipart import FormReader, MultipartForm
-from antiphon.server.routes.files import file_wire
 from antiphon.server.routing import Route
+from antiphon.service.files.files import file_object
 from antiphon.service.files.uploads import MAX_PART_BYTES, Uploads
 from antiphon.store.files import StoredFile, Upload
 
@@ -66,6 +66,6 @@ async def _send(exchange: Exchange, upload: Upload, file: StoredFile | None = No
         filename=upload.filename,
         purpose=upload.purpose,
         status=upload.status,
-        file=None if file is None else file_wire(file),
+        file=None if file is None else file_object(file),
     )
     await exchange.send_json(msgspec.json.encode(wire))

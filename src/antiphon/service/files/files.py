@@ -6,7 +6,7 @@ from typing import Protocol
 
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.files import NewFile
+from antiphon.protocol.files import FileObject, NewFile
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.service.files.contents import Contents
 from antiphon.store.files import FilePage, FileStore, StoredFile
@@ -86,3 +86,15 @@ class Files:
     async def delete(self, caller: Caller, file_id: str) -> None:
         """Delete a file; its content too, unless another file of the tenant has the same."""
         await self.contents.delete(await self.store.delete_file(caller.tenant, file_id))
+
+
+def file_object(file: StoredFile) -> FileObject:
+    """The wire form of a file."""
+    return FileObject(
+        id=file.id,
+        bytes=file.bytes,
+        created_at=file.created_at,
+        expires_at=file.expires_at,
+        filename=file.filename,
+        purpose=file.purpose,
+    )

@@ -369,3 +369,12 @@ async def test_a_tenant_cannot_receive_any_number_of_forms_at_once(server: Serve
     assert codes == ["server_overloaded"] * (40 - MAX_BODIES_BYTES // 2 // FORM_MEMORY_BYTES)
     assert sum(answer.status_code == 200 for answer in answers) == 40 - len(codes)
     assert (await post(server)).status_code == 200
+
+
+async def test_content_that_cannot_be_read_is_a_503(server: ServerUnderTest) -> None:
+    file = await created(server)
+    stored = await server.services.store.files.file("default", file["id"])
+    await server.services.store.blobs.delete([stored.key])
+    answer = await server.client.get(f"/v1/files/{file['id']}/content")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
+    assert "content-disposition" not in answer.headers

@@ -131,3 +131,18 @@ def test_a_large_upload_costs_little_memory_and_others_are_served(served: Served
     assert httpx2.get(f"http://127.0.0.1:{served.port}/healthz").status_code == 200
     client.close()
     assert peak - before < 20
+
+
+def test_a_client_that_leaves_during_a_download_ends_it(served: Served) -> None:
+    file = upload(served, os.urandom(40 * MEGABYTE)).json()
+    with httpx2.stream("GET", f"{served.base_url}/files/{file['id']}/content") as answer:
+        next(answer.iter_raw())
+        wait_for(lambda: open_objects(served) == 1)
+    wait_for(lambda: open_objects(served) == 0)
+
+
+def open_objects(served: Served) -> int:
+    """The objects that the server has open."""
+    folder = Path(f"/proc/{served.process.pid}/fd")
+    targets = [os.readlink(path) for path in folder.iterdir() if path.is_symlink()]
+    return sum("antiphon.db-files" in target for target in targets)

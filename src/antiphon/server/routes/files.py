@@ -1,6 +1,7 @@
 """``/v1/files``: files and their content."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import aclosing
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -101,13 +102,13 @@ class FileRoutes:
         start, end = wanted or (0, file.bytes)
         if wanted is not None:
             headers = (*headers, (b"content-range", b"bytes %d-%d/%d" % (start, end - 1, file.bytes)))
-        await exchange.send_media(
-            self._files.read(file, start, end),
-            OCTETS,
-            200 if wanted is None else 206,
-            headers,
-            length=end - start,
-        )
+        status = 200 if wanted is None else 206
+        with self._forms.bodies.lifetimes.lease(exchange.receive):
+            async with aclosing(self._files.read(file, start, end)) as pieces:
+                first = await anext(pieces)  # a blob store that fails is a 503, not half an answer
+                await exchange.send_media(
+                    _chained(first, pieces), OCTETS, status, headers, length=end - start
+                )
 
     async def delete(self, exchange: Exchange, file_id: str) -> None:
         """Delete a file."""
@@ -123,6 +124,12 @@ class FileRoutes:
         Route(f"DELETE {_ONE}", delete, DELETE, stateful=True, id_form=FILE_ID),
         Route(f"GET {_ONE}/content", content, READ, stateful=True, id_form=FILE_ID),
     )
+
+
+async def _chained(first: bytes, rest: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 def _list_wire(files: Sequence[StoredFile], *, has_more: bool) -> FileList:

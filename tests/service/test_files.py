@@ -15,7 +15,7 @@ from antiphon.protocol.files import NewFile
 from antiphon.service.files.contents import Contents
 from antiphon.service.files.files import Files
 from antiphon.service.files.upkeep import delete_due_objects
-from antiphon.store.blobs.folder import FolderBlobs
+from antiphon.store.blobs.folder import FolderBlobs, FolderWriter
 from antiphon.store.files import FilePage, FileQuota, StoredFile
 from antiphon.store.ports import Stores
 from antiphon.wiring import make_ids
@@ -85,6 +85,19 @@ async def test_pieces_of_any_size_are_written(files: Files) -> None:
     assert await read(files, file) == b"".join(pieces)
 
 
+async def test_content_is_written_while_it_arrives(files: Files, tmp_path: Path) -> None:
+    on_disk: list[int] = []
+
+    class Watched(Incoming):
+        async def content(self) -> AsyncIterator[bytes]:
+            for _ in range(8):
+                yield b"x" * 2**20
+                on_disk.append(sum(path.stat().st_size for path in objects(tmp_path)))
+
+    await files.create(OWNER, Watched())
+    assert on_disk[-1] >= 5 * 2**20, "all but the last two megabytes or so"
+
+
 @pytest.mark.parametrize("error", [ConnectionError(), asyncio.CancelledError(), StoreFull()])
 @pytest.mark.parametrize("size", [0, 10, 3_000_000])
 async def test_content_that_breaks_off_leaves_nothing(
@@ -112,6 +125,33 @@ async def test_a_write_that_fails_later_is_noticed(
     monkeypatch.setattr("antiphon.store.blobs.folder._write", full)
     with pytest.raises(StoreFull):
         await files.create(OWNER, Incoming(b"x" * 2_000_000, b"y" * 2_000_000, b"z"))
+    assert await nothing_is_left(files, tmp_path)
+
+
+async def test_what_is_being_written_ends_before_it_is_deleted(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that is under way may otherwise arrive after the object was deleted."""
+    steps: list[str] = []
+    writing, abort = asyncio.Event(), FolderWriter.abort
+
+    async def slow_write(_self: FolderWriter, _pieces: Sequence[bytes]) -> None:
+        writing.set()
+        await asyncio.sleep(0.1)
+        steps.append("written")
+
+    async def recorded_abort(self: FolderWriter) -> None:
+        steps.append("aborted")
+        await abort(self)
+
+    monkeypatch.setattr(FolderWriter, "write", slow_write)
+    monkeypatch.setattr(FolderWriter, "abort", recorded_abort)
+    creating = asyncio.create_task(files.create(OWNER, Incoming(b"x" * 2**20, b"y" * 2**20)))
+    await writing.wait()
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert steps == ["written", "aborted"]
     assert await nothing_is_left(files, tmp_path)
 
 

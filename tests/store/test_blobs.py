@@ -170,6 +170,21 @@ async def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
+async def test_a_file_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append((tmp_path / KEY).exists())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    await put(FolderBlobs(tmp_path), KEY, b"abc")
+    assert synced == [False, True], "the file, then the folder with its new name"
+
+
 async def test_an_aborted_file_is_deleted(tmp_path: Path) -> None:
     writer = await FolderBlobs(tmp_path).create(KEY)
     await writer.write([b"abc"])

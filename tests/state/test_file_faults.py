@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.postgres import PostgresServer
 from tests.serving import Served, run_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
@@ -146,3 +147,23 @@ def open_objects(served: Served) -> int:
     folder = Path(f"/proc/{served.process.pid}/fd")
     targets = [os.readlink(path) for path in folder.iterdir() if path.is_symlink()]
     return sum("antiphon.db-files" in target for target in targets)
+
+
+def test_replicas_share_files_through_the_database(postgres: PostgresServer, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for path in folders:
+        path.mkdir()
+    content = os.urandom(3 * MEGABYTE)
+    with postgres.database() as url:
+        options = ("--store", url, "--upstream", "http://127.0.0.1:9/v1")
+        environment = {"ANTIPHON_SEAL__KEY": "shared"}
+        with (
+            run_server(folders[0], *options, environment=environment) as one,
+            run_server(folders[1], *options, environment=environment) as two,
+        ):
+            file = upload(one, content).json()
+            assert httpx2.get(f"{two.base_url}/files/{file['id']}/content").content == content
+            assert httpx2.delete(f"{two.base_url}/files/{file['id']}").status_code == 200
+            assert listed(one) == []
+        left = postgres.execute("SELECT count(*) FROM object_pieces", url)
+        assert int(left) == 0

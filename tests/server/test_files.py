@@ -251,6 +251,11 @@ END = b"--x--\r\n"
         (PURPOSE + FILE + FILE + END, FORM, (400, "file", "invalid_multipart")),
         (PURPOSE + FILE.replace(b'; filename="a"', b"") + END, FORM, (400, "file", "invalid_filename")),
         (PURPOSE.replace(b"user_data", b"x" * 5000) + END, FORM, (400, "purpose", "invalid_multipart")),
+        (FILE + END, FORM + ";" * 10_000, (400, None, "invalid_multipart")),
+        (FILE.replace(b'"a"', b'"a"' + b";" * 10_000) + END, FORM, (400, None, "invalid_multipart")),
+        (PURPOSE * 40 + FILE + END, FORM, (400, None, "invalid_multipart")),
+        (PURPOSE * 200 + FILE + END, FORM, (400, None, "invalid_multipart")),
+        (FILE.replace(b"content", b"\r\n--xy" * 200) + PURPOSE + END, FORM, (400, None, "invalid_multipart")),
         (
             b"".join(PURPOSE.replace(b'"purpose"', b'"p%d"' % n) for n in range(40)) + END,
             FORM,

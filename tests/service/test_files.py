@@ -85,6 +85,21 @@ async def test_pieces_of_any_size_are_written(files: Files) -> None:
     assert await read(files, file) == b"".join(pieces)
 
 
+async def test_small_pieces_are_not_collected_for_long(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may send single bytes."""
+    written: list[int] = []
+    write = FolderWriter.write
+
+    async def recorded(self: FolderWriter, pieces: Sequence[bytes]) -> None:
+        written.append(len(pieces))
+        await write(self, pieces)
+
+    monkeypatch.setattr(FolderWriter, "write", recorded)
+    file = await files.create(OWNER, Incoming(*([b"ab"] * 1000)))
+    assert await read(files, file) == b"ab" * 1000
+    assert written == [1, 1, 1, 1000 - 3 * 256]
+
+
 async def test_content_is_written_while_it_arrives(files: Files, tmp_path: Path) -> None:
     on_disk: list[int] = []
 

@@ -18,9 +18,13 @@ from antiphon.protocol.parse import missing
 from antiphon.server.exchange import BodyReader, Exchange
 
 MAX_FIELDS = 32
+MAX_BOUNDARIES = 4 * MAX_FIELDS
+"""Occurrences of the boundary, also where more text follows it."""
 MAX_FIELD_BYTES = 4096
 MAX_HEADER_BYTES = 32 * 1024
 """Of one header of a part: its filename may be long, and is refused with a better message later."""
+MAX_SEPARATORS = 100
+"""Semicolons in a header, those of a filename included."""
 MAX_OVERHEAD_BYTES = 1024 * 1024
 """What a form may have besides the content."""
 MIN_BYTES_PER_SECOND = 16 * 1024
@@ -28,7 +32,7 @@ MIN_BYTES_PER_SECOND = 16 * 1024
 FORM_MEMORY_BYTES = 2 * 1024 * 1024
 """What a form that is received holds in memory."""
 
-_EXTENDED_NAME = re.compile(rb"""filename\*\s*=\s*"?utf-8'[^']*'([^";]+)""", re.IGNORECASE)
+_EXTENDED_NAME = re.compile(rb"""filename\*="?utf-8'[^']*'([^";]+)""", re.IGNORECASE)
 _ESCAPED = re.compile("%(22|[01][0-9A-F])", re.IGNORECASE)
 """Quotes and control characters, as clients escape them in names."""
 
@@ -60,6 +64,7 @@ class MultipartForm:
         self._content_field = content_field
         self._part = _Part()
         self._header = (b"", b"")
+        self._boundaries = self._field_count = 0
         self._content: list[bytes] = []
         self._has_content = self._has_ended = False
         self._parser = MultipartParser(
@@ -93,6 +98,11 @@ class MultipartForm:
             raise missing(self._content_field)
 
     def _feed(self, piece: bytes) -> None:
+        """Boundaries are bounded first: the parser needs a microsecond for each, and a hostile client could
+        choose a short one and fill the content with it."""
+        self._boundaries += piece.count(self._parser.boundary)
+        if self._boundaries > MAX_BOUNDARIES:
+            raise _malformed("its content has the boundary in it")
         try:
             self._parser.write(piece)
         except FormParserError as error:
@@ -113,7 +123,7 @@ class MultipartForm:
     def _on_header_end(self) -> None:
         (name, value), self._header = self._header, (b"", b"")
         if name.lower() == b"content-disposition":
-            _, options = parse_options_header(value)
+            _, options = _parse_options(value)
             self._part.name = options.get(b"name", b"").decode("utf-8", "replace")
             self._part.filename = _filename(value, options.get(b"filename"))
         elif name.lower() == b"content-type":
@@ -122,7 +132,8 @@ class MultipartForm:
     def _on_headers_finished(self) -> None:
         part = self._part
         if part.name != self._content_field:
-            if len(self.fields) >= MAX_FIELDS:
+            self._field_count += 1
+            if self._field_count > MAX_FIELDS:
                 raise InvalidRequest(f"A form has at most {MAX_FIELDS} fields.", code="invalid_multipart")
             return
         if self._has_content:
@@ -176,7 +187,7 @@ class FormReader:
 
 
 def _boundary(content_type: bytes) -> bytes:
-    media_type, options = parse_options_header(content_type)
+    media_type, options = _parse_options(content_type)
     if media_type != b"multipart/form-data":
         raise UnsupportedMedia(
             "Files are sent as a form: send `Content-Type: multipart/form-data` with its boundary."
@@ -185,6 +196,13 @@ def _boundary(content_type: bytes) -> bytes:
     if not 1 <= len(boundary) <= 70:
         raise _malformed("its Content-Type has no valid boundary")
     return boundary
+
+
+def _parse_options(header: bytes) -> tuple[bytes, dict[bytes, bytes]]:
+    """The value of a header and its parameters. Separators are bounded: their square is the parser's time."""
+    if header.count(b";") > MAX_SEPARATORS:
+        raise _malformed("a header has too many parameters")
+    return parse_options_header(header)
 
 
 def _filename(disposition: bytes, plain: bytes | None) -> str | None:

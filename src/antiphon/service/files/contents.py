@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 INLINE_BYTES = 64 * 1024
 """Up to this size a hash is computed at once: a thread would cost more."""
+MAX_PENDING_PIECES = 256
+"""Small pieces are written earlier: each of them costs more memory than its bytes."""
 TENANT_DIGITS = 16
 
 
@@ -98,7 +100,7 @@ class ContentWriter:
             raise BodyTooLarge(f"The file is too large; the limit is {self._max_bytes:,} bytes.")
         self._pending.append(piece)
         self._pending_bytes += len(piece)
-        if self._pending_bytes >= PIECE_BYTES:
+        if self._pending_bytes >= PIECE_BYTES or len(self._pending) >= MAX_PENDING_PIECES:
             await self._flush()
 
     async def finish(self) -> str:
@@ -136,7 +138,7 @@ class ContentWriter:
             await asyncio.to_thread(self._add_to_hash, pieces)
         else:
             self._add_to_hash(pieces)
-        await self._blob.write(pieces)
+        await self._blob.write(pieces if len(pieces) < MAX_PENDING_PIECES else [b"".join(pieces)])
 
     def _add_to_hash(self, pieces: Sequence[bytes]) -> None:
         for piece in pieces:

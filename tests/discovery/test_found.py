@@ -126,6 +126,8 @@ def test_auto_is_the_best_model_that_is_there() -> None:
     assert best(everything, local=LocalSettings(enabled=False), discovery=off) is None
     assert best(upstreams=(CONFIGURED,)) is None
     assert best(upstreams=(CONFIGURED,), discovery=on) == "mine"
+    pattern = UpstreamSettings(models=("any/*", "one"))
+    assert best(upstreams=(pattern,), discovery=on) == "one"
     assert best(everything, upstreams=(CONFIGURED,), discovery=on) == "qwen3:8b"
     assert best(everything, aliases={"auto": "local"}) is None
     assert best(codex=CodexSettings(enabled=True)) is None

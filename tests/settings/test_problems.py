@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.errors import SettingsError
 from antiphon.settings import load_settings
+from antiphon.settings.toml_lines import find_line
 
 MODES = """[agent.modes.one]
 when_to_use = "a"
@@ -88,3 +89,11 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text("[server]\nport =\n")
     assert "line 2" in refusal(path)
+
+
+def test_keys_inside_of_values_are_not_keys_of_the_file() -> None:
+    """A nested value that ends does not end the value around it."""
+    text = 'a = [\n  [1],\n  {b = 1},\n  """b = 2""",\n]\nb = 3\nc = [[1], [2]]\nd = 4\n'
+    assert [find_line(text, (name,)) for name in "abcd"] == [1, 6, 7, 8]
+    nested = "a = [\n  [1],\n  [\n    2\n],\n{\nb = 5 }, ]\nb = 3\n"
+    assert find_line(nested, ("b",)) == 8

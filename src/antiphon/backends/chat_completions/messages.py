@@ -24,8 +24,8 @@ class _Block:
 
     def __init__(self, head: JsonObject) -> None:
         self.head = head
-        self.outputs: list[JsonObject] = []
-        self.media: list[JsonObject] = []
+        self.outputs: list[JsonObject] | None = None
+        self.media: list[JsonObject] | None = None
 
 
 def chat_messages(
@@ -63,7 +63,7 @@ class _Transcript:
         for block in self._blocks:
             messages.append(block.head)
             if "tool_calls" in block.head:
-                messages += block.outputs
+                messages += block.outputs or ()
                 messages += self._unanswered(block)
             if block.media:
                 messages.append({"role": "user", "content": block.media})
@@ -74,7 +74,7 @@ class _Transcript:
         calls: list[JsonObject] = block.head["tool_calls"]
         if len(calls) == 1 and block.outputs:
             return []
-        answered = {output["tool_call_id"] for output in block.outputs}
+        answered = {output["tool_call_id"] for output in block.outputs or ()}
         missing = [call["id"] for call in calls if call["id"] not in answered]
         if missing:
             self._downgrades.add(
@@ -84,30 +84,30 @@ class _Transcript:
 
     def add(self, item: Item, index: int) -> None:
         """One more item; `index` is its place in the turn."""
-        match item:
-            case Message():
-                self._message(item, index)
-            case FunctionCall():
-                self._call(item)
-            case FunctionCallOutput():
-                self._output(item, index)
-            case Reasoning():
-                self._thinks(item)
-            case _:
-                # Everything else is a function by now, or left out, or refused (turn/function_forms/).
-                message = f"This model cannot read an item of type '{item_type(item)}'."
-                raise Unsupported(message, param=self._turn.param(index), code="unsupported_item")
+        if type(item) is Message:
+            self._message(item, index)
+        elif type(item) is FunctionCall:
+            self._call(item)
+        elif type(item) is FunctionCallOutput:
+            self._output(item, index)
+        elif isinstance(item, Reasoning):
+            self._thinks(item)
+        else:
+            # Everything else is a function by now, or left out, or refused (turn/function_forms/).
+            message = f"This model cannot read an item of type '{item_type(item)}'."
+            raise Unsupported(message, param=self._turn.param(index), code="unsupported_item")
 
     def _message(self, item: Message, index: int) -> None:
         if item.role == "assistant":
             self._assistant_says(self._text(item, index))
         elif item.role == "user":
             content = item.content
-            if not isinstance(content, str):
+            if type(content) is not str:
                 path = f"{self._turn.param(index)}.content"
                 content = chat_content(content, self._quirks, path, self._downgrades)
             self._blocks.append(_Block({"role": "user", "content": content}))
-            self._thoughts.clear()  # they led to nothing
+            if self._thoughts:
+                self._thoughts.clear()  # they led to nothing
         else:
             self.system(item.role, self._text(item, index))
 
@@ -185,7 +185,11 @@ class _Transcript:
             message = f"No tool call found for the output with call_id '{item.call_id}'."
             raise InvalidRequest(message, param=self._turn.param(index), code="invalid_value")
         text = item.output if isinstance(item.output, str) else self._split(item, block, index)
-        block.outputs.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
+        output: JsonObject = {"role": "tool", "tool_call_id": item.call_id, "content": text}
+        if block.outputs is None:
+            block.outputs = [output]
+        else:
+            block.outputs.append(output)
 
     def _split(self, item: FunctionCallOutput, block: _Block, index: int) -> str:
         """The text of an output; its other parts are sent in a user message after the outputs."""
@@ -202,6 +206,7 @@ class _Transcript:
                 "images and files in tool outputs are sent in a user message after them",
                 "input",
             )
-            block.media += [{"type": "text", "text": f"Output of the tool call {item.call_id}:"}, *media]
+            label = {"type": "text", "text": f"Output of the tool call {item.call_id}:"}
+            block.media = [*(block.media or ()), label, *media]
             texts = texts or ["See the next user message."]
         return "\n".join(texts)

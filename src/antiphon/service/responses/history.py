@@ -77,10 +77,12 @@ def model_view(items: Sequence[Item], sealer: Sealer) -> ModelView:
 
 def _paired(items: Sequence[Item]) -> list[Item]:
     calls, outputs = calls_in(items), outputs_in(items)
-    called, answered = {None, *map(call_id_of, calls)}, set(map(call_id_of, outputs))
+    called = {None, *map(call_id_of, calls)}
     unpaired: list[Item] = [output for output in outputs if call_id_of(output) not in called]
-    for call in calls:
-        if call.status == "incomplete" and call_id_of(call) not in answered:
+    broken_off = [call for call in calls if call.status == "incomplete"]
+    answered = set(map(call_id_of, outputs)) if broken_off else set[str | None]()
+    for call in broken_off:
+        if call_id_of(call) not in answered:
             unpaired.append(call)
     if not unpaired:
         return list(items)

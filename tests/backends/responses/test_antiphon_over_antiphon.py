@@ -321,7 +321,7 @@ async def test_a_wrong_upstream_key_is_reported_as_an_operator_error(
     upstream_server: tuple[ScriptedBackend, str],
 ) -> None:
     async with in_front(upstream_server[1], "sk-wrong-0123456789") as service:
-        with pytest.raises(BackendRefused, match="ANTIPHON_API_KEY") as caught:
+        with pytest.raises(BackendRefused, match="api_key of this upstream") as caught:
             await service.create(model="echo", input="hi")
     assert (caught.value.status, caught.value.code) == (502, "upstream_auth_error")
     assert "sk-wrong" not in caught.value.message

@@ -77,7 +77,7 @@ imports:
 	$(BIN)/lint-imports --no-cache
 
 fast:
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow" $(ARGS)
 
 cover: setup  ## Branch coverage of protocol, turn and service; fails below the floor in pyproject.toml
 	$(BIN)/coverage erase

@@ -163,11 +163,11 @@ async def test_a_turn_ends_at_its_total_time_whoever_is_slow() -> None:
 
 
 async def test_each_turn_has_its_own_time() -> None:
-    lifetimes, work = Lifetimes(), SlowWork(SlowTurn(0.5))
+    lifetimes, work = Lifetimes(), SlowWork(SlowTurn(1.5))
     with lifetimes.lease() as lease:
         lease.limit_turns(work)
         for _ in range(4):
-            await asyncio.sleep(0.3)
-            work.turn = SlowTurn(0.5)
+            await asyncio.sleep(0.6)
+            work.turn = SlowTurn(1.5)
         work.turn = None
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2.0)

@@ -20,8 +20,8 @@ from tests.upstream import Upstream, run_upstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("agent_crash")]
 
-KILLS = [*range(3, 15), 20, 28, 36, 44, 52]
-"""The writes to die after. The first two are the server's own, at its start. Every write of the first turn
+KILLS = [*range(4, 16), 21, 29, 37, 45, 53]
+"""The writes to die after. The first three are the server's own, at its start. Every write of the first turn
 and its tools, and a sample of the others, which are alike. The test ends when the server survives.
 """
 

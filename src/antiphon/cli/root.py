@@ -3,10 +3,12 @@
 Exit codes of every command: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted.
 """
 
+import gc
 import io
 import sys
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import click
@@ -42,6 +44,16 @@ COMMANDS = {
 """All commands, in the order of the help."""
 
 
+def _imported(name: str) -> ModuleType:
+    """Import a module without garbage collections in between: they find nothing, and take time."""
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 class CommandModules(MutableMapping[str, click.Command]):
     """The commands by name. A command's module is imported when the command is looked up."""
 
@@ -51,8 +63,7 @@ class CommandModules(MutableMapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         found = self._loaded[name]
         if found is None:
-            module = import_module(f"antiphon.cli.{COMMANDS[name].module}")
-            found = self._loaded[name] = module.command
+            found = self._loaded[name] = _imported(f"antiphon.cli.{COMMANDS[name].module}").command
         return found
 
     def __setitem__(self, name: str, command: click.Command) -> None:

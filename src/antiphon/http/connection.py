@@ -135,7 +135,8 @@ class IncomingResponse:
         self._pieces = []
         self._size = 0
         self._sliced = False
-        self._connection.resume()
+        if self._connection.paused:
+            self._connection.resume()
         return data
 
     def _slice(self) -> bytes:
@@ -186,7 +187,9 @@ class IncomingResponse:
             starts = range(0, len(data), MAX_READ_BYTES)
             self._pieces += [data[start : start + MAX_READ_BYTES] for start in starts]
         self._size += len(data)
-        self.wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
         return self._size > MAX_UNREAD_BYTES
 
 
@@ -202,7 +205,8 @@ class Connection(asyncio.Protocol):
         self._head_size = 0
         self._framed = False
         self._bodiless = False
-        self._paused = False
+        self.paused = False
+        """Whether the server is kept from sending more until what it has sent is read."""
         self._keep_alive = False
         self._lingering: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
@@ -244,8 +248,8 @@ class Connection(asyncio.Protocol):
 
     def resume(self) -> None:
         """Receive again after a pause."""
-        if self._paused and self._transport is not None:
-            self._paused = False
+        if self.paused and self._transport is not None:
+            self.paused = False
             self._transport.resume_reading()
 
     def abort(self) -> None:
@@ -316,8 +320,8 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         if self._response is None or self._lingering is not None:
             return
-        if self._response.take(data) and not self._paused and self._transport is not None:
-            self._paused = True
+        if self._response.take(data) and not self.paused and self._transport is not None:
+            self.paused = True
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:

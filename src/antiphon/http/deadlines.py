@@ -89,8 +89,9 @@ class DeadlineWatch:
             raise self._total_passed()
 
     def progress(self, *, delivered: bool) -> None:
-        """Report an event. `delivered`: it was passed on to the client, so no heartbeat is due."""
-        self._progress_at = self._loop.time()
+        """Report an event of the last read. `delivered`: it was passed on to the client, so no heartbeat is
+        due."""
+        self._progress_at = self._left_at
         self._limit = self._target.deadlines.between
         self._started = True
         if delivered:

@@ -110,7 +110,15 @@ class SseReader:
         if end < 0:
             return []
         if data.startswith(b"data: "):
-            # The hot path: events of one data line each.
+            # The hot path: one event of one data line.
+            payload = data[6:end]
+            if b"\n" not in payload:
+                return [payload]
+        return self._split(data, end)
+
+    def _split(self, data: bytes, end: int) -> list[bytes]:
+        if data.startswith(b"data: "):
+            # As hot: several such events.
             single = data[6:end].split(b"\n\ndata: ")
             if data.count(b"\n", 0, end) == 2 * len(single) - 2:
                 return single

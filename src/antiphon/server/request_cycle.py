@@ -197,7 +197,12 @@ class RequestCycle:
             body, more = message.get("body", b""), message.get("more_body", False)
             if not is_writable or self._unsent or len(body) > MAX_WRITE_BYTES:
                 await self._send_pieces(body, more=more)
-            elif not self._disconnected:
+            elif self._disconnected:
+                return
+            elif more and body and self._phase == "sending" and self._framing == "chunked":
+                # The hot path: events of a stream that has begun.
+                self._connection.write(b"%x\r\n%b\r\n" % (len(body), body))
+            else:
                 self._send_body(body, more=more)
         elif kind == "http.response.start":
             if not is_writable:

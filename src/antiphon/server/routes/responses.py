@@ -176,10 +176,12 @@ class ResponsesRoutes:
 
     async def _stream(self, exchange: Exchange, run: ResponseRun, renderer: SseRenderer) -> None:
         """Send events as they are made. Until the first batch, an error is still an HTTP status."""
+        started = False
         async with aclosing(run.events()) as batches:
             async for events in batches:
-                if not exchange.started:
+                if not started:
                     await exchange.start_stream()
+                    started = True
                 if run.ended:
                     await exchange.end_stream(renderer.render(events) + exchange.profile.end)
                 else:

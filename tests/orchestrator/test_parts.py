@@ -2,7 +2,6 @@
 
 import base64
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.extras import install_command
 from antiphon.orchestrator import parts
+from tests.documents.files import hide_package
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 PICTURES = {
@@ -105,8 +105,8 @@ def test_a_broken_pdf_is_reported() -> None:
         parts.pdf_text(b"%PDF-1.4 and then nothing")
 
 
-def test_a_missing_pdf_reader_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+def test_a_missing_pdf_reader_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hide_package(monkeypatch, tmp_path, "pypdfium2")
     with pytest.raises(SettingsError, match=re.escape(install_command("documents"))):
         parts.pdf_text(make_pdf("Hello"))
 

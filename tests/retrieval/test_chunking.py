@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.documents.document import Document, Section
+from antiphon.documents.tables import markdown_table
 from antiphon.retrieval.base import RagChunk
-from antiphon.retrieval.chunking import cut, language_of
+from antiphon.retrieval.chunking import cut, cut_document, language_of
 from antiphon.retrieval.lines import MAX_CHARS, MAX_LINES, TARGET_CHARS, TARGET_LINES
 
 NAMES = ["a.md", "a.py", "a.ts", "a.txt", "a.pdf", "LICENSE"]
@@ -179,7 +181,25 @@ def test_the_sentence_before_a_long_table_is_in_its_chunk() -> None:
 
 
 def test_chunks_of_a_document_name_their_pages() -> None:
-    assert symbols(cut("a.pdf", "one\n\f\n\n\f\nthree")) == [("page 1", "page"), ("page 3", "page")]
+    pages = [Section(text, f"page {number}", "page") for number, text in enumerate(("one", "", "three"), 1)]
+    found = cut_document("a.pdf", Document("pdf", tuple(pages)))
+    assert symbols(found) == [("page 1", "page"), ("page 3", "page")]
+    assert {chunk.language for chunk in found} == {"plaintext"}
+
+
+def test_a_converted_document_is_cut_at_its_headings() -> None:
+    found = cut_document("a.docx", Document("docx", (Section("# A\n\none\n\n## B\n\ntwo"),)))
+    assert symbols(found) == [("A", "section"), ("A > B", "section")]
+    assert {chunk.language for chunk in found} == {"markdown"}
+
+
+def test_every_chunk_of_a_long_table_has_its_header() -> None:
+    rows = [["name", "price"], *([f"thing {number}", str(number)] for number in range(1000))]
+    document = Document("csv", (Section(markdown_table(rows, 10**6)),))
+    found = cut_document("a.csv", document)
+    assert len(found) > 5
+    assert all(chunk.text.startswith("| name | price |\n| --- | --- |\n") for chunk in found)
+    assert "\n".join(chunk.text for chunk in found).count("| thing ") == 1000
 
 
 def test_an_id_survives_a_change_above_and_dies_with_its_text() -> None:

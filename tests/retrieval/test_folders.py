@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.documents.document import Document
+from antiphon.documents.reader import BlockingReader
 from antiphon.errors import SettingsError
 from antiphon.extras import install_command
-from antiphon.retrieval import files, folders
-from antiphon.retrieval.files import MAX_TEXT_BYTES, FoundFile
+from antiphon.retrieval.files import MAX_TEXT_BYTES, FileFinder, FoundFile
 from antiphon.retrieval.folders import SCAN_INTERVAL_SECONDS, FolderRetriever
 from antiphon.retrieval.scope import Scope
-from tests.retrieval.pdf_file import pdf_file
+from tests.documents.files import hide_package
+from tests.documents.pdf_file import pdf_file
 
 
 class Watch:
@@ -87,7 +89,7 @@ async def test_hidden_generated_binary_and_huge_files_are_skipped(
         write(docs, path)
     write(docs, "binary.txt", b"A cat." + b" " * 1000 + b"\0")
     write(docs, "huge.txt", "A cat. " * (MAX_TEXT_BYTES // 7 + 1))
-    write(docs, "late-nul.txt", b"A cat." + b" " * 9000 + b"\0")
+    write(docs, "late-nul.txt", b"A cat." + b" " * 70_000 + b"\0")
     assert await found(retriever) == ["docs/late-nul.txt"]
     assert "docs/huge.txt is skipped" in caplog.text
 
@@ -146,11 +148,12 @@ async def test_a_file_is_read_once_however_many_ask_and_again_only_when_it_chang
 ) -> None:
     read: list[str] = []
 
-    def reading(file: FoundFile) -> str | None:
+    def reading(finder: FileFinder, file: FoundFile, reader: BlockingReader) -> Document | None:
         read.append(file.path)
-        return files.read_text(file)
+        return original(finder, file, reader)
 
-    monkeypatch.setattr(folders, "read_text", reading)
+    original = FileFinder.read
+    monkeypatch.setattr(FileFinder, "read", reading)
     one, _ = write(docs, "a.md"), write(docs, "b.md")
     hits = await asyncio.gather(*(found(retriever) for _ in range(20)))
     assert hits == [["docs/a.md", "docs/b.md"]] * 20
@@ -167,12 +170,13 @@ async def test_the_event_loop_runs_while_files_are_read(
     begun, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(file: FoundFile) -> str | None:
+    def slow(finder: FileFinder, file: FoundFile, reader: BlockingReader) -> Document | None:
         loop.call_soon_threadsafe(begun.set)
         assert go_on.wait(60)
-        return files.read_text(file)
+        return original(finder, file, reader)
 
-    monkeypatch.setattr(folders, "read_text", slow)
+    original = FileFinder.read
+    monkeypatch.setattr(FileFinder, "read", slow)
     write(docs, "a.md")
     searching = asyncio.create_task(found(retriever))
     await begun.wait()  # it would never be set if the event loop were blocked
@@ -188,13 +192,13 @@ async def test_closing_stops_reading(
     begun, go_on, read = asyncio.Event(), threading.Event(), list[str]()
     loop = asyncio.get_running_loop()
 
-    def slow(file: FoundFile) -> str | None:
+    def slow(finder: FileFinder, file: FoundFile, reader: BlockingReader) -> Document | None:
         read.append(file.path)
         loop.call_soon_threadsafe(begun.set)
         assert go_on.wait(60)
-        return ""
+        return None
 
-    monkeypatch.setattr(folders, "read_text", slow)
+    monkeypatch.setattr(FileFinder, "read", slow)
     for number in range(10):
         write(docs, f"{number}.md")
     searching = asyncio.create_task(found(retriever))
@@ -224,7 +228,7 @@ async def test_the_text_of_a_pdf_is_found_by_page(
     retriever: FolderRetriever, docs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(docs, "a.pdf", pdf_file("Hello dog", "Hello cat"))
-    write(docs, "broken.pdf", b"A cat.")
+    write(docs, "broken.pdf", b"%PDF-1.4 A cat.")
     [chunk] = await retriever.retrieve("cat", scope=Scope(), limit=5)
     assert (chunk.path, chunk.symbol, chunk.text) == ("docs/a.pdf", "page 2", "Hello cat")
     assert "docs/broken.pdf is skipped" in caplog.text
@@ -233,10 +237,11 @@ async def test_the_text_of_a_pdf_is_found_by_page(
 async def test_without_the_extra_pdf_files_are_omitted_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(files, "can_read_pdf", lambda: False)
-    write(tmp_path, "a.pdf", pdf_file("Hello cat"))
-    write(tmp_path, "b.pdf", pdf_file("Hello cat"))
-    retriever = FolderRetriever([tmp_path], root=tmp_path)
+    hide_package(monkeypatch, tmp_path / "hidden", "pypdfium2")
+    folder = tmp_path / "docs"
+    write(folder, "a.pdf", pdf_file("Hello cat"))
+    write(folder, "b.pdf", pdf_file("Hello cat"))
+    retriever = FolderRetriever([folder], root=folder)
     with caplog.at_level(logging.WARNING):
         assert await found(retriever) == []
     assert caplog.text.count(install_command("documents")) == 1

@@ -3,11 +3,10 @@
 import base64
 from pathlib import Path
 
+from antiphon.documents.document import Unreadable
+from antiphon.documents.reader import read_blocking
 from antiphon.errors import InvalidRequest, SettingsError
-from antiphon.extras import install_command
 from antiphon.protocol.content import JsonObject
-from antiphon.retrieval.outline import PAGE_BREAK
-from antiphon.retrieval.pdf import pdf_text as read_pdf
 
 Source = str | bytes | Path
 """An `https:` URL, the content itself, or a file."""
@@ -42,15 +41,12 @@ def pdf_text(source: bytes | Path) -> JsonObject:
     """The text of a PDF file, page by page, for models that take no files; needs ``antiphon[documents]``."""
     content = _read_pdf(source)
     try:
-        read = read_pdf(content)
-    except ImportError:
-        raise SettingsError(f"pdf_text() needs a PDF reader: {install_command('documents')}") from None
-    if read is None:
-        raise _refused("The PDF cannot be read: it is damaged or encrypted.")
-    pages = [page.strip() for page in read.split(PAGE_BREAK)]
-    if not any(pages):
-        raise _refused("The PDF contains no text. If it is scanned, send its pages as images.")
-    return text("\n\n".join(f"[PAGE {number}]\n{page}" for number, page in enumerate(pages, start=1)))
+        pages = read_blocking(content).sections
+    except Unreadable as error:
+        if error.code == "reader_not_installed":
+            raise SettingsError(error.message) from None
+        raise _refused(error.message) from None
+    return text("\n\n".join(f"[PAGE {number}]\n{page.text}" for number, page in enumerate(pages, start=1)))
 
 
 def _checked_url(source: str) -> str:

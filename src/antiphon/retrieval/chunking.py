@@ -1,15 +1,17 @@
 """Cuts files into chunks. Every line that is not blank is in exactly one chunk, in order. Sans-IO."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
+from antiphon.documents.document import Document
 from antiphon.retrieval import outline
 from antiphon.retrieval.base import RagChunk
 from antiphon.retrieval.lines import Block, Lines
 
 PLAIN = "plaintext"
+MARKDOWN = "markdown"
 
 _BY_EXTENSION = {
     ".cs": "csharp",
@@ -43,7 +45,7 @@ def language_of(path: str) -> str:
 
 
 _OUTLINES: dict[str, Callable[[Lines], list[Block]]] = {
-    "markdown": outline.sections,
+    MARKDOWN: outline.sections,
     "python": outline.definitions,
     PLAIN: outline.undivided,
 }
@@ -55,11 +57,23 @@ def cut(path: str, text: str) -> list[RagChunk]:
     An id is the path and a digest of the chunk's text. So it does not change with lines above the chunk, and
     never denotes another text.
     """
-    language = language_of(path)
-    is_paged = PurePosixPath(path).suffix.lower() == ".pdf"
-    find = outline.pages if is_paged else _OUTLINES.get(language, outline.top_level)
-    lines = Lines(text)
-    blocks = lines.packed(lines.trimmed(find(lines)))
+    language, lines = language_of(path), Lines(text)
+    return _chunks(path, language, lines, _OUTLINES.get(language, outline.top_level)(lines))
+
+
+def cut_document(path: str, document: Document) -> list[RagChunk]:
+    """The same for a document, at its sections; the lines are those of its text."""
+    if any(section.label for section in document.sections):
+        language, lines = MARKDOWN if document.is_markdown else PLAIN, Lines(document.text)
+        return _chunks(path, language, lines, outline.labelled(lines, document.sections))
+    if document.is_markdown:
+        lines = Lines(document.text)
+        return _chunks(path, MARKDOWN, lines, outline.sections(lines))
+    return cut(path, document.text)
+
+
+def _chunks(path: str, language: str, lines: Lines, found: Iterable[Block]) -> list[RagChunk]:
+    blocks = lines.packed(lines.trimmed(found))
     pieces = lines.without_scraps(piece for block in blocks for piece in lines.split(block))
     seen: Counter[str] = Counter()
     chunks: list[RagChunk] = []

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from antiphon.extras import install_command
-from antiphon.retrieval.pdf import can_read_pdf, pdf_text
+from antiphon.documents.document import Document, Unreadable
+from antiphon.documents.reader import BlockingReader
 
 MAX_TEXT_BYTES = 2_000_000
-MAX_PDF_BYTES = 20_000_000
-"""A PDF file is much larger than its text."""
-BINARY_PROBE_BYTES = 8192
-"""A file with a NUL within these first bytes is not text."""
+MAX_DOCUMENT_BYTES = 20_000_000
+"""A PDF file and the like is much larger than its text."""
+DOCUMENT_NAMES = frozenset({".docx", ".eml", ".ods", ".pdf", ".pptx", ".rtf", ".xls", ".xlsx"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """In addition to all whose names begin with a dot, such as `.git`."""
 
@@ -38,7 +37,6 @@ class FileFinder:
     def __init__(self, folders: Sequence[Path], root: Path) -> None:
         self._folders = folders
         self._root = root
-        self._reads_pdf = can_read_pdf()
         self._logged: set[str] = set()
 
     def find(self) -> dict[str, FoundFile]:
@@ -65,7 +63,7 @@ class FileFinder:
             with os.scandir(folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self._log_once(str(folder), f"cannot be read ({error.strerror})")
+            self._log_once(str(folder), f"cannot be read ({error.strerror}).")
             return []
 
     def _is_allowed(self, entry: os.DirEntry[str]) -> bool:
@@ -83,35 +81,36 @@ class FileFinder:
             path.encode()
             status = entry.stat()
         except UnicodeEncodeError:
-            return self._log_once(ascii(path), "is skipped: its name is not UTF-8")
+            return self._log_once(ascii(path), "is skipped: its name is not UTF-8.")
         except OSError:  # deleted meanwhile
             return None
-        is_pdf = place.suffix.lower() == ".pdf"
-        if status.st_size > (MAX_PDF_BYTES if is_pdf else MAX_TEXT_BYTES):
-            return self._log_once(path, f"is skipped: {status.st_size} bytes exceed the limit")
-        if is_pdf and not self._reads_pdf:
-            return self._log_once("*.pdf", f"files are skipped. To read them: {install_command('documents')}")
+        is_document = place.suffix.lower() in DOCUMENT_NAMES
+        if status.st_size > (MAX_DOCUMENT_BYTES if is_document else MAX_TEXT_BYTES):
+            return self._log_once(path, f"is skipped: {status.st_size} bytes exceed the limit.")
         return FoundFile(path, place, (status.st_mtime_ns, status.st_size))
+
+    def read(self, file: FoundFile, reader: BlockingReader) -> Document | None:
+        """The text of a file; None: it has none, which is logged unless it is a type that is not read."""
+        try:
+            data = file.place.read_bytes()
+        except OSError as error:
+            logger.warning("%s cannot be read (%s).", file.path, error.strerror)
+            return None
+        if not data.strip():
+            return None
+        try:
+            return reader.read(data, file.path)
+        except Unreadable as error:
+            if error.code == "invalid_file":
+                logger.warning("%s is skipped: %s", file.path, error.message)
+            elif error.code == "reader_not_installed":
+                self._log_once(f"*{file.place.suffix.lower()}", f"files are skipped. {error.message}")
+        return None
 
     def _log_once(self, what: str, why: str) -> None:
         if what not in self._logged:
             self._logged.add(what)
-            logger.warning("%s %s.", what, why)
-
-
-def read_text(file: FoundFile) -> str | None:
-    """The text of a file; None: it is binary or cannot be read. Bytes that are not UTF-8 are replaced."""
-    try:
-        data = file.place.read_bytes()
-    except OSError as error:
-        logger.warning("%s cannot be read (%s).", file.path, error.strerror)
-        return None
-    if file.place.suffix.lower() == ".pdf":
-        text = pdf_text(data)
-        if text is None:
-            logger.warning("%s is skipped: it is not a readable PDF file.", file.path)
-        return text
-    return None if b"\0" in data[:BINARY_PROBE_BYTES] else data.decode("utf-8-sig", "replace")
+            logger.warning("%s %s", what, why)
 
 
 def _is_skipped(name: str) -> bool:

@@ -8,10 +8,11 @@ from math import inf
 from pathlib import Path
 from threading import Event
 
+from antiphon.documents.reader import BlockingReader
 from antiphon.errors import SettingsError
 from antiphon.retrieval.base import RagChunk
-from antiphon.retrieval.chunking import cut
-from antiphon.retrieval.files import FileFinder, FoundFile, read_text
+from antiphon.retrieval.chunking import cut_document
+from antiphon.retrieval.files import FileFinder, FoundFile
 from antiphon.retrieval.index import ChunkIndex
 from antiphon.retrieval.scope import Scope
 
@@ -65,11 +66,12 @@ class FolderRetriever:
         self._indexed = found
 
     def _cut(self, files: Iterable[FoundFile]) -> Iterator[tuple[str, list[RagChunk]]]:
-        for file in files:
-            if self._closing.is_set():
-                return
-            text = read_text(file)
-            yield file.path, cut(file.path, text) if text is not None else []
+        with BlockingReader() as reader:
+            for file in files:
+                if self._closing.is_set():
+                    return
+                document = self._finder.read(file, reader)
+                yield file.path, cut_document(file.path, document) if document is not None else []
 
 
 def _checked(folder: Path, root: Path) -> Path:

@@ -4,14 +4,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from antiphon.documents.document import PAGE_BREAK, Section
 from antiphon.retrieval.lines import Block, Lines
 
 MAX_PARSED_CHARS = 100_000
 """Longer Python files are cut like any other code, because the parser holds the interpreter lock."""
 MAX_SYMBOL_CHARS = 200
 SEPARATOR = " > "
-PAGE_BREAK = "\f"
-"""A separate line between the pages of a document."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -118,10 +117,11 @@ def top_level(lines: Lines) -> list[Block]:
     return [Block(start, end) for start, end in zip([1, *starts], [*ends, len(lines)], strict=True)]
 
 
-def pages(lines: Lines) -> list[Block]:
+def labelled(lines: Lines, sections: Sequence[Section]) -> list[Block]:
+    """One block per section of a document; page breaks separate them."""
     breaks = [number for number, line in enumerate(lines.all, 1) if line == PAGE_BREAK]
     starts, ends = [1, *(at + 1 for at in breaks)], [*(at - 1 for at in breaks), len(lines)]
     return [
-        Block(start, end, f"page {count}", "page")
-        for count, (start, end) in enumerate(zip(starts, ends, strict=True), 1)
+        Block(start, end, section.label[:MAX_SYMBOL_CHARS], section.type or "")
+        for start, end, section in zip(starts, ends, sections, strict=True)
     ]

@@ -1,0 +1,1 @@
+"""Documents: bytes become text with structure. Parsers run in child processes with limits."""

@@ -1,0 +1,1 @@
+"""One module per format: a function of bytes that returns a `Document`."""

@@ -16,6 +16,7 @@ def labels(document: Document) -> list[str]:
     return [section.label for section in document.sections]
 
 
+@pytest.mark.requirement("DOCUMENTS/types-by-content")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_kind_is_known_by_the_content(name: str) -> None:
     kinds = {"md": "markdown", "txt": "text", "py": "code"}
@@ -28,6 +29,7 @@ def test_the_kind_is_known_by_the_content(name: str) -> None:
         assert read_document(SAMPLES[name], "misleading.txt").kind == kind
 
 
+@pytest.mark.requirement("DOCUMENTS/types-structure")
 def test_a_pdf_has_pages() -> None:
     document = read_document(pdf_file("Hello cat", "Hello dog"))
     assert [(page.label, page.type, page.text) for page in document.sections] == [
@@ -44,6 +46,7 @@ def test_pages_without_text_keep_their_places() -> None:
     assert document.omissions == ("page 2 has no text",)
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-scan")
 def test_a_scan_is_called_a_scan() -> None:
     with pytest.raises(Unreadable, match="is a scan: its 2 pages are pictures without text") as caught:
         read_document(scanned_pdf(2))
@@ -55,6 +58,7 @@ def test_a_pdf_of_blank_pages_is_no_scan() -> None:
         read_document(pdf_file("", " "))
 
 
+@pytest.mark.requirement("DOCUMENTS/types-structure")
 def test_a_docx_becomes_markdown() -> None:
     assert read_document(docx_file()).text == (
         "# Report\n\n# Costs\n\nAll of them:\n\n- tea\n- cake\n\n"
@@ -78,6 +82,7 @@ def test_a_cell_over_several_columns_has_its_text_once() -> None:
     assert read_document(file.getvalue()).text.splitlines()[0] == "| both |  | third |"
 
 
+@pytest.mark.requirement("DOCUMENTS/types-structure")
 def test_a_presentation_has_slides_with_notes() -> None:
     document = read_document(pptx_file())
     assert labels(document) == ["slide 1", "slide 2"]
@@ -86,6 +91,7 @@ def test_a_presentation_has_slides_with_notes() -> None:
     assert second.text == "| who | when |\n| --- | --- |\n| Ada | May |\n\ngrouped words"
 
 
+@pytest.mark.requirement("DOCUMENTS/types-structure")
 def test_a_spreadsheet_has_named_sheets() -> None:
     rows = [["name", "price", "on"], ["tea", 3, True], ["a|b", 2.5, False]]
     document = read_document(xlsx_file({"Costs": rows, "Empty": [], "More": [["x"], [1]]}))
@@ -115,6 +121,7 @@ def test_csv_becomes_a_table(separator: str) -> None:
     )
 
 
+@pytest.mark.requirement("DOCUMENTS/types-long-tables")
 def test_a_long_table_repeats_its_header() -> None:
     table = markdown_table([["n"], *([str(number)] for number in range(100))], 10_000)
     parts = table.split("\n\n")
@@ -123,6 +130,7 @@ def test_a_long_table_repeats_its_header() -> None:
     assert parts[0].count("\n") == MAX_TABLE_ROWS + 1
 
 
+@pytest.mark.requirement("DOCUMENTS/types-structure")
 def test_html_becomes_markdown() -> None:
     assert read_document(HTML).text == (
         "# Shop\n\n## Prices\n\nAll of them:\n\n- tea\n- cake\n\n"
@@ -164,6 +172,7 @@ def test_rtf_becomes_text() -> None:
     assert read_document(RTF).text == "Hello bold café\nsecond line"
 
 
+@pytest.mark.requirement("DOCUMENTS/types-encodings")
 @pytest.mark.parametrize(
     "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
 )
@@ -172,6 +181,7 @@ def test_unicode_text_in_any_encoding(encoding: str) -> None:
     assert read_document(text.encode(encoding), "a.txt").text == text
 
 
+@pytest.mark.requirement("DOCUMENTS/types-encodings")
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [

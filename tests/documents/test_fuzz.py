@@ -45,6 +45,7 @@ async def reader() -> AsyncGenerator[DocumentReader, None]:
     await pool.aclose()
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-damaged")
 @pytest.mark.parametrize("name", SAMPLES)
 async def test_a_damaged_file_is_text_or_an_error(reader: DocumentReader, name: str) -> None:
     chance = random.Random(name)

@@ -48,6 +48,7 @@ async def test_every_format_is_read(reader: DocumentReader, name: str) -> None:
     assert (await reader.read("t", SAMPLES[name], name)).text.strip()
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-hostile")
 async def test_a_zip_bomb_is_rejected(reader: DocumentReader) -> None:
     bomb = zip_file({"word/document.xml": bytes(300 * 2**20)})
     assert len(bomb) < 2**20
@@ -64,6 +65,7 @@ async def test_a_zip_bomb_that_lies_about_its_size_is_rejected(reader: DocumentR
     assert await reader.read("t", docx_file())
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-hostile")
 async def test_a_billion_laughs_cost_nothing(reader: DocumentReader) -> None:
     laughing = rezipped(docx_file(), {"word/document.xml": LAUGHS})
     assert await fault(reader, laughing)
@@ -81,6 +83,7 @@ async def test_a_sheet_that_pretends_to_be_huge_is_an_error_or_small(reader: Doc
     assert await reader.read("t", xlsx_file({"S": [[1]]}))
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-hostile")
 async def test_ten_thousand_pages_are_too_many(reader: DocumentReader) -> None:
     data = pdf_file(*[""] * 10_000)
     assert "has 10,000 pages; the limit is 5,000" in await fault(reader, data)
@@ -93,6 +96,7 @@ async def test_a_file_that_is_too_large_is_rejected(
     assert "has 11 bytes; the limit is 10" in await fault(reader, b"x" * 11)
 
 
+@pytest.mark.requirement("DOCUMENTS/limits-hostile")
 @pytest.mark.parametrize(
     ("work", "why"),
     [
@@ -113,6 +117,7 @@ async def test_a_parser_that_fails_costs_one_child(
     await pool.aclose()
 
 
+@pytest.mark.requirement("DOCUMENTS/types-extra")
 async def test_without_the_extra_the_error_says_what_to_install(
     reader: DocumentReader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from antiphon import Antiphon, Settings
-from antiphon.errors import ResponsesCallFailed
 from antiphon.orchestrator import parts
 from antiphon.orchestrator.client import InProcessResponsesClient
 from antiphon.orchestrator.provider import Provider
@@ -48,7 +47,9 @@ async def test_a_server_that_takes_files_gets_the_pdf(upstream: Upstream, kind: 
 async def test_a_server_that_takes_no_files_gets_the_text_of_the_pdf(upstream: Upstream) -> None:
     async with service(upstream, "plain") as antiphon:
         provider = Provider(InProcessResponsesClient(antiphon), model="echo")
-        with pytest.raises(ResponsesCallFailed, match="does not take files"):
-            await provider.generate_response("", [parts.pdf(PDF)])
+        converted = await provider.generate_response("", [parts.text("Done?"), parts.pdf(PDF)])
         answer = await provider.generate_response("", [parts.text("Done?"), parts.pdf_text(PDF)])
+    assert (
+        converted == "You said: Done?\n[FILE document.pdf]\n\n[page 1]\nThe tap was fixed.\n\n[END OF FILE]"
+    )
     assert answer == "You said: Done?\n[PAGE 1]\nThe tap was fixed."

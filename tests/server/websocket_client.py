@@ -11,7 +11,10 @@ import msgspec
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
+from antiphon.documents.reader import DocumentReader
 from antiphon.errors import Unauthorized
+from antiphon.http.download import Downloader
+from antiphon.http.egress import AllowPublic
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.protocol.ids import IdSource
 from antiphon.protocol.profile import OPENAI, Profile
@@ -21,6 +24,7 @@ from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
 from antiphon.service.checks import Checks
 from antiphon.service.responses.create import response_services
+from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.routing.router import Route, Router
 from antiphon.store.base import Continuation, StoredResponse, response_not_found
 from antiphon.store.none import no_stores
@@ -67,6 +71,7 @@ class World:
             clock=lambda: 1000.0,
             seal_key=SealKey(b"secret", bytes),
             checks=Checks(IsolatedPool()),
+            files=FileTexts(DocumentReader(IsolatedPool()), Downloader(AllowPublic(), 1000, 1.0), 1000),
         )
         self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
 

@@ -6,6 +6,9 @@ from itertools import count
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.documents.reader import DocumentReader
+from antiphon.http.download import Downloader
+from antiphon.http.egress import AllowPublic
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.jobs.worker import Worker
 from antiphon.protocol.ids import IdSource
@@ -16,6 +19,7 @@ from antiphon.service.files.contents import Contents
 from antiphon.service.files.files import Files
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.create import Creator, ResponseOptions, response_services
+from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
@@ -56,6 +60,7 @@ async def make_creator(store: Stores) -> AsyncGenerator[MakeCreator, None]:
             "clock": lambda: 1000.0,
             "seal_key": SealKey(b"secret", bytes),
             "checks": checks,
+            "files": FileTexts(DocumentReader(pool), Downloader(AllowPublic(), 1000, 1.0), 1000),
             "options": ResponseOptions(**chosen),  # pyright: ignore[reportArgumentType] -- a test double's fields
         }
         return response_services(**{**defaults, **fields}).creator  # pyright: ignore[reportArgumentType]

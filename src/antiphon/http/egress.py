@@ -1,6 +1,19 @@
 """The egress policy: every connection to another host passes it before it is opened."""
 
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
+
+from antiphon.errors import BackendRefused, SettingsError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+NOT_PERMITTED = "egress_not_permitted"
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as hosts with IPv6 alone see them (NAT64)."""
 
 
 class Destination(NamedTuple):
@@ -31,3 +44,63 @@ class AllowConfigured:
 
 
 ALLOW_CONFIGURED = AllowConfigured()
+
+
+class AllowPublic:
+    """Permits public addresses, and the hosts, addresses and networks that the operator allows.
+
+    For addresses of requests: others would let a client reach into the networks of the server.
+    """
+
+    def __init__(self, allow: Iterable[str] = ()) -> None:
+        """Raises `SettingsError` for an entry that is no host, address or network."""
+        self._hosts: set[str] = set()
+        self._networks: list[Network] = []
+        for entry in allow:
+            try:
+                self._networks.append(ipaddress.ip_network(entry, strict=False))
+            except ValueError:
+                if not entry or any(mark in entry for mark in "/:@ *"):
+                    message = (
+                        f"egress.allow: '{entry}' is neither a host such as 'files.internal', nor an "
+                        "address, nor a network such as '10.0.0.0/8'."
+                    )
+                    raise SettingsError(message) from None
+                self._hosts.add(entry.lower().rstrip("."))
+
+    async def permit(self, destination: Destination) -> str:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            destination.host, destination.port, type=socket.SOCK_STREAM
+        )
+        addresses = [str(row[4][0]) for row in found]
+        if destination.host.lower().rstrip(".") in self._hosts:
+            return addresses[0]
+        for address in addresses:
+            if self._is_allowed(ipaddress.ip_address(address.partition("%")[0])):
+                return address
+        message = (
+            f"Connections to '{destination.host}' are not permitted: its address is not public. The operator "
+            "can allow it with egress.allow."
+        )
+        raise BackendRefused(message, status=403, code=NOT_PERMITTED)
+
+    def _is_allowed(self, address: Address) -> bool:
+        real = _real(address)
+        if any(address in network or real in network for network in self._networks):
+            return True
+        return real.is_global and not (real.is_multicast or real.is_reserved or real.is_unspecified)
+
+
+def _real(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for; else the address itself."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

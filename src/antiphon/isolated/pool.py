@@ -131,7 +131,7 @@ class IsolatedPool:
         own_bytes = sum(len(waiting.job.payload) for waiting in queue)
         is_full = self._waiting_bytes > MAX_WAITING_BYTES or own_bytes > MAX_WAITING_BYTES // 4
         if queue and (len(queue) >= MAX_WAITING_PER_TENANT or is_full):
-            message = "Too many schemas and grammars wait to be checked. Try again in a moment."
+            message = "Too many schemas, grammars or files wait to be checked or read. Try again in a moment."
             raise Overloaded(message)
 
     def _enqueue(self, tenant: str, job: Job) -> _Waiting:

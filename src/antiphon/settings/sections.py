@@ -162,6 +162,30 @@ class IsolatedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Memory of one child process in MB."""
 
 
+class DocumentSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files of requests: the child processes that read them, and how much of their text a model is shown."""
+
+    max_tokens: Annotated[int, Meta(ge=1)] = 32_000
+    """Tokens of all files of a conversation together; at most half of the model's context window."""
+    processes: Annotated[int, Meta(ge=1, le=64)] = 2
+    """How many child processes there may be. A tenant uses one at a time."""
+    cpu_seconds: Annotated[int, Meta(ge=1)] = 20
+    """CPU time of one file."""
+    wall_seconds: Seconds = 60.0
+    """Time of one file, however busy the machine is."""
+    memory_mb: Annotated[int, Meta(ge=128)] = 768
+    """Memory of one child process in MB."""
+    download_seconds: Seconds = 30.0
+    """Time for the download of a file by its URL."""
+
+
+class EgressSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Connections to addresses that requests name."""
+
+    allow: tuple[str, ...] = ()
+    """Hosts, addresses and networks that are permitted although they are not public."""
+
+
 class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The encryption of reasoning (`encrypted_content`)."""
 
@@ -381,6 +405,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     answers: AnswerSettings = AnswerSettings()
     isolated: IsolatedSettings = IsolatedSettings()
+    documents: DocumentSettings = DocumentSettings()
+    egress: EgressSettings = EgressSettings()
     seal: SealSettings = SealSettings()
     agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()

@@ -10,7 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
+from antiphon.documents.reader import MAX_FILE_BYTES, DocumentReader
 from antiphon.errors import SettingsError
+from antiphon.http.download import Downloader
+from antiphon.http.egress import AllowPublic
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
 from antiphon.jobs.process_lock import ProcessLock, lock_path
 from antiphon.jobs.worker import Worker
@@ -28,6 +31,7 @@ from antiphon.service.conversations import Conversations
 from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.create import ResponseOptions, response_services
+from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.names import Names
@@ -112,6 +116,7 @@ async def _open(
             clock=time.time,
             seal_key=seal_key,
             checks=checks,
+            files=_file_texts(settings, stack),
             options=_response_options(settings),
         )
         worker = _make_worker(settings, stores)
@@ -152,6 +157,20 @@ def _response_options(settings: Settings) -> ResponseOptions:
             max_calls=settings.answers.max_calls,
         ),
     )
+
+
+def _file_texts(settings: Settings, stack: AsyncExitStack) -> FileTexts:
+    documents = settings.documents
+    limits = PoolLimits(
+        processes=documents.processes,
+        cpu_seconds=documents.cpu_seconds,
+        wall_seconds=documents.wall_seconds,
+        memory_bytes=documents.memory_mb * 2**20,
+    )
+    pool = IsolatedPool(limits)
+    stack.push_async_callback(pool.aclose)
+    downloader = Downloader(AllowPublic(settings.egress.allow), MAX_FILE_BYTES, documents.download_seconds)
+    return FileTexts(DocumentReader(pool), downloader, documents.max_tokens)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.errors import InvalidRequest, Unsupported
 from tests.backends.anthropic_messages.building import CALL, OUTPUT, USER, build, messages, refused
 
@@ -88,8 +89,8 @@ def test_files(members: dict[str, Any], expected: dict[str, Any]) -> None:
         ({"type": "input_image", "file_id": "file_1"}, Unsupported, "file_id"),
         ({"type": "input_file", "filename": "a.pdf"}, InvalidRequest, "file_data"),
         ({"type": "input_file", "file_id": "file_1"}, Unsupported, "file_id"),
-        ({"type": "input_file", "file_url": "file:///etc/passwd"}, InvalidRequest, "file_url"),
-        ({"type": "input_file", "file_data": "data:application/zip;base64,x"}, Unsupported, "file_data"),
+        ({"type": "input_file", "file_url": "file:///etc/passwd"}, FileNotTaken, "file_url"),
+        ({"type": "input_file", "file_data": "data:application/zip;base64,x"}, FileNotTaken, "file_data"),
         ({"type": "input_file", "file_data": "data:text/plain;base64,/w=="}, InvalidRequest, "file_data"),
         ({"type": "input_file", "file_data": "data:text/plain;base64,?"}, InvalidRequest, "file_data"),
     ],

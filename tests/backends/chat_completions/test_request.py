@@ -215,7 +215,7 @@ def test_an_unresolved_item_reference_is_rejected() -> None:
         (PLAIN, {"type": "input_image", "image_url": "file:///etc/passwd"}, ".image_url"),
         (replace(PLAIN, images="data"), {"type": "input_image", "image_url": "https://a.b/c"}, ".image_url"),
         (replace(PLAIN, images=None), {"type": "input_image", "image_url": "data:image/png;base64,AA=="}, ""),
-        (PLAIN, {"type": "input_file", "file_data": "data:application/pdf;base64,AA=="}, ""),
+        (PLAIN, {"type": "input_file", "file_data": "data:application/pdf;base64,AA=="}, ".file_data"),
         (OPENAI, {"type": "input_file", "file_id": "file_1"}, ".file_id"),
         (OPENAI, {"type": "input_file", "file_url": "https://a.b/c.pdf"}, ".file_url"),
         (OPENAI, {"type": "input_file"}, ".file_data"),

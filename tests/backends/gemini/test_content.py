@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.backends.gemini.content import parts_of
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import InputAudio
@@ -84,7 +85,8 @@ def test_sound() -> None:
         ({"type": "input_image", "image_url": "data:image/png,x"}, InvalidRequest, "image_url"),
         ({"type": "input_image", "file_id": "file_1"}, Unsupported, "file_id"),
         ({"type": "input_file", "file_id": "file_1"}, Unsupported, "file_id"),
-        ({"type": "input_file", "file_url": "file:///etc/passwd"}, InvalidRequest, "file_url"),
+        ({"type": "input_file", "file_url": "file:///etc/passwd"}, FileNotTaken, "file_url"),
+        ({"type": "input_file", "file_data": "x", "filename": "a.docx"}, FileNotTaken, "file_data"),
         ({"type": "input_file", "file_data": "data:text/plain,x"}, InvalidRequest, "file_data"),
     ],
 )

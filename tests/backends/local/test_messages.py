@@ -129,7 +129,7 @@ def test_images_files_and_audio_are_rejected_with_their_path(part: dict[str, Any
     message = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, part]}
     with pytest.raises(Unsupported) as caught:
         prompt(input=[message])
-    assert caught.value.param == "input[0].content[1]"
+    assert (caught.value.param or "").removesuffix(".file_data") == "input[0].content[1]"
 
 
 def test_after_an_assistant_message_the_model_is_prompted_to_continue() -> None:

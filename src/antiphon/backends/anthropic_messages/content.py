@@ -10,6 +10,7 @@ import mimetypes
 from collections.abc import Sequence
 
 from antiphon.backends.anthropic_messages.caching import marker
+from antiphon.backends.files import FileNotTaken
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -96,7 +97,7 @@ def _file(part: InputFile, path: str) -> JsonObject:
         raise _no_source(part.file_id, path, "file_data")
     if not part.file_url.startswith("https://"):
         message = "A file URL must begin with 'https://'. Or send the file in 'file_data' as a 'data:' URL."
-        raise InvalidRequest(message, param=f"{path}.file_url")
+        raise FileNotTaken(message, param=f"{path}.file_url", takes=_takes_file)
     return _titled({"type": "url", "url": part.file_url}, part)
 
 
@@ -114,7 +115,17 @@ def _document(part: InputFile, path: str) -> JsonObject:
     if media.startswith("text/") or media in _TEXTS:
         return _titled({"type": "text", "media_type": "text/plain", "data": _decoded(data, path)}, part)
     message = f"This model's server takes no files of type '{media}'. Send a PDF, a text or an image."
-    raise Unsupported(message, param=path)
+    raise FileNotTaken(message, param=path, takes=_takes_file)
+
+
+def _takes_file(part: InputFile) -> bool:
+    """Whether a file is sent as it is: a PDF, a text or an image; or anything at an https URL."""
+    if part.file_data is None:
+        return (part.file_url or "").startswith("https://")
+    media = mimetypes.guess_type(part.filename or "")[0] or _PDF
+    if part.file_data.startswith("data:"):
+        media = part.file_data[5:].partition(",")[0].partition(";")[0].strip().lower()
+    return media == _PDF or media.startswith(("text/", "image/")) or media in _TEXTS
 
 
 def _titled(source: JsonObject, part: InputFile) -> JsonObject:

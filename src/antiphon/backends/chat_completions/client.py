@@ -8,6 +8,7 @@ from antiphon.backends.chat_completions.request import build_payload
 from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.chat_completions.wire import decode_models
 from antiphon.backends.features import NATIVE, Feature, Features, Support
+from antiphon.backends.files import TEXT_OF_FILES
 from antiphon.backends.http_backend import Call, HttpBackend
 from antiphon.backends.registry import Quirks
 from antiphon.turn.context import TurnRequest
@@ -70,7 +71,7 @@ def chat_features(quirks: Quirks) -> Features:
         "images": _DATA_ONLY
         if quirks.images == "data"
         else _native(quirks.images is not None, "the server does not take images"),
-        "files": _native(quirks.files is not None, "the server does not take files"),
+        "files": Support("emulated", TEXT_OF_FILES) if quirks.files is None else NATIVE,
         "audio": _native(quirks.audio, "the server does not take sound"),
         "logprobs": _native(quirks.logprobs, "the server does not send them"),
         "prompt_caching": Support("unsupported", "the dialect has no field for breakpoints"),

@@ -5,7 +5,9 @@ with its path; no content for the model is omitted. Nothing is fetched: a URL is
 """
 
 from collections.abc import Sequence
+from functools import partial
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
@@ -90,20 +92,20 @@ def _image(part: InputImage, quirks: Quirks, path: str, downgrades: Downgrades) 
 
 
 def _file(part: InputFile, quirks: Quirks, path: str) -> JsonObject:
-    if quirks.files is None:
-        message = "This model's server does not take files. Send the text of the file as 'input_text'."
-        raise Unsupported(message, param=path)
-    source = part.file_data
-    if source is None and part.file_url is not None:
-        if quirks.files == "data" or not part.file_url.startswith("https://"):
-            message = (
-                "This model's server fetches no such files. Send the file in 'file_data' as a 'data:' URL."
-            )
-            raise Unsupported(message, param=f"{path}.file_url")
-        source = part.file_url
+    source = part.file_data or part.file_url
     if source is None:
         raise _no_source(part.file_id, path, "file_data")
+    if not _takes_file(part, quirks):
+        member = "file_data" if part.file_data is not None else "file_url"
+        message = "This model's server does not take such files. Send the text of the file as 'input_text'."
+        raise FileNotTaken(message, param=f"{path}.{member}", takes=partial(_takes_file, quirks=quirks))
     return {"filename": part.filename or "file.pdf", "file_data": source}
+
+
+def _takes_file(part: InputFile, quirks: Quirks) -> bool:
+    if quirks.files is None or part.file_data is not None:
+        return quirks.files is not None
+    return quirks.files == "url" and (part.file_url or "").startswith("https://")
 
 
 def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:

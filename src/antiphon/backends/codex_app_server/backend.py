@@ -14,6 +14,7 @@ from antiphon.backends.codex_app_server.supervisor import Supervisor
 from antiphon.backends.codex_app_server.thread import QUIET_SECONDS, Thread
 from antiphon.backends.codex_app_server.wire import AccountState, ModelList
 from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
+from antiphon.backends.files import TEXT_OF_FILES
 from antiphon.errors import BackendError, Unavailable
 from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed
 from antiphon.turn.context import TurnRequest
@@ -41,7 +42,7 @@ FEATURES: Features = {
     "reasoning_effort": NATIVE,
     "reasoning_replay": _NO_FIELD,
     "images": NATIVE,
-    "files": _NO_FIELD,
+    "files": Support("emulated", TEXT_OF_FILES),
     "audio": _NO_FIELD,
     "logprobs": _NO_FIELD,
     "prompt_caching": _NO_FIELD,

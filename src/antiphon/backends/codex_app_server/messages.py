@@ -7,6 +7,7 @@ unsupported part is rejected with its path; no content for the model is omitted.
 from typing import Any
 
 from antiphon.backends.codex_app_server.tools import ToolNames
+from antiphon.backends.files import FileNotTaken
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -129,7 +130,7 @@ def _part(part: MessagePart, path: str) -> JsonObject:
             return _image(part, path)
         case InputFile():
             message = "codex does not take files. Send the text of the file as 'input_text'."
-            raise Unsupported(message, param=path)
+            raise FileNotTaken(message, param=path)
         case InputAudio():
             raise Unsupported("codex does not take sound here.", param=path)
 

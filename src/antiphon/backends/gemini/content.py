@@ -8,6 +8,7 @@ import mimetypes
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -24,6 +25,18 @@ from antiphon.protocol.downgrade import Downgrades
 _PDF = "application/pdf"
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 """Media types that are text, besides all of ``text/``."""
+_OFFICE = frozenset(
+    {
+        "application/msword",
+        "application/vnd.ms-excel",
+        "application/vnd.oasis.opendocument.spreadsheet",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "message/rfc822",
+    }
+)
+"""Documents that are not taken; their text is."""
 _USUAL_NAMES = {"image/jpg": "image/jpeg"}
 
 
@@ -90,15 +103,28 @@ def _image(part: InputImage, path: str, downgrades: Downgrades) -> JsonObject:
 
 def _file(part: InputFile, path: str) -> JsonObject:
     if part.file_data is not None:
-        if part.file_data.startswith("data:"):
-            return _inline(*_data_url(part.file_data, f"{path}.file_data"))
-        return _inline(mimetypes.guess_type(part.filename or "")[0] or _PDF, part.file_data)
+        media, data = mimetypes.guess_type(part.filename or "")[0] or _PDF, part.file_data
+        if data.startswith("data:"):
+            media, data = _data_url(data, f"{path}.file_data")
+        if media in _OFFICE:
+            message = f"This model's server takes no files of type '{media}'. Send a PDF or a text."
+            raise FileNotTaken(message, param=f"{path}.file_data", takes=_takes_file)
+        return _inline(media, data)
     if part.file_url is None:
         raise _no_source(part.file_id, path, "file_data")
     if not part.file_url.startswith("https://"):
         message = "A file URL must begin with 'https://'. Or send the file in 'file_data' as a 'data:' URL."
-        raise InvalidRequest(message, param=f"{path}.file_url")
+        raise FileNotTaken(message, param=f"{path}.file_url", takes=_takes_file)
     return _linked(part.file_url)
+
+
+def _takes_file(part: InputFile) -> bool:
+    if part.file_data is None:
+        return (part.file_url or "").startswith("https://")
+    media = mimetypes.guess_type(part.filename or "")[0] or _PDF
+    if part.file_data.startswith("data:"):
+        media = part.file_data[5:].partition(",")[0].partition(";")[0].strip().lower()
+    return media not in _OFFICE
 
 
 def _sound(part: InputAudio, path: str) -> JsonObject:

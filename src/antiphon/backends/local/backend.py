@@ -12,6 +12,7 @@ from msgspec import Struct
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.chat_completions.stream import StreamReader
 from antiphon.backends.features import FUNCTIONS, NATIVE, Features, Support
+from antiphon.backends.files import TEXT_OF_FILES
 from antiphon.backends.local.engine import Engine
 from antiphon.backends.local.engine_child import EngineOptions
 from antiphon.backends.local.errors import SCHEMA_REFUSED
@@ -58,7 +59,7 @@ FEATURES: Features = {
     "reasoning_effort": Support("unsupported", "the embedded model does not reason"),
     "reasoning_replay": Support("unsupported", "the embedded model does not reason"),
     "images": _NOT_THIS_MODEL,
-    "files": _NOT_THIS_MODEL,
+    "files": Support("emulated", TEXT_OF_FILES),
     "audio": _NOT_THIS_MODEL,
     "logprobs": NATIVE,
     "prompt_caching": Support("unsupported", "its engine caches prompts by itself"),

@@ -4,6 +4,7 @@ from functools import partial
 
 from antiphon.backends.base import ModelInfo
 from antiphon.backends.features import NATIVE, Feature, Features, Support
+from antiphon.backends.files import TEXT_OF_FILES
 from antiphon.backends.http_backend import Call, HttpBackend
 from antiphon.backends.registry import Endpoint
 from antiphon.backends.responses.errors import ERRORS
@@ -64,7 +65,7 @@ def response_features(endpoint: Endpoint) -> Features:
         "reasoning_effort": NATIVE,
         "reasoning_replay": NATIVE,
         "images": _PASSED,
-        "files": _PASSED if quirks.files else Support("unsupported", "the server does not take files"),
+        "files": _PASSED if quirks.files else Support("emulated", TEXT_OF_FILES),
         "audio": _PASSED if quirks.audio else Support("unsupported", "the server does not take sound"),
         "logprobs": _PASSED,
         "prompt_caching": NATIVE

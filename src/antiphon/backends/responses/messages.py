@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, UnsetType, to_builtins
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
 from antiphon.protocol.content import JsonObject
@@ -62,9 +63,11 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrade
         kind = part.get("type")
         if kind == "input_image":
             part.setdefault("detail", "auto")  # some servers insist on it
-        elif (kind == "input_file" and not quirks.files) or (kind == "input_audio" and not quirks.audio):
-            what = "files" if kind == "input_file" else "sound"
-            message = f"This model's server does not take {what}. Send text instead."
+        elif kind == "input_file" and not quirks.files:
+            message = "This model's server does not take files. Send text instead."
+            raise FileNotTaken(message, param=f"{path}[{position}]")
+        elif kind == "input_audio" and not quirks.audio:
+            message = "This model's server does not take sound. Send text instead."
             raise Unsupported(message, param=f"{path}[{position}]", code="unsupported_content")
         if kind == "input_file" and "file_data" in part:
             part.setdefault("filename", "file.pdf")  # the real API insists on it

@@ -14,6 +14,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.service.checks import Checks
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Contexts, Session
+from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.rounds import RoundBuilder
@@ -118,6 +119,7 @@ def response_services(
     clock: Clock,
     seal_key: SealKey,
     checks: Checks,
+    files: FileTexts,
     options: ResponseOptions = DEFAULT_OPTIONS,
 ) -> ResponseServices:
     """The services, each with the parts that it uses."""
@@ -127,6 +129,7 @@ def response_services(
         contexts=contexts,
         compactor=compactor,
         rounds=RoundBuilder(clock, checks, options.ignored_tools, options.max_repairs),
+        files=files,
         bounds=options.bounds,
         seal_key=seal_key,
         clock=clock,

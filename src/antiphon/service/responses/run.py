@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.errors import AntiphonError, BackendError, RequestError, Unavailable
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event, OutputItemDone
@@ -19,6 +20,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
 from antiphon.service.responses.context import Context, Contexts, ConversationLock
+from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
 from antiphon.service.responses.rounds import Round, RoundBuilder
@@ -60,6 +62,7 @@ class RunParts:
     contexts: Contexts
     compactor: Compactor
     rounds: RoundBuilder
+    files: FileTexts
     bounds: AnswerBounds
     seal_key: SealKey
     clock: Clock
@@ -185,7 +188,7 @@ class ResponseRun:
         while (plan := self._plan) is not None:
             self._plan = made = failure = None
             try:
-                made = self._enter(answer, plan)
+                made = await self._entered(answer, plan)
                 if not answer.begun and self._earlier is not None:
                     yield answer.begin()
                     if answer.is_settled():
@@ -286,9 +289,10 @@ class ResponseRun:
             context, view = await self._resolve()
             shown = self._parts.compactor.view(view.items, context, self._tenant)
             plan = RoundPlan(Attempt(self._routes, shown))
-            plan.attempt.route.backend.prepare(
-                self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
-            )
+            try:
+                self._prepare(plan, context)
+            except FileNotTaken as refused:
+                self._prepare(await self._without_files(plan, refused, context), context)
         except BaseException:
             await self.release()
             raise
@@ -386,6 +390,24 @@ class ResponseRun:
             silent=not request.streamed and earlier is None,
         )
         return Answer(machine, context, earlier)
+
+    def _prepare(self, plan: RoundPlan, context: Context) -> None:
+        """Raise what the backend cannot serve."""
+        turn = self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
+        plan.attempt.route.backend.prepare(turn)
+
+    async def _entered(self, answer: Answer, plan: RoundPlan) -> Round:
+        """The round; files that its backend does not take are shown to it as text."""
+        try:
+            return self._enter(answer, plan)
+        except FileNotTaken as refused:
+            return self._enter(answer, await self._without_files(plan, refused, answer.context))
+
+    async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
+        converted = await self._parts.files.converted(plan, refused, context, self._tenant)
+        if self._lock is not None:
+            await self._lock.renew()
+        return converted
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         made = self._parts.rounds.build(plan, answer.context, self._sealer, self._secrets, self._downgrades)

@@ -1,0 +1,314 @@
+"""Files for models whose servers do not take them: their text is sent instead, or pages as images."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.backends.files import FileNotTaken
+from antiphon.documents.document import Document, Unreadable
+from antiphon.documents.reader import DocumentReader
+from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.http.download import Downloaded, Downloader
+from antiphon.protocol.content import InputFile, InputImage, InputText, MessagePart
+from antiphon.protocol.downgrade import Downgrades
+from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
+from antiphon.service.responses.context import Context
+from antiphon.service.responses.stages.base import RoundPlan
+from antiphon.turn.token_estimate import BYTES_PER_TOKEN
+
+MAX_FILES = 100
+"""Of one turn, the newest ones; others are left out."""
+MAX_FILES_AT_ONCE = 4
+"""Of one tenant, in all of its requests; others wait."""
+MAX_PAGE_IMAGES = 10
+"""Of one file."""
+MAX_CACHED_CHARS = 16_000_000
+MAX_CACHED_FILES = 1_000
+DECODED_AT_ONCE_CHARS = 1024 * 1024
+HASHED_AT_ONCE_CHARS = 256 * 1024
+_WINDOW_SHARE = 0.5
+"""At most this share of a context window is text of files."""
+
+
+class _Place(Struct, frozen=True):
+    """Where a file is: the item, the part, and the parameter for errors. `is_new`: of this request."""
+
+    item: int
+    part: int
+    file: InputFile
+    param: str
+    is_new: bool
+    from_user: bool
+
+    @property
+    def member(self) -> str:
+        return f"{self.param}.{'file_url' if self.file.file_data is None else 'file_data'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the model is shown instead of a file."""
+
+    parts: Sequence[MessagePart]
+    size: int = 0
+
+
+class FileTexts:
+    """Reads files on behalf of tenants, and remembers their texts: a conversation sends a file every turn."""
+
+    def __init__(self, reader: DocumentReader, downloader: Downloader, max_tokens: int) -> None:
+        self._reader = reader
+        self._downloader = downloader
+        self._max_tokens = max_tokens
+        self._known: OrderedDict[tuple[str, bytes], Document] = OrderedDict()
+        self._known_chars = 0
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By tenant: a file is in memory while it is read."""
+
+    async def converted(
+        self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str
+    ) -> RoundPlan:
+        """The plan without the files that its backend has refused. Raises `InvalidRequest` for a file of the
+        request that cannot be read; one of the history is left out and reported."""
+        items = [*plan.attempt.items, *plan.added]
+        budget = await self._budget(plan)
+        sees = (await plan.attempt.route.image_support()).level == "native"
+        downgrades = Downgrades(plan.downgrades)
+        shown: dict[tuple[int, int], Sequence[MessagePart]] = {}
+        start = max(0, len(plan.attempt.items) - len(context.request.items))
+        places = [place for place in _places(items, start, context) if not refused.takes(place.file)]
+        for count, place in enumerate(reversed(places)):  # the newest have precedence within the budget
+            turn = _Conversion(self, tenant, place, refused, sees and place.from_user, downgrades)
+            async with self._slots.setdefault(tenant, asyncio.Semaphore(MAX_FILES_AT_ONCE)):
+                found = await turn.shown(budget if count < MAX_FILES else 0)
+            shown[place.item, place.part] = found.parts
+            budget -= found.size
+        items = _replaced(items, shown)
+        kept = len(plan.attempt.items)
+        return replace(
+            plan,
+            attempt=replace(plan.attempt, items=items[:kept]),
+            added=tuple(items[kept:]),
+            downgrades=tuple(downgrades),
+        )
+
+    async def _budget(self, plan: RoundPlan) -> int:
+        """Bytes of text for all files."""
+        window = await plan.attempt.route.window()
+        tokens = self._max_tokens if window is None else min(self._max_tokens, int(window * _WINDOW_SHARE))
+        return tokens * BYTES_PER_TOKEN
+
+    async def download(self, url: str, param: str) -> Downloaded:
+        return await self._downloader.download(url, param)
+
+    async def read(self, tenant: str, key: bytes, data: bytes, name: str) -> Document:
+        """The text of a file, from memory if this content was read before. Raises `Unreadable`."""
+        known = self._known.get((tenant, key))
+        if known is not None:
+            self._known.move_to_end((tenant, key))
+            return known
+        document = await self._reader.read(tenant, data, name)
+        self._remember((tenant, key), document)
+        return document
+
+    def _remember(self, key: tuple[str, bytes], document: Document) -> None:
+        if key not in self._known:
+            self._known_chars += _chars(document)
+        self._known[key] = document
+        while self._known_chars > MAX_CACHED_CHARS or len(self._known) > MAX_CACHED_FILES:
+            self._known_chars -= _chars(self._known.popitem(last=False)[1])
+
+    async def draw(self, tenant: str, data: bytes, pages: list[int]) -> list[bytes]:
+        return await self._reader.draw(tenant, data, pages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    """One file of a turn."""
+
+    texts: FileTexts
+    tenant: str
+    place: _Place
+    refused: FileNotTaken
+    sees: bool
+    """Whether pages without text may be sent as images."""
+    downgrades: Downgrades
+
+    async def shown(self, budget: int) -> _Shown:
+        """What is shown instead, in at most so many bytes of text."""
+        name = _clean(self.place.file.filename or "")
+        if budget <= 0:
+            return self._left_out(name or "a file", "the text of the other files leaves no room for it")
+        try:
+            data, url_name = await self._content()
+            name = name or _clean(url_name) or "file"
+            sent = _inline(self.place.file, data, name)
+            if self.place.file.file_data is None and self.refused.takes(sent):
+                self._report(f"'{name}' is downloaded and sent along")
+                return _Shown([sent])
+            return await self._as_text(data, name, budget)
+        except Unreadable as error:
+            fault = InvalidRequest(
+                f"The file '{name}' cannot be used: {error.message}",
+                param=self.place.member,
+                code="unsupported_file" if error.code == "reader_not_installed" else error.code,
+            )
+        except InvalidRequest as error:
+            fault = error
+        if self.place.is_new:
+            raise fault
+        return self._left_out(name or "a file", fault.message)
+
+    async def _as_text(self, data: bytes, name: str, budget: int) -> _Shown:
+        try:
+            document = await self.texts.read(self.tenant, await _key(data, name), data, name)
+        except Unreadable:
+            if images := await self._images(data, range(1, MAX_PAGE_IMAGES + 1)):
+                self._report(f"'{name}' has no text: its first pages are sent as images ({len(images)})")
+                return _Shown([InputText(text=f"[FILE {name}]"), *images])
+            raise
+        images = await self._images(data, document.empty_pages[:MAX_PAGE_IMAGES])
+        self._report(f"'{name}' is sent as text, because this model's server does not take such files")
+        for omission in document.omissions:
+            if not (images and len(images) == len(document.empty_pages)):
+                self.downgrades.add("input_omitted", f"{{param}}: '{name}': {omission}", "input")
+        if images:
+            pages = ", ".join(map(str, document.empty_pages[: len(images)]))
+            self._report(f"'{name}': pages without text are sent as images ({pages})")
+        text, is_cut = _rendered(document, name, budget)
+        if is_cut:
+            message = (
+                f"{{param}}: '{name}' is cut: its text exceeds the room for files (documents.max_tokens)"
+            )
+            self.downgrades.add("input_omitted", message, "input")
+        mark = self.place.file.prompt_cache_breakpoint
+        parts: list[MessagePart] = [InputText(text=text, prompt_cache_breakpoint=mark), *images]
+        return _Shown(parts, len(text.encode()))
+
+    async def _images(self, data: bytes, pages: Sequence[int]) -> list[InputImage]:
+        if not (self.sees and pages and b"%PDF-" in data[:1024]):
+            return []
+        try:
+            drawn = await self.texts.draw(self.tenant, data, list(pages))
+        except Unreadable:
+            return []
+        urls = (f"data:image/jpeg;base64,{base64.b64encode(image).decode()}" for image in drawn)
+        return [InputImage(image_url=url) for url in urls]
+
+    async def _content(self) -> tuple[bytes, str]:
+        """The file, and its name in a URL."""
+        file, place = self.place.file, self.place
+        if file.file_data is not None:
+            return await _decoded(file.file_data, place.member), ""
+        if file.file_url is not None:
+            return await self.texts.download(file.file_url, place.member)
+        message = "Uploaded files are not supported here. Send the content itself in 'file_data'."
+        raise Unsupported(message, param=f"{place.param}.file_id")
+
+    def _report(self, what: str) -> None:
+        self.downgrades.add("input_rewritten", f"{{param}}: {what}", "input")
+
+    def _left_out(self, name: str, why: str) -> _Shown:
+        self.downgrades.add("input_omitted", f"{{param}}: '{name}' is left out: {why}", "input")
+        return _Shown([InputText(text=f"[FILE {name}: left out]")])
+
+
+def _places(items: Sequence[Item], start: int, context: Context) -> list[_Place]:
+    """All files of a conversation, in order. The items of the request begin at `start`."""
+    brought_by = "previous_response_id" if context.request.params.conversation is None else "conversation"
+    found: list[_Place] = []
+    for index, item in enumerate(items):
+        member, parts = _parts(item)
+        for position, part in enumerate(parts):
+            if isinstance(part, InputFile):
+                is_new = index >= start
+                param = f"input[{index - start}].{member}[{position}]" if is_new else brought_by
+                from_user = isinstance(item, Message) and item.role == "user"
+                found.append(_Place(index, position, part, param, is_new, from_user))
+    return found
+
+
+def _parts(item: Item) -> tuple[str, Sequence[MessagePart]]:
+    if isinstance(item, Message) and not isinstance(item.content, str):
+        return "content", item.content
+    if isinstance(item, FunctionCallOutput | CustomToolCallOutput) and not isinstance(item.output, str):
+        return "output", item.output
+    return "", ()
+
+
+def _replaced(items: list[Item], shown: dict[tuple[int, int], Sequence[MessagePart]]) -> list[Item]:
+    """The items with other parts at these places."""
+    items = list(items)
+    for index in {item for item, _ in shown}:
+        member, parts = _parts(items[index])
+        changed = [new for at, old in enumerate(parts) for new in shown.get((index, at), (old,))]
+        items[index] = replace(items[index], **{member: changed})
+    return items
+
+
+def _rendered(document: Document, name: str, budget: int) -> tuple[str, bool]:
+    """The text in at most about so many bytes, and whether it was cut."""
+    pieces = [f"[FILE {name}]"]
+    room = budget
+    for section in document.sections:
+        piece = f"[{section.label}]\n{section.text}" if section.label else section.text
+        size = len(piece.encode())
+        if size > room:
+            pieces.append(piece.encode()[:room].decode("utf-8", "ignore"))
+            return "\n\n".join([*pieces, "[CUT OFF]"]), True
+        pieces.append(piece)
+        room -= size
+    return "\n\n".join([*pieces, "[END OF FILE]"]), False
+
+
+def _inline(file: InputFile, data: bytes, name: str) -> InputFile:
+    """The same file by its content."""
+    media = "application/pdf" if b"%PDF-" in data[:1024] else "application/octet-stream"
+    url = f"data:{media};base64,{base64.b64encode(data).decode()}"
+    return replace(file, file_url=None, file_data=url, filename=name)
+
+
+async def _decoded(given: str, param: str) -> bytes:
+    """The bytes of a data URL, or of base64; in slices, so that others are served meanwhile."""
+    head, comma, encoded = given.partition(",") if given[:5].lower() == "data:" else ("", "", given)
+    if comma and "base64" not in head:
+        raise InvalidRequest("A 'data:' URL must look like 'data:application/pdf;base64,…'.", param=param)
+    if any(mark in encoded for mark in "\n\r "):
+        encoded = "".join(encoded.split())
+    found = bytearray()
+    try:
+        for start in range(0, len(encoded), DECODED_AT_ONCE_CHARS):
+            found += base64.b64decode(encoded[start : start + DECODED_AT_ONCE_CHARS], validate=True)
+            if len(encoded) > DECODED_AT_ONCE_CHARS:
+                await asyncio.sleep(0)
+    except (binascii.Error, ValueError):
+        message = "The content of a file must be base64, alone or in a 'data:' URL."
+        raise InvalidRequest(message, param=param) from None
+    return bytes(found)
+
+
+async def _key(data: bytes, name: str) -> bytes:
+    if len(data) <= HASHED_AT_ONCE_CHARS:
+        return _digest(data, name)
+    return await asyncio.to_thread(_digest, data, name)
+
+
+def _digest(data: bytes, name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8", "replace") + b"\0" + data).digest()
+
+
+def _clean(name: str) -> str:
+    """A name in one line, without folders."""
+    return " ".join(name.replace("\\", "/").rpartition("/")[2].split())[:200]
+
+
+def _chars(document: Document) -> int:
+    return sum(len(section.text) for section in document.sections)

@@ -1,5 +1,6 @@
 """Files on a server that takes none: their text is sent, within a budget, and reported."""
 
+import asyncio
 import base64
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -8,12 +9,18 @@ from typing import Any
 import openai
 import pytest
 from aiohttp import web
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from antiphon import Antiphon, Settings
+from antiphon.documents.document import Document, Section
 from antiphon.documents.reader import DocumentReader
 from antiphon.errors import InvalidRequest, Overloaded
 from antiphon.protocol.response import Response
 from antiphon.server.memory import memory_client
+from antiphon.service.responses import file_texts
+from antiphon.service.responses.file_texts import MAX_FILES_AT_ONCE
 from antiphon.settings import (
     DocumentSettings,
     EgressSettings,
@@ -131,6 +138,41 @@ async def test_the_conversation_continues_with_the_text(
         await antiphon.create(model="echo", input="And?", previous_response_id=first.id)
     assert PDF_TEXT in upstream.requests[-1]["messages"][0]["content"]
     assert read == ["a.pdf"], "the text is remembered"
+
+
+async def test_a_tenant_has_few_files_in_memory_at_a_time(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = most = 0
+
+    async def slow(_reader: DocumentReader, _tenant: str, data: bytes, _name: str = "") -> Document:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        await asyncio.sleep(0.02)
+        reading -= 1
+        return Document("text", (Section(data.decode()),))
+
+    monkeypatch.setattr(DocumentReader, "read", slow)
+    async with Antiphon(settings(upstream)) as antiphon:
+        await asyncio.gather(*(ask(antiphon, file(str(n).encode())) for n in range(12)))
+    assert most == MAX_FILES_AT_ONCE
+
+
+async def test_few_texts_are_remembered(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    original = DocumentReader.read
+
+    async def reading(reader: DocumentReader, tenant: str, data: bytes, name: str = "") -> Document:
+        read.append(data)
+        return await original(reader, tenant, data, name)
+
+    monkeypatch.setattr(DocumentReader, "read", reading)
+    monkeypatch.setattr(file_texts, "MAX_CACHED_CHARS", 10)
+    async with Antiphon(settings(upstream)) as antiphon:
+        for text in (b"12345", b"54321", b"12345", b"abcde", b"54321"):
+            await ask(antiphon, file(text))
+    assert read == [b"12345", b"54321", b"abcde", b"54321"], "the one that was not used longest is forgotten"
 
 
 @pytest.mark.requirement("DOCUMENTS/input-unreadable")
@@ -284,6 +326,29 @@ async def test_files_of_chat_completions_and_messages(upstream: Upstream) -> Non
             400,
             "messages[0].content[0].file.file_data",
         )
+
+
+@pytest.mark.parametrize("use_responses_api", [True, False])
+async def test_langchain_sends_a_pdf(upstream: Upstream, use_responses_api: bool) -> None:
+    chosen = settings(upstream)
+    app = build_app(chosen)
+    async with open_services(chosen) as services, memory_client(app) as client:
+        app.mount(services)
+        model = ChatOpenAI(
+            model="echo",
+            base_url="http://localhost/v1",
+            api_key=SecretStr("key"),
+            http_async_client=client,
+            use_responses_api=use_responses_api,
+        )
+        part = {
+            "type": "file",
+            "base64": base64.b64encode(PDF).decode(),
+            "mime_type": "application/pdf",
+            "filename": "a.pdf",
+        }
+        answer = await model.ainvoke([HumanMessage([part])])
+    assert PDF_TEXT in answer.text
 
 
 async def test_the_official_sdk_sends_a_file(upstream: Upstream) -> None:

@@ -51,7 +51,7 @@ async def test_addresses_that_are_not_public_are_refused(host: str) -> None:
     assert (caught.value.code, caught.value.status) == ("egress_not_permitted", 403)
 
 
-@pytest.mark.parametrize("host", ["8.8.8.8", "2606:4700:4700::1111"])
+@pytest.mark.parametrize("host", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
 async def test_public_addresses_are_permitted(host: str) -> None:
     assert await permitted(host) == host
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends.local.weights import CATALOGUE, Progress, Weights, model_name
+from antiphon.backends.local.weights import CATALOGUE, Weights, model_name
 from antiphon.cli import models
 from antiphon.cli.models import ProgressLines, require_engine
 from antiphon.errors import BackendUnreachable, SettingsError
 from antiphon.extras import install_command
+from antiphon.weights.pinned import Progress
 from tests.cli.conftest import Run
 
 

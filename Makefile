@@ -50,6 +50,7 @@ setup: .venv/.ready  ## Make .venv with everything: what serving needs, and the 
 	@$(BIN)/python -m compileall -q -j 0 src
 	@echo "==> fetching the embedded model (once)"
 	$(BIN)/antiphon model fetch
+	$(BIN)/antiphon model fetch all-minilm-l6-v2
 	@touch $@
 
 .venv/.ready: .venv/.serves

@@ -136,7 +136,8 @@ async def test_the_official_client_is_bound_in_memory() -> None:
         first = await client.responses.create(model="m", input="hi")
         second = await client.responses.create(model="m", input="more", previous_response_id=first.id)
         assert (first.output_text, second.output_text) == ("Hello", "Hello")
-        assert [model.id async for model in client.models.list()] == ["m"]
+        listed = [model async for model in client.models.list()]
+        assert [model.id for model in listed if getattr(model, "kind", None) is None] == ["m"]
         with pytest.raises(openai.BadRequestError):
             await client.responses.create(model="m", input="hi", temperature=9)
 

@@ -47,7 +47,7 @@ def call(served: Served, path: str, body: dict[str, Any] | None = None) -> tuple
 
 
 def models(served: Served) -> list[str]:
-    return [model["id"] for model in call(served, "/v1/models")[1]["data"]]
+    return [model["id"] for model in call(served, "/v1/models")[1]["data"] if "kind" not in model]
 
 
 def until(condition: Callable[[], bool], served: Served) -> None:

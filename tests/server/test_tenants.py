@@ -207,3 +207,18 @@ async def test_models_and_health_need_no_scope(make_creator: MakeCreator) -> Non
         key = await server.new_key("owner", DELETE)
         for path in ("/v1/models", "/v1/models/m", "/healthz", "/readyz"):
             assert (await server.client.get(path, headers=key)).status_code == 200
+
+
+async def test_embeddings_need_a_key_with_the_scope_of_writing(make_creator: MakeCreator) -> None:
+    sent = {"model": "auto", "input": "x"}
+    async with open_server(make_creator) as server:
+        others = await server.client.post(
+            "/v1/embeddings", json=sent, headers=await server.new_key("owner", READ, DELETE)
+        )
+        allowed = await server.client.post(
+            "/v1/embeddings", json=sent, headers=await server.new_key("owner", WRITE)
+        )
+        keyless = await server.client.post("/v1/embeddings", json=sent)
+    assert (keyless.status_code, others.status_code) == (401, 403)
+    assert WRITE in others.text
+    assert allowed.json()["error"]["code"] == "model_not_found"  # this server has no embedding model

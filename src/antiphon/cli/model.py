@@ -24,6 +24,7 @@ from antiphon.cli.options import (
     with_options,
 )
 from antiphon.cli.terminal import output, printable
+from antiphon.embeddings.minilm import MODEL_FILE
 from antiphon.protocol.content import JsonObject
 from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.settings import Settings, load_settings
@@ -46,7 +47,7 @@ def command() -> None:
 
 @command.command("list")
 def list_models() -> None:
-    """List the catalogue of embedded models, and which of them are downloaded.
+    """List the catalogue of embedded models and the embedding model, and which of them are downloaded.
 
     \b
     Example:
@@ -54,11 +55,14 @@ def list_models() -> None:
     """
     folder = models_folder()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "size", "licence", "here"):
+    for heading in ("name", "size", "licence", "here", "for"):
         table.add_column(heading, no_wrap=True)
     for row in CATALOGUE.values():
         here = (folder / row.file).is_file()
-        table.add_row(row.name, f"{row.size / 1e6:,.0f} MB", row.licence, "yes" if here else "no")
+        table.add_row(row.name, f"{row.size / 1e6:,.0f} MB", row.licence, "yes" if here else "no", "answers")
+    here = (folder / MODEL_FILE.file).is_file()
+    size = f"{MODEL_FILE.size / 1e6:,.0f} MB"
+    table.add_row(MODEL_FILE.name, size, "Apache-2.0", "yes" if here else "no", "embeddings")
     console = output()
     console.print(table)
     console.print(f"\nFolder: {folder}", style="dim", markup=False, soft_wrap=True)
@@ -77,6 +81,7 @@ def fetch_model(name: str | None, config: Path | None) -> None:
     Examples:
       antiphon model fetch
       antiphon model fetch qwen2.5-coder-1.5b
+      antiphon model fetch all-minilm-l6-v2
     """
     path = ensure_weights(name or load_settings(config).local.model)
     output().print(f"{path} ({path.stat().st_size / 1e6:,.0f} MB)", markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from antiphon.backends.local.weights import find_weights, model_name
 from antiphon.cli.terminal import errors
 from antiphon.discovery.found import AUTO_ALIAS, NOTHING_FOUND, with_found
+from antiphon.embeddings.minilm import MODEL_NAME as EMBEDDING_MODEL
 from antiphon.errors import BackendTimeout, SettingsError
 from antiphon.extras import install_command
 from antiphon.service.routing.names import LOCAL_ALIAS, check_names, is_pattern
@@ -16,6 +17,7 @@ from antiphon.settings import Settings, UpstreamSettings
 from antiphon.weights.pinned import fetch
 from antiphon.wiring import models_folder
 from antiphon.wiring.backends import make_backend
+from antiphon.wiring.embeddings import fetch_bundled_model
 from antiphon.wiring.live import routed_names
 
 ENGINE = "xllamacpp"
@@ -67,11 +69,13 @@ class ProgressLines:
 
 def ensure_weights(model: str) -> Path:
     """The file with the weights of this model, downloaded if it is missing."""
-    found = find_weights(model)
+    found = None if model == EMBEDDING_MODEL else find_weights(model)
     if isinstance(found, Path):
         return found
     progress = ProgressBar() if errors().is_terminal else ProgressLines()
     try:
+        if found is None:
+            return Path(fetch_bundled_model(progress).model)
         return fetch(found, models_folder(), progress)
     finally:
         progress.close()

@@ -229,9 +229,9 @@ class Exchange(DeadlineWatch):
         return self._target.backoff * 2**self._attempt * (0.5 + self._chance() / 2)
 
 
-async def fetch(client: HttpClient, request: HttpRequest, first_byte: float) -> bytes:
-    """The complete body of the response to a request that is sent once; raises `BackendError`."""
-    exchange = Exchange(client, request, first_byte=first_byte, retries=0)
+async def fetch(client: HttpClient, request: HttpRequest, first_byte: float, *, retries: int = 0) -> bytes:
+    """The complete body of the response to a request; raises `BackendError`."""
+    exchange = Exchange(client, request, first_byte=first_byte, retries=retries)
     body = None
     try:
         while not await exchange.opened():

@@ -49,6 +49,8 @@ class PoolLimits(Struct, frozen=True):
     cpu_seconds: int = 1
     wall_seconds: float = 10.0
     memory_bytes: int = 128 * 1024 * 1024
+    idle_seconds: float | None = None
+    """How long a child waits for its next job before it ends; None: by its size."""
 
 
 class WorkExceeded(Exception):
@@ -178,14 +180,18 @@ class IsolatedPool:
         while (taken := self._next()) is None:
             self._idle += 1
             try:
-                seconds = LARGE_IDLE_SECONDS if child.resident_bytes > LARGE_CHILD_BYTES else IDLE_SECONDS
-                async with asyncio.timeout(seconds), self._more:
+                async with asyncio.timeout(self._idle_seconds(child)), self._more:
                     await self._more.wait()
             except TimeoutError:
                 return None
             finally:
                 self._idle -= 1
         return taken
+
+    def _idle_seconds(self, child: "_Child") -> float:
+        if self._limits.idle_seconds is not None:
+            return self._limits.idle_seconds
+        return LARGE_IDLE_SECONDS if child.resident_bytes > LARGE_CHILD_BYTES else IDLE_SECONDS
 
     def _next(self) -> tuple[str, _Waiting] | None:
         """The first job of the tenant whose turn it is; the tenant is the last one then."""

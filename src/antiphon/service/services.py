@@ -1,9 +1,10 @@
 """Everything that the server calls, in one value; the composition root puts it together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from antiphon.service.background import Background
 from antiphon.service.conversations import Conversations
+from antiphon.service.embeddings import Embeddings
 from antiphon.service.files.files import Files
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.compaction import Compactor
@@ -30,4 +31,5 @@ class Services:
     conversations: Conversations
     files: Files
     uploads: Uploads
+    embeddings: Embeddings = field(default_factory=Embeddings)
     ignored_tools: frozenset[str] = frozenset()

@@ -267,6 +267,26 @@ class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """CPU threads; 0: all cores but one, which is left for the server."""
 
 
+class EmbeddingsSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Embedding models (docs/reference/embeddings.md)."""
+
+    model: str = ""
+    """The model that `auto` means; empty: the first of an upstream, else the bundled one."""
+    local: bool | None = None
+    """Whether to serve the bundled model; unset: if its packages are installed (`antiphon[retrieval]`)."""
+    threads: Annotated[int, Meta(ge=0, le=64)] = 0
+    """CPU threads of the bundled model; 0: all cores but one, which is left for the server."""
+
+
+class EmbeddingModelRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One embedding model that an upstream serves."""
+
+    name: str
+    """The name for clients."""
+    upstream: str = ""
+    """The upstream's name; empty: the same."""
+
+
 class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One model name that an upstream serves."""
 
@@ -345,6 +365,8 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Further headers to send."""
     models: tuple[str | ModelRow, ...] = ("*",)
     """The models it serves; `*` matches every name."""
+    embedding_models: tuple[str | EmbeddingModelRow, ...] = ()
+    """The embedding models it serves, at `/embeddings` below its `base_url`."""
     connect_timeout: Seconds = 5.0
     """Seconds to connect."""
     first_byte_timeout: Seconds = 300.0
@@ -410,6 +432,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     seal: SealSettings = SealSettings()
     agent: AgentSettings = AgentSettings()
     local: LocalSettings = LocalSettings()
+    embeddings: EmbeddingsSettings = EmbeddingsSettings()
     codex: CodexSettings = CodexSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
     discovery: DiscoverySettings = DiscoverySettings()

@@ -44,6 +44,7 @@ from antiphon.store.ports import Stores
 from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import open_agent, serve_agent
+from antiphon.wiring.embeddings import EmbedderSet, open_embedders
 from antiphon.wiring.files import make_files
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
@@ -65,7 +66,7 @@ async def open_services(
     settings: Settings, routes: Sequence[Route] | None = None
 ) -> AsyncGenerator[Services, None]:
     """The services, for as long as the context lasts. `routes` replaces the configured ones."""
-    async with _open(settings, routes) as services:
+    async with open_embedders(settings) as embedders, _open(settings, routes, embedders) as services:
         yield services
 
 
@@ -74,7 +75,11 @@ async def open_agents(
     settings: Settings, routes: Sequence[Route] | None = None, live: LiveRoutes | None = None
 ) -> AsyncGenerator[Served, None]:
     """The services and the agent on top of them, for as long as the context lasts."""
-    async with open_agent(settings.agent) as agent, _open(settings, routes, live) as services:
+    async with (
+        open_embedders(settings) as embedders,
+        open_agent(settings.agent) as agent,
+        _open(settings, routes, embedders, live) as services,
+    ):
         creator, background = services.creator, services.background
         served = serve_agent(agent, services)
         runs = AgentRuns(
@@ -93,7 +98,10 @@ async def open_agents(
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, routes: Sequence[Route] | None, live: LiveRoutes | None = None
+    settings: Settings,
+    routes: Sequence[Route] | None,
+    embedders: EmbedderSet,
+    live: LiveRoutes | None = None,
 ) -> AsyncGenerator[Services, None]:
     KNOWN_SECRETS.add(settings.seal.key, *settings.server.api_keys, url_password(settings.store.url))
     async with AsyncExitStack() as stack:
@@ -104,7 +112,7 @@ async def _open(
             stack.push_async_callback(live.aclose)
             routes, names = live.open()
         router = _make_router(names, routes, health_policy(settings))
-        live.attach(router)
+        live.attach(router, embedders)
         seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes)
         pool = IsolatedPool(pool_limits(settings))
         stack.push_async_callback(pool.aclose)
@@ -133,6 +141,7 @@ async def _open(
             background=background,
             stored=StoredResponses(stores.responses, background),
             conversations=Conversations(stores.conversations, creator.ids, creator.clock, seal_key, checks),
+            embeddings=embedders.embeddings,
             files=files,
             uploads=Uploads(files, settings.files.max_upload_bytes),
             ignored_tools=frozenset(settings.tools.ignore),

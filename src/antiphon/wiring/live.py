@@ -18,10 +18,11 @@ from antiphon.service.routing.router import Route, Router
 from antiphon.service.routing.turn_slot import TurnCount
 from antiphon.settings import Settings
 from antiphon.wiring.backends import BackendSet
+from antiphon.wiring.embeddings import EmbedderSet
 
 logger = logging.getLogger(__name__)
 
-RELOADED = ("upstreams", "discovery", "aliases", "fallbacks", "health", "codex", "local")
+RELOADED = ("upstreams", "discovery", "aliases", "fallbacks", "health", "codex", "local", "embeddings")
 """The sections that change without a restart."""
 CLOSE_DELAY_SECONDS = 60.0
 """A removed backend stays open for at least this long: a response may have chosen it without using it yet."""
@@ -40,6 +41,7 @@ class LiveRoutes:
         self._grace = grace
         self._opening: BackendSet | None = None
         self._router: Router | None = None
+        self._embedders: EmbedderSet | None = None
         self._closing: dict[asyncio.Task[None], Backend] = {}
 
     def open(self) -> tuple[Sequence[Route], Names]:
@@ -56,9 +58,10 @@ class LiveRoutes:
             logger.warning("nothing serves the models of these aliases now: %s", ", ".join(unserved))
         return merged
 
-    def attach(self, router: Router) -> None:
-        """Set the router that uses the routes."""
+    def attach(self, router: Router, embedders: EmbedderSet | None = None) -> None:
+        """Set the router that uses the routes, and the embedding models that change with the settings."""
         self._router = router
+        self._embedders = embedders
 
     def reload(self, read: Callable[[], Settings]) -> None:
         """Apply the current settings; if they are invalid, log it and keep the old ones."""
@@ -107,6 +110,8 @@ class LiveRoutes:
             raise SettingsError("Only routes that were made from settings can be changed.")
         wanted = self._merge(settings, found)
         opening = BackendSet(wanted, self._opening.made)
+        if self._embedders is not None:
+            self._embedders.change(wanted)
         removed = [(made.backend, self._router.turn_count(made.backend)) for made in opening.left]
         self._router.change(opening.routes, routed_names(wanted), health_policy(wanted))
         self.settings, self.found, self._opening = settings, found, opening

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.doctor import models, setup
-from antiphon.cli.doctor.models import check_engine, check_generation, check_weights
+from antiphon.cli.doctor.models import check_embeddings, check_engine, check_generation, check_weights
 from antiphon.cli.doctor.setup import check_packages, check_terminal
 from antiphon.cli.startup.checks import check_agent
+from antiphon.embeddings.minilm import MODEL_FILE, TOKENIZER_FILE
 from antiphon.extras import install_command
 from antiphon.settings import AgentSettings, LocalSettings, Settings
+from antiphon.settings.sections import EmbeddingsSettings
+from antiphon.wiring import embeddings as wiring_embeddings
 
 
 def nothing_installed(name: str) -> str:
@@ -63,3 +66,25 @@ def test_an_agent_that_cannot_be_built_is_reported() -> None:
     broken = check_agent(Settings(agent=AgentSettings(tools=("nope:x",))))
     assert (broken.status, "nope" in broken.found) == ("failed", True)
     assert check_agent(Settings()).status == "ok"
+
+
+def test_embedding_models_are_named_with_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(wiring_embeddings, "is_installed", lambda: False)
+    none = check_embeddings(Settings())
+    assert none.status == "ok"
+    assert install_command("retrieval") in none.found
+    demanded = check_embeddings(Settings(embeddings=EmbeddingsSettings(local=True)))
+    assert demanded.status == "failed"
+    monkeypatch.setattr(wiring_embeddings, "is_installed", lambda: True)
+    absent = check_embeddings(Settings())
+    assert absent.status == "warning"
+    assert "antiphon model fetch all-minilm-l6-v2" in absent.advice
+    folder = tmp_path / "antiphon" / "models"
+    folder.mkdir(parents=True)
+    for file in (MODEL_FILE, TOKENIZER_FILE):
+        (folder / file.file).touch()
+    here = check_embeddings(Settings())
+    assert (here.status, here.found) == ("ok", "all-minilm-l6-v2; auto: all-minilm-l6-v2")

@@ -65,7 +65,7 @@ class Server:
         connection.request("GET", "/v1/models")
         listed = json.loads(connection.getresponse().read())
         connection.close()
-        return [model["id"] for model in listed["data"]]
+        return [model["id"] for model in listed["data"] if "kind" not in model]
 
     def ask(self, model: str) -> str:
         """The text of the answer to a question."""

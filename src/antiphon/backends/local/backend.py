@@ -38,7 +38,7 @@ from antiphon.turn.chunks import (
 )
 from antiphon.turn.constraints import Constraint
 from antiphon.turn.context import TurnRequest
-from antiphon.weights.pinned import Progress, fetch
+from antiphon.weights.pinned import fetch
 
 _CONSTRAINED = Support("emulated", "the model chooses a tool, and writes the arguments by their schema")
 _NOT_THIS_MODEL = Support("unsupported", "the embedded model accepts text only")

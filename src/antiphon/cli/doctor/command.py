@@ -15,6 +15,7 @@ from antiphon.cli.doctor.fix import Fix, fix_files
 from antiphon.cli.doctor.models import (
     check_codex,
     check_discovery,
+    check_embeddings,
     check_engine,
     check_generation,
     check_weights,
@@ -67,7 +68,8 @@ def command(**values: Any) -> None:
     """Check the installation and advise what to do.
 
     Checks the packages, the configuration, the address, the store, the folders, every upstream, the model
-    servers that a server would find, and the embedded model, which is loaded and generates a few tokens.
+    servers that a server would find, the embedding models, and the embedded model, which is loaded and
+    generates a few tokens.
     Secrets are never shown. The exit code is 1 if a check failed. `antiphon serve` runs the same checks of
     the configuration, the folders, the keys and the store: it does not start if one of them failed.
 
@@ -114,7 +116,7 @@ def _examine_models(settings: Settings) -> list[Check]:
     checks += [asyncio.run(check_discovery(settings))] if settings.discovers else []
     checks += [asyncio.run(check_codex(settings))] if settings.codex.enabled else []
     checks += _examine_local(settings) if settings.serves_local_model else []
-    return checks
+    return [*checks, check_embeddings(settings)]
 
 
 async def _ask_upstreams(settings: Settings) -> list[Check]:

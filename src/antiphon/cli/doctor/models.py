@@ -15,12 +15,14 @@ from antiphon.cli.startup.check import Check, failed, passed, warning
 from antiphon.discovery.found import best_model, summary
 from antiphon.discovery.watch import Discovery
 from antiphon.embedded import Antiphon
-from antiphon.errors import AntiphonError, BackendRefused
+from antiphon.embeddings.minilm import MODEL_FILE, MODEL_NAME, TOKENIZER_FILE, how_to_install
+from antiphon.errors import AntiphonError, BackendRefused, SettingsError
 from antiphon.extras import install_command
 from antiphon.service.routing.names import LOCAL_ALIAS
 from antiphon.settings import Settings, StoreSettings, names_of
 from antiphon.wiring import models_folder
 from antiphon.wiring.codex import make_codex_backend
+from antiphon.wiring.embeddings import EmbedderSet
 
 GENERATION_TIMEOUT_SECONDS = 120.0
 
@@ -65,6 +67,23 @@ def _check_digest(row: Weights, path: Path) -> Check:
         advice = f"Delete it and run antiphon model fetch {row.name}."
         return failed("weights", f"{path} has the wrong sha256", advice)
     return passed("weights", f"{path} ({row.size / 1e6:,.0f} MB, sha256 correct)")
+
+
+def check_embeddings(settings: Settings) -> Check:
+    """The embedding models, and whether the files of the bundled one are here."""
+    try:
+        embeddings = EmbedderSet(settings).embeddings
+    except SettingsError as error:
+        return failed("embeddings", error.message, "Correct the section [embeddings] of the settings.")
+    names = [model.id for model in embeddings.models()]
+    if not names:
+        return passed("embeddings", f"none. {how_to_install()}")
+    found = f"{', '.join(names)}; auto: {embeddings.default}"
+    missing = not all((models_folder() / file.file).is_file() for file in (MODEL_FILE, TOKENIZER_FILE))
+    if MODEL_NAME in names and missing:
+        advice = f"Run antiphon model fetch {MODEL_NAME}; the first request fetches it as well."
+        return warning("embeddings", f"{found}; {MODEL_NAME} is not downloaded yet", advice)
+    return passed("embeddings", found)
 
 
 async def check_generation(settings: Settings) -> Check:

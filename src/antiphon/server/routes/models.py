@@ -13,6 +13,7 @@ from antiphon.server.error_shapes import ANTHROPIC_ERRORS
 from antiphon.server.exchange import Exchange
 from antiphon.server.routing import Route
 from antiphon.service.codex_catalogue import PARAMETER, catalogue, encode_catalogue, parse_client_version
+from antiphon.service.embeddings import Embeddings
 from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.service.routing.router import Router
 
@@ -20,8 +21,9 @@ from antiphon.service.routing.router import Router
 class ModelsRoutes:
     """Lists models. Requests with an `anthropic-version` header get them in the form of Anthropic's API."""
 
-    def __init__(self, router: Router, features: ServerFeatures) -> None:
+    def __init__(self, router: Router, embeddings: Embeddings, features: ServerFeatures) -> None:
         self._router = router
+        self._embeddings = embeddings
         self._features = features
         self._anthropic = AnthropicModels(router)
 
@@ -34,12 +36,16 @@ class ModelsRoutes:
             return await self._catalogue(exchange, client)
         models = await self._router.models()
         data = [_to_wire(model) for model in models]
+        data += [_embedding_to_wire(model) for model in self._embeddings.models()]
         await exchange.send_json(msgspec.json.encode({"object": "list", "data": data}))
 
     async def retrieve(self, exchange: Exchange, model_id: str) -> None:
         """One model. Its id may contain slashes."""
         if exchange.head.anthropic_version:
             return await self._anthropic.retrieve(exchange, model_id)
+        embedding = self._embeddings.model(model_id)
+        if embedding is not None:
+            return await exchange.send_json(msgspec.json.encode(_embedding_to_wire(embedding)))
         model = await self._router.model(model_id)
         if model is None:
             raise ModelNotFound(
@@ -79,3 +85,8 @@ def _matches(known: bytes, etag: str) -> bool:
 
 def _to_wire(model: ModelInfo) -> dict[str, object]:
     return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owned_by}
+
+
+def _embedding_to_wire(model: ModelInfo) -> dict[str, object]:
+    """With its kind, so that clients do not take it for a model to talk to."""
+    return {**_to_wire(model), "kind": "embedding"}

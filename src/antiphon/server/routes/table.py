@@ -12,6 +12,7 @@ from antiphon.server.lifetime import Lifetimes
 from antiphon.server.multipart import FormReader
 from antiphon.server.routes.agent import AgentRoutes, AgentRunRoutes
 from antiphon.server.routes.conversations import ConversationRoutes
+from antiphon.server.routes.embeddings import EmbeddingsRoutes
 from antiphon.server.routes.files import FileRoutes
 from antiphon.server.routes.health import HealthRoutes
 from antiphon.server.routes.models import ModelsRoutes
@@ -29,6 +30,7 @@ GROUPS: tuple[type[RouteGroup], ...] = (
     ChatCompletionsRoutes,
     MessagesRoutes,
     CountTokensRoutes,
+    EmbeddingsRoutes,
     ConversationRoutes,
     FileRoutes,
     UploadRoutes,
@@ -69,11 +71,12 @@ def route_groups(
     yield ChatCompletionsRoutes(ChatCompletionsApi(), creator, lifetimes, bodies)
     yield MessagesRoutes(MessagesApi(services.seal_key), creator, lifetimes, bodies)
     yield CountTokensRoutes(services.tokens, bodies, services.seal_key)
+    yield EmbeddingsRoutes(services.embeddings, lifetimes, bodies)
     yield ConversationRoutes(services.conversations, bodies)
     yield FileRoutes(services.files, forms)
     yield UploadRoutes(services.uploads, bodies, forms)
     if agents is not None:
         yield AgentRoutes(agents.agent, lifetimes, bodies, options.heartbeat_seconds)
         yield AgentRunRoutes(agents, lifetimes, bodies)
-    yield ModelsRoutes(services.router, features)
+    yield ModelsRoutes(services.router, services.embeddings, features)
     yield HealthRoutes(lifetimes)

@@ -1,6 +1,7 @@
 """From the settings to the agent: its model, its tools, and rejections at startup."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,12 +9,24 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import DEFAULT_TENANT, Caller
 from antiphon.errors import SettingsError
 from antiphon.orchestrator.models import AgentExecuteRequest
+from antiphon.retrieval.folders import FolderRetriever
 from antiphon.retrieval.scope import Scope
 from antiphon.service.routing.router import Route
-from antiphon.settings import AgentSettings, ModeSettings, SealSettings, Settings, StoreSettings
+from antiphon.settings import (
+    AgentSettings,
+    ModeSettings,
+    SealSettings,
+    Settings,
+    StoreSettings,
+    UpstreamSettings,
+)
+from antiphon.settings.sections import EmbeddingsSettings
 from antiphon.turn.chunks import CallDelta, CallStarted, Finished, TextDelta
+from antiphon.wiring import agent as wiring_agent
+from antiphon.wiring import embeddings as wiring_embeddings
 from antiphon.wiring.agent import make_agent, open_agent, serve_agent
 from antiphon.wiring.application import open_services
+from antiphon.wiring.embeddings import open_embedders
 
 
 @pytest.fixture(autouse=True)
@@ -174,3 +187,49 @@ async def test_an_agent_of_a_stateless_server_uses_its_tools_within_a_request() 
         served = serve_agent(agent, services)
         answer = await served.perform(Caller.of("t"), AgentExecuteRequest(instruction="Greet Ada."))
     assert (answer.kind, answer.text, answer.tool_calls[0].result_json) == ("ok", "Done.", "Hello Ada.")
+
+
+@pytest.mark.parametrize(
+    ("ranking", "local", "installed", "expected"),
+    [
+        ("auto", None, True, True),
+        ("auto", None, False, False),
+        ("auto", False, True, False),
+        ("lexical", None, True, False),
+        ("hybrid", None, True, True),
+        ("hybrid", None, False, SettingsError),
+    ],
+)
+async def test_documents_are_ranked_as_set(
+    monkeypatch: pytest.MonkeyPatch, ranking: Any, local: bool | None, installed: bool, expected: object
+) -> None:
+    asked: list[object] = []
+
+    class Noted(FolderRetriever):
+        def __init__(self, *folders: Any, vectors: object = None, **fields: Any) -> None:
+            asked.append(vectors)
+            super().__init__(*folders, **fields)
+
+    for module in (wiring_agent, wiring_embeddings):
+        monkeypatch.setattr(module, "is_installed", lambda: installed)
+    monkeypatch.setattr(wiring_agent, "FolderRetriever", Noted)
+    settings = AgentSettings(documents=(".",), ranking=ranking)
+    async with open_embedders(Settings(embeddings=EmbeddingsSettings(local=local))) as embedders:
+        if expected is SettingsError:
+            with pytest.raises(SettingsError, match=r"agent\.ranking.*(retrieval|make -C)"):
+                make_agent(settings, embedders)
+            return
+        make_agent(settings, embedders)
+    assert [vectors is not None for vectors in asked] == [expected]
+
+
+async def test_documents_are_not_sent_to_an_upstream_unless_that_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wiring_embeddings, "is_installed", lambda: True)
+    upstream = UpstreamSettings(base_url="http://127.0.0.1:9/v1", embedding_models=("theirs",))
+    async with open_embedders(Settings(upstreams=(upstream,))) as embedders:
+        bundled, default = embedders.find_bundled(), embedders.find_default()
+    assert bundled is not None
+    assert default is not None
+    assert (bundled.model, default.model) == ("all-minilm-l6-v2", "theirs")

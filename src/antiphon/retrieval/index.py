@@ -1,16 +1,17 @@
 """An index of chunks on SQLite's full-text search, in memory or in a file.
 
-Ranking is BM25: rare terms weigh more, and so do matches in a symbol or a path. An index may be used by one
-thread at a time.
+Ranking is BM25: rare terms weigh more, and so do matches in a symbol or a path. Similarities of vectors, if
+given, are a second score of the same ranking (`fusion.py`). An index may be used by one thread at a time.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
 
 from antiphon.retrieval.base import RagChunk
+from antiphon.retrieval.fusion import fuse
 from antiphon.retrieval.scope import Scope
 from antiphon.retrieval.terms import name_parts, query_terms
 
@@ -48,6 +49,9 @@ SELECT number, -bm25(words, 3, 2, 2, 1, 1, 0.5) AS score,
 FROM words JOIN chunk ON number = words.rowid
 WHERE words MATCH ? ORDER BY score DESC, number
 """
+_ALL = """
+SELECT number, 0.0, id, path, start_line, end_line, language, symbol, symbol_type FROM chunk ORDER BY number
+"""
 
 _Row = tuple[int, float, str, str, int, int, str, str, str]
 
@@ -73,16 +77,22 @@ class ChunkIndex:
     def remove(self, paths: Iterable[str]) -> None:
         self.replace((path, ()) for path in paths)
 
-    def search(self, query: str, scope: Scope, limit: int) -> list[RagChunk]:
-        """The best chunks within the scope, best first. Any query is valid; one without terms finds nothing.
+    def search(
+        self, query: str, scope: Scope, limit: int, similarities: Mapping[str, float] | None = None
+    ) -> list[RagChunk]:
+        """The best chunks within the scope, best first. Any query is valid; one without terms finds nothing,
+        unless `similarities` of chunks are given, by id: then the ranking is hybrid, with scores up to 1.
 
         Of several chunks with the same path and symbol, only the best is returned. Rows are scored, filtered,
         made distinct, and only then limited, so a narrow scope still yields `limit` chunks.
         """
         terms = query_terms(query)
-        if not terms or limit < 1:
+        if limit < 1:
             return []
-        best = islice(_distinct(self._admitted(terms, scope)), limit)
+        rows = self._admitted(terms, scope) if terms else iter(())
+        if similarities:
+            rows = self._fused(rows, scope, similarities)
+        best = islice(_distinct(rows), limit)
         return [_chunk(row, self._text(row[0])) for row in list(best)]
 
     def _admitted(self, terms: Sequence[str], scope: Scope) -> Iterator[_Row]:
@@ -91,6 +101,18 @@ class ChunkIndex:
         for row in self._database.execute(_HITS, (match,)):
             if scope.admits(_metadata(row)):
                 yield row
+
+    def _fused(
+        self, lexical: Iterable[_Row], scope: Scope, similarities: Mapping[str, float]
+    ) -> Iterator[_Row]:
+        """All rows within the scope that share a word with the query or are similar to it, best first."""
+        scores = {row[0]: row[1] for row in lexical}
+        admitted = {row[0]: row for row in self._database.execute(_ALL) if scope.admits(_metadata(row))}
+        similar = {number: similarities.get(row[2], 0.0) for number, row in admitted.items()}
+        fused = fuse(scores, similar)
+        for number in sorted(fused, key=lambda number: (-fused[number], number)):
+            row = admitted[number]
+            yield (row[0], fused[number], *row[2:])
 
     def _text(self, number: int) -> str:
         [text] = self._database.execute("SELECT text FROM chunk WHERE number = ?", (number,)).fetchone()

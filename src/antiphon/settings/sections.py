@@ -242,6 +242,9 @@ class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Your own server tools: `module:name` of a `ServerTool`, a `Tool`, a list, or a typed function."""
     documents: tuple[str, ...] = ()
     """Folders with the documents of the agent. Empty: no retrieval."""
+    ranking: Literal["auto", "lexical", "hybrid"] = "auto"
+    """How documents are ranked: `lexical` by words, `hybrid` by words and vectors of `embeddings.model`;
+    `auto`: hybrid with the bundled embedding model, if it is served."""
     ddr_folder: str = "docs/ddr"
     """The folder of the design documents."""
     default_mode: str = "general"

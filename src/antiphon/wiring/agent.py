@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from antiphon.caller import DEFAULT_TENANT, Caller
+from antiphon.embeddings.minilm import how_to_install, is_installed
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
 from antiphon.orchestrator.client import InProcessResponsesClient, RememberingClient, ResponsesClient
@@ -16,19 +17,23 @@ from antiphon.orchestrator.file_tools import file_tools
 from antiphon.orchestrator.models import ConversationContext, Limits
 from antiphon.orchestrator.modes import Mode, Modes, mode_tool, modes_from
 from antiphon.orchestrator.resolution import offered_tools
-from antiphon.retrieval.folders import FolderRetriever
+from antiphon.retrieval.folders import FolderRetriever, VectorSource
 from antiphon.retrieval.scope import parse_scope
 from antiphon.service.services import Services
 from antiphon.service.tenant_service import TenantService
 from antiphon.settings import AgentSettings
 from antiphon.tools.declaration import ServerTool
 from antiphon.tools.registry import ToolRegistry, load_tools
+from antiphon.wiring.embeddings import EmbedderSet
+from antiphon.wiring.folders import vectors_path
 
 
 @asynccontextmanager
-async def open_agent(settings: AgentSettings) -> AsyncGenerator[Agent, None]:
-    """The agent; its retriever is closed at the end of the context."""
-    agent = make_agent(settings)
+async def open_agent(
+    settings: AgentSettings, embedders: EmbedderSet | None = None
+) -> AsyncGenerator[Agent, None]:
+    """The agent; its retriever is closed at the end of the context. It ranks with one of the `embedders`."""
+    agent = make_agent(settings, embedders)
     try:
         yield agent
     finally:
@@ -36,7 +41,7 @@ async def open_agent(settings: AgentSettings) -> AsyncGenerator[Agent, None]:
             await agent.retriever.aclose()
 
 
-def make_agent(settings: AgentSettings) -> Agent:
+def make_agent(settings: AgentSettings, embedders: EmbedderSet | None = None) -> Agent:
     modes = modes_from(settings)
     return Agent(
         context=ConversationContext(
@@ -44,7 +49,7 @@ def make_agent(settings: AgentSettings) -> Agent:
         ),
         modes=modes,
         tools=_registry(settings, modes),
-        retriever=_retriever(settings),
+        retriever=_retriever(settings, embedders),
         limits=Limits(
             max_turns=settings.max_turns,
             max_output_tokens=settings.max_output_tokens,
@@ -110,10 +115,22 @@ def _check_scope(mode: Mode) -> None:
         raise SettingsError(error.message, param=error.param) from None
 
 
-def _retriever(settings: AgentSettings) -> FolderRetriever | None:
+def _retriever(settings: AgentSettings, embedders: EmbedderSet | None) -> FolderRetriever | None:
     if not settings.documents:
         return None
     folders = [Path(folder).resolve() for folder in settings.documents]
     # Paths are shown relative to the current folder, or to a common parent if a folder lies elsewhere.
     root = Path(os.path.commonpath([Path.cwd(), *folders]))
-    return FolderRetriever(folders, root=root)
+    return FolderRetriever(folders, root=root, vectors=_vectors(settings, embedders))
+
+
+def _vectors(settings: AgentSettings, embedders: EmbedderSet | None) -> VectorSource | None:
+    """None: documents are ranked by words alone. Raises `SettingsError` if they cannot be ranked as set."""
+    if settings.ranking == "lexical" or embedders is None:
+        return None
+    find = embedders.find_bundled if settings.ranking == "auto" else embedders.find_default
+    if is_installed() and (settings.ranking == "hybrid" or find() is not None):
+        return VectorSource(find, vectors_path())
+    if settings.ranking == "hybrid":
+        raise SettingsError(f'agent.ranking is "hybrid". {how_to_install()}')
+    return None

@@ -77,7 +77,7 @@ async def open_agents(
     """The services and the agent on top of them, for as long as the context lasts."""
     async with (
         open_embedders(settings) as embedders,
-        open_agent(settings.agent) as agent,
+        open_agent(settings.agent, embedders) as agent,
         _open(settings, routes, embedders, live) as services,
     ):
         creator, background = services.creator, services.background

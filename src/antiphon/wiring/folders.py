@@ -25,6 +25,11 @@ def models_folder() -> Path:
     return Path(platformdirs.user_cache_dir("antiphon")) / "models"
 
 
+def vectors_path() -> Path:
+    """The file with the vectors of the agent's documents, which can be computed again."""
+    return Path(platformdirs.user_cache_dir("antiphon")) / "vectors.db"
+
+
 def store_path(settings: Settings) -> Path:
     """The file of an SQLite store."""
     given = settings.store.url.removeprefix("sqlite:")

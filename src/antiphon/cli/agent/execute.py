@@ -41,6 +41,7 @@ from antiphon.orchestrator.request_parser import parse_execute_request
 from antiphon.protocol.content import JsonObject
 from antiphon.settings import Settings
 from antiphon.wiring.agent import open_agent
+from antiphon.wiring.embeddings import open_embedders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,11 @@ async def _execute(
     chosen = msgspec.structs.replace(settings.agent, model=model)
     printer = TextPrinter() if options.streams else ProgressPrinter()
     try:
-        async with open_agent(chosen) as agent, open_agent_client(options.base_url, settings) as client:
+        async with (
+            open_embedders(settings) as embedders,
+            open_agent(chosen, embedders) as agent,
+            open_agent_client(options.base_url, settings) as client,
+        ):
             agent.check(request, DEFAULT_TENANT)
             return await agent.execute(request, client, tell=printer.emit, tenant=DEFAULT_TENANT)
     finally:

@@ -1,0 +1,27 @@
+"""Hybrid scores: the similarity of vectors and the match of words, in one number from 0 to 1. Sans-IO.
+
+A similarity is a cosine. A lexical score is divided by the best one of the search. So neither depends on how
+many chunks were candidates, unlike ranks and scores that are stretched between the least and the greatest.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+SIMILARITY_WEIGHT = 0.7
+"""Of the similarity; the rest is that of the words."""
+MIN_SIMILARITY = 0.25
+"""A chunk without any word of the query must be more similar than this: every vector has some similarity."""
+
+Key = TypeVar("Key")
+
+
+def fuse(lexical: Mapping[Key, float], similarities: Mapping[Key, float]) -> dict[Key, float]:
+    """The scores of all keys of both, without those that are neither similar nor share a word."""
+    best = max(lexical.values(), default=0.0)
+    scores: dict[Key, float] = {}
+    for key in {**lexical, **similarities}:
+        similarity = max(0.0, similarities.get(key, 0.0))
+        if key in lexical or similarity >= MIN_SIMILARITY:
+            words = max(0.0, lexical.get(key, 0.0)) / best if best > 0 else 0.0
+            scores[key] = SIMILARITY_WEIGHT * similarity + (1 - SIMILARITY_WEIGHT) * words
+    return scores

@@ -1,0 +1,23 @@
+"""Hybrid scores."""
+
+from antiphon.retrieval.fusion import MIN_SIMILARITY, SIMILARITY_WEIGHT, fuse
+
+
+def test_the_best_of_both_has_one_and_each_alone_has_its_weight() -> None:
+    scores = fuse({"both": 8.0, "words": 8.0}, {"both": 1.0, "similar": 1.0})
+    assert scores == {"both": 1.0, "words": 1 - SIMILARITY_WEIGHT, "similar": SIMILARITY_WEIGHT}
+
+
+def test_lexical_scores_count_in_relation_to_the_best() -> None:
+    scores = fuse({"a": 2.0, "b": 1.0}, {})
+    assert scores["b"] == scores["a"] / 2
+
+
+def test_what_is_neither_similar_nor_shares_a_word_is_left_out() -> None:
+    assert fuse({}, {"a": MIN_SIMILARITY - 0.01, "b": -1.0, "c": MIN_SIMILARITY}).keys() == {"c"}
+    assert fuse({}, {}) == {}
+
+
+def test_opposite_vectors_do_not_lower_a_score_and_no_words_are_no_division_by_zero() -> None:
+    assert fuse({"a": 1.0}, {"a": -0.5}) == {"a": 1 - SIMILARITY_WEIGHT}
+    assert fuse({"a": 0.0}, {"a": 0.0}) == {"a": 0.0}

@@ -139,9 +139,9 @@ class NewStore(Struct, frozen=True, kw_only=True):
 class StoreChange(Struct, frozen=True, kw_only=True):
     """The body that changes a store. A member that is absent stays as it is; null removes it."""
 
-    name: Annotated[str, Meta(max_length=256)] | None | UnsetType = UNSET
-    expires_after: StoreExpiry | None | UnsetType = UNSET
-    metadata: Metadata | None | UnsetType = UNSET
+    name: Annotated[str, Meta(max_length=256)] | UnsetType | None = UNSET
+    expires_after: StoreExpiry | UnsetType | None = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
 
 
 class NewStoreFile(Struct, frozen=True, kw_only=True):

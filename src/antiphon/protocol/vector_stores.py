@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.attribute_filters import Attribute, Filter, parse_filter
@@ -230,8 +231,8 @@ def parse_file_batch(body: bytes) -> tuple[NewStoreFile, ...]:
     if raw.files is not None:
         files, name = tuple(raw.files), "files"
     else:
-        shared = {"attributes": raw.attributes, "chunking_strategy": raw.chunking_strategy}
-        files, name = tuple(NewStoreFile(file_id=each, **shared) for each in raw.file_ids or ()), "file_ids"
+        shared = NewStoreFile(file_id="", attributes=raw.attributes, chunking_strategy=raw.chunking_strategy)
+        files, name = tuple(replace(shared, file_id=each) for each in raw.file_ids or ()), "file_ids"
     if not 1 <= len(files) <= MAX_BATCH_FILES:
         message = f"Invalid value for '{name}': a batch has from 1 to {MAX_BATCH_FILES} files."
         raise InvalidRequest(message, param=name, code="invalid_value")

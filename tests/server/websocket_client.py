@@ -30,6 +30,7 @@ from antiphon.store.base import Continuation, StoredResponse, response_not_found
 from antiphon.store.none import no_stores
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.sealing import SealKey
+from tests.service.conftest import files_of
 
 JsonObject = dict[str, Any]
 TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
@@ -64,14 +65,16 @@ class World:
 
     def __post_init__(self) -> None:
         numbers = count(1)
+        ids = IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big"))
+        downloader = Downloader(AllowPublic(), 1000, 1.0)
         creator, _, _ = response_services(
             router=Router([Route("m", self.backend)], chance=lambda: 0.5),
             stores=replace(no_stores(), responses=cast("ResponseStore", self.store)),
-            ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
+            ids=ids,
             clock=lambda: 1000.0,
             seal_key=SealKey(b"secret", bytes),
             checks=Checks(IsolatedPool()),
-            files=FileTexts(DocumentReader(IsolatedPool()), Downloader(AllowPublic(), 1000, 1.0), 1000),
+            files=FileTexts(DocumentReader(IsolatedPool()), downloader, files_of(no_stores(), ids), 1000),
         )
         self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
 

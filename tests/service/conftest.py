@@ -51,16 +51,19 @@ async def make_creator(store: Stores) -> AsyncGenerator[MakeCreator, None]:
 
     def make(*backends: ScriptedBackend, **fields: object) -> Creator:
         numbers = count(1)
+        ids = IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big"))
         routes = [Route("m", backend, priority=index) for index, backend in enumerate(backends)]
         chosen = {name: fields.pop(name) for name in ResponseOptions.__struct_fields__ if name in fields}
         defaults: dict[str, object] = {
             "router": Router(routes, chance=lambda: 0.5),
             "stores": store,
-            "ids": IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
+            "ids": ids,
             "clock": lambda: 1000.0,
             "seal_key": SealKey(b"secret", bytes),
             "checks": checks,
-            "files": FileTexts(DocumentReader(pool), Downloader(AllowPublic(), 1000, 1.0), 1000),
+            "files": FileTexts(
+                DocumentReader(pool), Downloader(AllowPublic(), 1000, 1.0), files_of(store, ids), 1000
+            ),
             "options": ResponseOptions(**chosen),  # pyright: ignore[reportArgumentType] -- a test double's fields
         }
         return response_services(**{**defaults, **fields}).creator  # pyright: ignore[reportArgumentType]
@@ -69,14 +72,19 @@ async def make_creator(store: Stores) -> AsyncGenerator[MakeCreator, None]:
     await pool.aclose()
 
 
+def files_of(store: Stores, ids: IdSource) -> Files:
+    """The operations on files of these stores."""
+    contents = Contents(store.files, store.blobs, FileQuota(1000, 10**9), ids.entropy)
+    return Files(store.files, contents, ids, lambda: 1000.0)
+
+
 def services_of(creator: Creator, background: Background | None = None) -> Services:
     """The services around a creator, with background runs in this process."""
     if background is None:
         background = Background(creator, Worker(creator.store.jobs, creator.store.signals, owner="test"))
     parts = creator.parts
     store = creator.store
-    contents = Contents(store.files, store.blobs, FileQuota(1000, 10**9), creator.ids.entropy)
-    files = Files(store.files, contents, creator.ids, creator.clock)
+    files = files_of(store, creator.ids)
     return Services(
         creator=creator,
         compactor=parts.compactor,

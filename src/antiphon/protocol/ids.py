@@ -3,6 +3,7 @@
 Only the composition root reads a clock or a random source; it passes both to `IdSource`.
 """
 
+import re
 from collections.abc import Callable
 from string import ascii_lowercase, digits
 from typing import Literal, NamedTuple
@@ -30,6 +31,14 @@ CONVERSATION_ID = IdForm("conv", "conversation_id")
 CONVERSATION = IdForm("conv", "conversation")
 FILE_ID = IdForm("file-", "file_id")
 UPLOAD_ID = IdForm("upload_", "upload_id")
+
+_STORED_FILE_ID = re.compile("file-[0-9a-f]{44}")
+
+
+def is_stored_file_id(value: str) -> bool:
+    """Whether this may be the id of a file that is stored here; ids of other servers look different."""
+    return _STORED_FILE_ID.fullmatch(value) is not None
+
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""

@@ -28,6 +28,7 @@ from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
+from antiphon.service.files.files import Files
 from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.responses.create import ResponseOptions, response_services
@@ -117,20 +118,21 @@ async def _open(
         pool = IsolatedPool(pool_limits(settings))
         stack.push_async_callback(pool.aclose)
         checks = Checks(pool)
+        ids = make_ids()
+        files = make_files(settings, stores, ids)
         creator, compactor, tokens = response_services(
             router=router,
             stores=stores,
-            ids=make_ids(),
+            ids=ids,
             clock=time.time,
             seal_key=seal_key,
             checks=checks,
-            files=_file_texts(settings, stack),
+            files=_file_texts(settings, files, stack),
             options=_response_options(settings),
         )
         worker = _make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
         stack.push_async_callback(worker.aclose)
-        files = make_files(settings, stores, creator.ids)
         yield Services(
             creator=creator,
             compactor=compactor,
@@ -168,7 +170,7 @@ def _response_options(settings: Settings) -> ResponseOptions:
     )
 
 
-def _file_texts(settings: Settings, stack: AsyncExitStack) -> FileTexts:
+def _file_texts(settings: Settings, files: Files, stack: AsyncExitStack) -> FileTexts:
     documents = settings.documents
     limits = PoolLimits(
         processes=documents.processes,
@@ -179,7 +181,7 @@ def _file_texts(settings: Settings, stack: AsyncExitStack) -> FileTexts:
     pool = IsolatedPool(limits)
     stack.push_async_callback(pool.aclose)
     downloader = Downloader(AllowPublic(settings.egress.allow), MAX_FILE_BYTES, documents.download_seconds)
-    return FileTexts(DocumentReader(pool), downloader, documents.max_tokens)
+    return FileTexts(DocumentReader(pool), downloader, files, documents.max_tokens)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.backends.files import FileNotTaken
 from antiphon.backends.gemini.content import parts_of
-from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.errors import InvalidRequest
 from antiphon.protocol.content import InputAudio
 from antiphon.protocol.downgrade import Downgrades
 from tests.backends.gemini.building import (
@@ -83,8 +83,8 @@ def test_sound() -> None:
         ({"type": "input_image", "image_url": "http://a/b.png"}, InvalidRequest, "image_url"),
         ({"type": "input_image", "image_url": "gs://bucket/b.png"}, InvalidRequest, "image_url"),
         ({"type": "input_image", "image_url": "data:image/png,x"}, InvalidRequest, "image_url"),
-        ({"type": "input_image", "file_id": "file_1"}, Unsupported, "file_id"),
-        ({"type": "input_file", "file_id": "file_1"}, Unsupported, "file_id"),
+        ({"type": "input_image", "file_id": "file_1"}, FileNotTaken, "file_id"),
+        ({"type": "input_file", "file_id": "file_1"}, FileNotTaken, "file_id"),
         ({"type": "input_file", "file_url": "file:///etc/passwd"}, FileNotTaken, "file_url"),
         ({"type": "input_file", "file_data": "x", "filename": "a.docx"}, FileNotTaken, "file_data"),
         ({"type": "input_file", "file_data": "data:text/plain,x"}, InvalidRequest, "file_data"),

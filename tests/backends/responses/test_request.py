@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from antiphon.backends.files import FileNotTaken
 from antiphon.backends.registry import default_endpoint
 from antiphon.backends.responses.messages import origin_of
 from antiphon.backends.responses.request import Payload, build_payload
 from antiphon.errors import Unsupported
-from antiphon.protocol.content import ReasoningText, SummaryText
+from antiphon.protocol.content import InputFile, ReasoningText, SummaryText
 from antiphon.protocol.downgrade import rendered
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_create import create_from
@@ -365,6 +366,22 @@ def test_unsupported_content_is_rejected(kind: str, part: dict[str, Any]) -> Non
     assert (caught.value.param, caught.value.code) == ("input[0].content[1]", "unsupported_content")
     if part["type"] == "input_audio":
         assert item({"role": "user", "content": [part]}, ANTIPHON)["content"] == [part]
+
+
+OWN_ID, FOREIGN_ID = f"file-{'0a' * 22}", "file-DhxjnFCaSHc4ZELRGKwTMFtI"
+
+
+@pytest.mark.parametrize("kind", ["input_file", "input_image"])
+def test_files_of_the_upstream_are_named_and_those_stored_here_are_not(kind: str) -> None:
+    part = {"type": kind, "file_id": FOREIGN_ID}
+    assert item({"role": "user", "content": [part]}, OPENAI)["content"][0]["file_id"] == FOREIGN_ID
+    with pytest.raises(FileNotTaken) as caught:
+        build(OPENAI, input=[{"role": "user", "content": [{"type": kind, "file_id": OWN_ID}]}])
+    refused = caught.value
+    assert refused.param == "input[0].content[0].file_id"
+    assert refused.stores_files
+    takes = [refused.takes(InputFile(file_id=each)) for each in (OWN_ID, FOREIGN_ID)]
+    assert takes == [False, True]
 
 
 def test_images_in_outputs_and_breakpoints() -> None:

@@ -407,7 +407,7 @@ REFUSED_MESSAGES: list[tuple[Any, str]] = [
         ({"role": "user", "content": [{}]}, "messages[0].content[0].type"),
         ({"role": "user", "content": [{"type": "input_text", "text": "a"}]}, "messages[0].content[0].type"),
         ({"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "b"}]}, "messages[0].content[0].type"),
-        ({"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}, "messages[0].content[0].source.type"),
+        ({"role": "user", "content": [{"type": "image", "source": {"type": "odd"}}]}, "messages[0].content[0].source.type"),
         ({"role": "user", "content": [{"type": "document", "source": {"type": "odd"}}]}, "messages[0].content[0].source.type"),
         ({"role": "assistant", "content": [{"type": "image", "source": PNG}]}, "messages[0].content[0].type"),
         ({"role": "assistant", "content": [{"type": "tool_use", "name": "b"}]}, "messages[0].content[0].id"),

@@ -184,7 +184,6 @@ async def test_few_texts_are_remembered(upstream: Upstream, monkeypatch: pytest.
         (file(b"\x89PNG\r\n\x1a\n..."), "file_data", "unsupported_file", "is an image"),
         ({"type": "input_file", "file_data": "data:x,hello"}, "file_data", "invalid_value", "base64"),
         ({"type": "input_file", "file_data": "?"}, "file_data", "invalid_value", "base64"),
-        ({"type": "input_file", "file_id": "file_1"}, "file_id", "unsupported_value", "Uploaded files"),
         (
             {"type": "input_file", "file_url": "http://127.0.0.1:9/a"},
             "file_url",

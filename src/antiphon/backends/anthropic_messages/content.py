@@ -10,7 +10,7 @@ import mimetypes
 from collections.abc import Sequence
 
 from antiphon.backends.anthropic_messages.caching import marker
-from antiphon.backends.files import FileNotTaken
+from antiphon.backends.files import FileNotTaken, no_content
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -69,7 +69,7 @@ def _block(part: MessagePart, path: str, downgrades: Downgrades) -> JsonObject |
 
 def _image(part: InputImage, path: str, downgrades: Downgrades) -> JsonObject:
     if part.image_url is None:
-        raise _no_source(part.file_id, path, "image_url")
+        raise no_content(part, path)
     if part.detail not in (None, "auto"):
         downgrades.add(
             "not_sent", "the detail of images is not sent: this model's server does not take it", "input"
@@ -94,7 +94,7 @@ def _file(part: InputFile, path: str) -> JsonObject:
     if part.file_data is not None:
         return _document(part, f"{path}.file_data")
     if part.file_url is None:
-        raise _no_source(part.file_id, path, "file_data")
+        raise no_content(part, path, _takes_file)
     if not part.file_url.startswith("https://"):
         message = "A file URL must begin with 'https://'. Or send the file in 'file_data' as a 'data:' URL."
         raise FileNotTaken(message, param=f"{path}.file_url", takes=_takes_file)
@@ -149,11 +149,3 @@ def _decoded(data: str, path: str) -> str:
     except (binascii.Error, UnicodeDecodeError):
         message = "The content of a text file must be UTF-8, in base64."
         raise InvalidRequest(message, param=path) from None
-
-
-def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:
-    if file_id is None:
-        message = f"Missing required parameter: '{path}.{instead}'."
-        return InvalidRequest(message, param=f"{path}.{instead}", code="missing_required_parameter")
-    message = f"Uploaded files are not supported here. Send the content itself in '{instead}'."
-    return Unsupported(message, param=f"{path}.file_id")

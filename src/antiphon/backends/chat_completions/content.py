@@ -7,7 +7,7 @@ with its path; no content for the model is omitted. Nothing is fetched: a URL is
 from collections.abc import Sequence
 from functools import partial
 
-from antiphon.backends.files import FileNotTaken
+from antiphon.backends.files import FileNotTaken, no_content
 from antiphon.backends.registry import Quirks
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
@@ -75,7 +75,7 @@ def _image(part: InputImage, quirks: Quirks, path: str, downgrades: Downgrades) 
     if quirks.images is None:
         raise Unsupported("This model's server does not take images.", param=path)
     if part.image_url is None:
-        raise _no_source(part.file_id, path, "image_url")
+        raise no_content(part, path)
     if not part.image_url.startswith("data:"):
         if quirks.images == "data":
             message = "This model's server fetches no images. Send the image as a 'data:' URL."
@@ -94,7 +94,7 @@ def _image(part: InputImage, quirks: Quirks, path: str, downgrades: Downgrades) 
 def _file(part: InputFile, quirks: Quirks, path: str) -> JsonObject:
     source = part.file_data or part.file_url
     if source is None:
-        raise _no_source(part.file_id, path, "file_data")
+        raise no_content(part, path, partial(_takes_file, quirks=quirks))
     if not _takes_file(part, quirks):
         member = "file_data" if part.file_data is not None else "file_url"
         message = "This model's server does not take such files. Send the text of the file as 'input_text'."
@@ -106,11 +106,3 @@ def _takes_file(part: InputFile, quirks: Quirks) -> bool:
     if quirks.files is None or part.file_data is not None:
         return quirks.files is not None
     return quirks.files == "url" and (part.file_url or "").startswith("https://")
-
-
-def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:
-    if file_id is None:
-        message = f"Missing required parameter: '{path}.{instead}'."
-        return InvalidRequest(message, param=f"{path}.{instead}", code="missing_required_parameter")
-    message = f"Uploaded files are not supported here. Send the content itself in '{instead}'."
-    return Unsupported(message, param=f"{path}.file_id")

@@ -7,7 +7,7 @@ unsupported part is rejected with its path; no content for the model is omitted.
 from typing import Any
 
 from antiphon.backends.codex_app_server.tools import ToolNames
-from antiphon.backends.files import FileNotTaken
+from antiphon.backends.files import FileNotTaken, no_content
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -137,11 +137,7 @@ def _part(part: MessagePart, path: str) -> JsonObject:
 
 def _image(part: InputImage, path: str) -> JsonObject:
     if part.image_url is None:
-        if part.file_id is None:
-            message = f"Missing required parameter: '{path}.image_url'."
-            raise InvalidRequest(message, param=f"{path}.image_url", code="missing_required_parameter")
-        message = "Uploaded files are not supported here. Send the image itself in 'image_url'."
-        raise Unsupported(message, param=f"{path}.file_id")
+        raise no_content(part, path)
     if not part.image_url.startswith("data:"):
         message = "codex does not fetch images. Send the image itself, as a data: URL."
         raise InvalidRequest(message, param=f"{path}.image_url", code="invalid_image_url")

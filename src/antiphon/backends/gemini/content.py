@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from antiphon.backends.files import FileNotTaken
+from antiphon.backends.files import FileNotTaken, no_content
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import (
     InputAudio,
@@ -88,7 +88,7 @@ def _part(part: MessagePart, path: str, downgrades: Downgrades) -> JsonObject | 
 
 def _image(part: InputImage, path: str, downgrades: Downgrades) -> JsonObject:
     if part.image_url is None:
-        raise _no_source(part.file_id, path, "image_url")
+        raise no_content(part, path)
     if part.detail not in (None, "auto"):
         downgrades.add(
             "not_sent", "the detail of images is not sent: this model's server does not take it", "input"
@@ -111,7 +111,7 @@ def _file(part: InputFile, path: str) -> JsonObject:
             raise FileNotTaken(message, param=f"{path}.file_data", takes=_takes_file)
         return _inline(media, data)
     if part.file_url is None:
-        raise _no_source(part.file_id, path, "file_data")
+        raise no_content(part, path, _takes_file)
     if not part.file_url.startswith("https://"):
         message = "A file URL must begin with 'https://'. Or send the file in 'file_data' as a 'data:' URL."
         raise FileNotTaken(message, param=f"{path}.file_url", takes=_takes_file)
@@ -155,11 +155,3 @@ def _data_url(url: str, path: str) -> tuple[str, str]:
         message = "A 'data:' URL must look like 'data:image/png;base64,…'."
         raise InvalidRequest(message, param=path)
     return media.strip().lower() or "text/plain", data
-
-
-def _no_source(file_id: str | None, path: str, instead: str) -> InvalidRequest:
-    if file_id is None:
-        message = f"Missing required parameter: '{path}.{instead}'."
-        return InvalidRequest(message, param=f"{path}.{instead}", code="missing_required_parameter")
-    message = f"Uploaded files are not supported here. Send the content itself in '{instead}'."
-    return Unsupported(message, param=f"{path}.file_id")

@@ -11,8 +11,9 @@ from msgspec import Struct, UnsetType, to_builtins
 from antiphon.backends.files import FileNotTaken
 from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
-from antiphon.protocol.content import JsonObject
+from antiphon.protocol.content import InputFile, JsonObject
 from antiphon.protocol.downgrade import Downgrades
+from antiphon.protocol.ids import is_stored_file_id
 from antiphon.protocol.items import CustomToolCall, Item, Message, OpaqueItem, Reasoning, is_call, is_output
 from antiphon.protocol.stored_items import item_type
 from antiphon.protocol.tool_items import (
@@ -61,6 +62,14 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrade
     quirks = endpoint.quirks
     for position, part in enumerate(parts):
         kind = part.get("type")
+        if is_stored_file_id(part.get("file_id") or ""):
+            message = "This model's server does not have this file. Send its content instead."
+            raise FileNotTaken(
+                message,
+                param=f"{path}[{position}].file_id",
+                takes=_takes_file if quirks.files else None,
+                stores_files=quirks.files is not None,
+            )
         if kind == "input_image":
             part.setdefault("detail", "auto")  # some servers insist on it
         elif kind == "input_file" and not quirks.files:
@@ -78,6 +87,10 @@ def _fit_parts(parts: list[JsonObject], path: str, endpoint: Endpoint, downgrade
                 "breakpoints of the prompt cache are not sent: this model's server may not support them",
                 "input",
             )
+
+
+def _takes_file(part: InputFile) -> bool:
+    return not is_stored_file_id(part.file_id or "")
 
 
 def _message(message: Message, index: int) -> JsonObject:

@@ -83,6 +83,16 @@ class Files:
         """The bytes [start, end) of a retrieved file."""
         return self.contents.read(file.key, start, file.bytes if end is None else end)
 
+    async def content(self, tenant: str, file_id: str, max_bytes: int) -> tuple[str, bytes]:
+        """The name and the whole content of a file. Raises `InvalidRequest` if it is larger than this."""
+        file = await self.store.file(tenant, file_id)
+        if file.bytes > max_bytes:
+            message = (
+                f"The file '{file_id}' has {file.bytes:,} bytes; at most {max_bytes:,} can be used here."
+            )
+            raise InvalidRequest(message, param="file_id", code="file_too_large")
+        return file.filename, b"".join([piece async for piece in self.read(file)])
+
     async def delete(self, caller: Caller, file_id: str) -> None:
         """Delete a file; its content too, unless another file of the tenant has the same."""
         await self.contents.delete(await self.store.delete_file(caller.tenant, file_id))

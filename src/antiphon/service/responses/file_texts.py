@@ -7,6 +7,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -14,11 +15,12 @@ from msgspec.structs import replace
 
 from antiphon.backends.files import FileNotTaken
 from antiphon.documents.document import Document, Unreadable
-from antiphon.documents.reader import DocumentReader
-from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.documents.reader import MAX_FILE_BYTES, DocumentReader
+from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.download import Downloaded, Downloader
 from antiphon.protocol.content import InputFile, InputImage, InputText, MessagePart
 from antiphon.protocol.downgrade import Downgrades
+from antiphon.protocol.ids import is_stored_file_id
 from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.stages.base import RoundPlan
@@ -34,8 +36,23 @@ MAX_CACHED_CHARS = 16_000_000
 MAX_CACHED_FILES = 1_000
 DECODED_AT_ONCE_CHARS = 1024 * 1024
 HASHED_AT_ONCE_CHARS = 256 * 1024
+_IMAGE_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+"""How image files begin."""
 _WINDOW_SHARE = 0.5
 """At most this share of a context window is text of files."""
+
+
+class StoredContents(Protocol):
+    """The files that tenants have stored."""
+
+    async def content(self, tenant: str, file_id: str, max_bytes: int) -> tuple[str, bytes]:
+        """The name and the content of a file. Raises `NotFound`, and `InvalidRequest` if it is too large."""
+        ...
 
 
 class _Place(Struct, frozen=True):
@@ -47,10 +64,14 @@ class _Place(Struct, frozen=True):
     param: str
     is_new: bool
     from_user: bool
+    image: InputImage | None = None
+    """The image that `file` is the source of, if it is one."""
 
     @property
     def member(self) -> str:
-        return f"{self.param}.{'file_url' if self.file.file_data is None else 'file_data'}"
+        file = self.file
+        given = "file_data" if file.file_data is not None else "file_url" if file.file_url else "file_id"
+        return f"{self.param}.{given}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +85,12 @@ class _Shown:
 class FileTexts:
     """Reads files on behalf of tenants, and remembers their texts: a conversation sends a file every turn."""
 
-    def __init__(self, reader: DocumentReader, downloader: Downloader, max_tokens: int) -> None:
+    def __init__(
+        self, reader: DocumentReader, downloader: Downloader, stored: StoredContents, max_tokens: int
+    ) -> None:
         self._reader = reader
         self._downloader = downloader
+        self._stored = stored
         self._max_tokens = max_tokens
         self._known: OrderedDict[tuple[str, bytes], Document] = OrderedDict()
         self._known_chars = 0
@@ -84,7 +108,7 @@ class FileTexts:
         downgrades = Downgrades(plan.downgrades)
         shown: dict[tuple[int, int], Sequence[MessagePart]] = {}
         start = max(0, len(plan.attempt.items) - len(context.request.items))
-        places = [place for place in _places(items, start, context) if not refused.takes(place.file)]
+        places = [place for place in _places(items, start, context) if not _is_taken(place, refused)]
         for count, place in enumerate(reversed(places)):  # the newest have precedence within the budget
             turn = _Conversion(self, tenant, place, refused, sees and place.from_user, downgrades)
             async with self._slots.setdefault(tenant, asyncio.Semaphore(MAX_FILES_AT_ONCE)):
@@ -105,6 +129,9 @@ class FileTexts:
         window = await plan.attempt.route.window()
         tokens = self._max_tokens if window is None else min(self._max_tokens, int(window * _WINDOW_SHARE))
         return tokens * BYTES_PER_TOKEN
+
+    async def stored(self, tenant: str, file_id: str) -> tuple[str, bytes]:
+        return await self._stored.content(tenant, file_id, MAX_FILE_BYTES)
 
     async def download(self, url: str, param: str) -> Downloaded:
         return await self._downloader.download(url, param)
@@ -148,11 +175,15 @@ class _Conversion:
         if budget <= 0:
             return self._left_out(name or "a file", "the text of the other files leaves no room for it")
         try:
-            data, url_name = await self._content()
-            name = name or _clean(url_name) or "file"
-            sent = _inline(self.place.file, data, name)
-            if self.place.file.file_data is None and self.refused.takes(sent):
-                self._report(f"'{name}' is downloaded and sent along")
+            data, known_name = await self._content()
+            name = name or _clean(known_name) or "file"
+            if self.place.image is not None:
+                return _Shown([_inline_image(self.place.image, data, self.place.member)])
+            if self.place.file.file_data is None and self.refused.takes(
+                sent := _inline(self.place.file, data, name)
+            ):
+                if self.place.file.file_url is not None:
+                    self._report(f"'{name}' is downloaded and sent along")
                 return _Shown([sent])
             return await self._as_text(data, name, budget)
         except Unreadable as error:
@@ -161,7 +192,7 @@ class _Conversion:
                 param=self.place.member,
                 code="unsupported_file" if error.code == "reader_not_installed" else error.code,
             )
-        except InvalidRequest as error:
+        except (InvalidRequest, NotFound) as error:
             fault = error
         if self.place.is_new:
             raise fault
@@ -204,14 +235,18 @@ class _Conversion:
         return [InputImage(image_url=url) for url in urls]
 
     async def _content(self) -> tuple[bytes, str]:
-        """The file, and its name in a URL."""
+        """The file, and its name in a URL or in the store."""
         file, place = self.place.file, self.place
         if file.file_data is not None:
             return await _decoded(file.file_data, place.member), ""
         if file.file_url is not None:
             return await self.texts.download(file.file_url, place.member)
-        message = "Uploaded files are not supported here. Send the content itself in 'file_data'."
-        raise Unsupported(message, param=f"{place.param}.file_id")
+        try:
+            name, data = await self.texts.stored(self.tenant, file.file_id or "")
+        except (InvalidRequest, NotFound) as error:
+            error.param = place.member
+            raise
+        return data, name
 
     def _report(self, what: str) -> None:
         self.downgrades.add("input_rewritten", f"{{param}}: {what}", "input")
@@ -228,12 +263,21 @@ def _places(items: Sequence[Item], start: int, context: Context) -> list[_Place]
     for index, item in enumerate(items):
         member, parts = _parts(item)
         for position, part in enumerate(parts):
-            if isinstance(part, InputFile):
+            image = part if isinstance(part, InputImage) and part.image_url is None else None
+            file = InputFile(file_id=image.file_id) if image is not None and image.file_id else part
+            if isinstance(file, InputFile):
                 is_new = index >= start
                 param = f"input[{index - start}].{member}[{position}]" if is_new else brought_by
                 from_user = isinstance(item, Message) and item.role == "user"
-                found.append(_Place(index, position, part, param, is_new, from_user))
+                found.append(_Place(index, position, file, param, is_new, from_user, image))
     return found
+
+
+def _is_taken(place: _Place, refused: FileNotTaken) -> bool:
+    """Whether the model's server takes this file as it is."""
+    if place.image is not None:
+        return refused.stores_files and not is_stored_file_id(place.file.file_id or "")
+    return refused.takes(place.file)
 
 
 def _parts(item: Item) -> tuple[str, Sequence[MessagePart]]:
@@ -273,7 +317,17 @@ def _inline(file: InputFile, data: bytes, name: str) -> InputFile:
     """The same file by its content."""
     media = "application/pdf" if b"%PDF-" in data[:1024] else "application/octet-stream"
     url = f"data:{media};base64,{base64.b64encode(data).decode()}"
-    return replace(file, file_url=None, file_data=url, filename=name)
+    return replace(file, file_id=None, file_url=None, file_data=url, filename=name)
+
+
+def _inline_image(image: InputImage, data: bytes, param: str) -> InputImage:
+    """The same image by its content."""
+    media = next((media for start, media in _IMAGE_STARTS.items() if data.startswith(start)), None)
+    if media is None or (media == "image/webp" and data[8:12] != b"WEBP"):
+        message = "This file is not an image. Use a PNG, JPEG, GIF or WebP file, or send it as 'input_file'."
+        raise InvalidRequest(message, param=param, code="invalid_image_format")
+    url = f"data:{media};base64,{base64.b64encode(data).decode()}"
+    return replace(image, file_id=None, image_url=url)
 
 
 async def _decoded(given: str, param: str) -> bytes:

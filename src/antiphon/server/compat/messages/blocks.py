@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.errors import InvalidRequest
 from antiphon.protocol.bounds import check_length
 from antiphon.protocol.content import InputFile, InputImage, InputText, JsonObject
 from antiphon.protocol.downgrade import Downgrades
@@ -37,6 +37,7 @@ class Source(Struct, frozen=True):
     media_type: str = ""
     data: str = ""
     url: str = ""
+    file_id: str = ""
     content: str | list[Any] | None = None
 
 
@@ -145,6 +146,8 @@ def _image(source: Source, path: str) -> InputImage:
         return InputImage(image_url=f"data:{source.media_type};base64,{source.data}")
     if source.type == "url":
         return InputImage(image_url=source.url)
+    if source.type == "file":
+        return InputImage(file_id=source.file_id)
     raise _no_source(source, path)
 
 
@@ -157,6 +160,8 @@ def _document(block: MediaBlock, path: str, downgrades: Downgrades) -> list[Part
             return [*_heading(block.context), InputFile(file_data=data, filename=block.title)]
         case "url":
             return [*_heading(block.context), InputFile(file_url=source.url, filename=block.title)]
+        case "file":
+            return [*_heading(block.context), InputFile(file_id=source.file_id, filename=block.title)]
         case "text":
             return [*_heading(block.title, block.context), InputText(text=source.data)]
         case "content":
@@ -179,8 +184,5 @@ def _list_citations(wanted: JsonObject | None, downgrades: Downgrades) -> None:
 
 
 def _no_source(source: Source, path: str) -> InvalidRequest:
-    if source.type == "file":
-        message = "Uploaded files are not supported here. Send the content itself, as 'base64'."
-        return Unsupported(message, param=f"{path}.type", code="unsupported_value")
     message = f"Invalid value for '{path}.type': '{source.type}' is no source of this block."
     return InvalidRequest(message, param=f"{path}.type", code="invalid_value")

@@ -52,6 +52,7 @@ NAMES = Names(
         ".call_id": ".tool_use_id",
         ".file_data": ".source",
         ".file_url": ".source",
+        ".file_id": ".source.file_id",
         ".image_url": ".source",
         ".output": ".content",
     },

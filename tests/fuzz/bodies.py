@@ -206,6 +206,13 @@ class Bodies:
         """A body of `POST /v1/conversations`."""
         return {**self.maybe(0.7, items=self.items()), **self.maybe(0.5, metadata={"topic": "tides"})}
 
+    def embeddings(self) -> JsonObject:
+        """A body of `POST /v1/embeddings`."""
+        rng = self._rng
+        inputs = self.text() if rng.random() < 0.5 else [self.text() for _ in range(rng.randrange(1, 4))]
+        formats = self.maybe(0.5, encoding_format=rng.choice(("float", "base64")))
+        return {"model": "auto", "input": inputs, **formats, **self.maybe(0.1, dimensions=384)}
+
     def agent(self) -> JsonObject:
         """A body of `POST /v1/agent/execute`."""
         rng = self._rng

@@ -44,6 +44,7 @@ class Routes:
             "POST /v1/messages": bodies.messages,
             "POST /v1/messages/count_tokens": bodies.messages,
             "POST /v1/conversations": bodies.conversation,
+            "POST /v1/embeddings": bodies.embeddings,
             "POST /v1/uploads": bodies.upload,
             "POST /v1/agent/execute": bodies.agent,
             "POST /v1/agent/runs": bodies.run,

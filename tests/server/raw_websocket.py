@@ -1,4 +1,4 @@
-"""A WebSocket client that sends any frames and reads only when it is told to, on a plain socket."""
+"""A WebSocket client that sends any frames and reads only on request, on a plain socket."""
 
 import socket
 import struct

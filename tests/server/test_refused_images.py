@@ -37,7 +37,7 @@ def text_only_server() -> web.Application:
 
 
 async def images(client: AsyncOpenAI, model: str) -> tuple[str, list[str]]:
-    """How images are served, and what Codex is told."""
+    """How images are served, and what the catalogue of Codex says."""
     capabilities: Any = await client.get(f"/models/{model}/capabilities", cast_to=object)
     catalogue: Any = await client.get("/models?client_version=0.166.0", cast_to=object)
     modalities = {row["slug"]: row["input_modalities"] for row in catalogue["models"]}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.server import ThreadedMotoServer
 from obstore.store import MemoryStore
 
 from antiphon.errors import SettingsError, StoreFull, StoreUnavailable
@@ -56,9 +57,8 @@ async def open_blobs(
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """The URL of an S3 server with the bucket `files`, where one is installed."""
-    moto: Any = pytest.importorskip("moto.server", reason="no S3 server: pip install 'moto[server]'")
-    server = moto.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    """The URL of an S3 server with the bucket `files`."""
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     url = f"http://127.0.0.1:{server.get_host_and_port()[1]}"
     urllib.request.urlopen(urllib.request.Request(f"{url}/files", method="PUT")).close()

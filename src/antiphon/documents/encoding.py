@@ -44,7 +44,7 @@ def decode_beginning(data: bytes, size: int) -> str:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether the bytes are no text in an encoding of bytes; UTF-16 and UTF-32 are told apart before."""
+    """Whether the bytes are no text in an encoding of bytes; UTF-16 and UTF-32 are recognised before."""
     probe = data[:PROBE_BYTES]
     return b"\0" in probe or len(probe) - len(probe.translate(None, _CONTROLS)) > MAX_CONTROL_SHARE * len(
         probe

@@ -36,7 +36,7 @@ _EXTENDED_NAME = re.compile(rb"""filename\*="?utf-8'[^']*'([^";]+)""", re.IGNORE
 _ESCAPED = re.compile("%(22|[01][0-9A-F])", re.IGNORECASE)
 """Quotes and control characters, as clients escape them in names."""
 
-logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # the client is told what is wrong
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # the client gets an error
 
 
 @dataclass(slots=True)

@@ -145,6 +145,6 @@ def _hosted(tool: HostedTool, downgrades: Downgrades) -> JsonObject:
         )
     if tool.body.get("partial_images"):
         downgrades.add(
-            "output_omitted", "partial images are not shown: an image is told when it is whole", "tools"
+            "output_omitted", "partial images are not shown: an image is shown when it is complete", "tools"
         )
     return tool.complete

@@ -204,7 +204,7 @@ async def test_invalid_requests_are_rejected_on_submission(make: Make) -> None:
     refused: list[dict[str, Any]] = [
         {"previous_response_id": "resp_unknown"},
         {"conversation": "conv_unknown"},
-        {"tools": [{"type": "file_search", "vector_store_ids": []}]},
+        {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]},
         {"model": "unknown"},
     ]
     for params in refused:

@@ -11,6 +11,7 @@ from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.profile import MAESTRO
 from antiphon.protocol.tools import NamespaceTool
 from antiphon.turn.context import FUNCTIONS, TurnRequest, TurnTool, build_turn
+from antiphon.turn.toolbox import HostedToolset
 
 HI = {"role": "user", "content": "hi"}
 SEARCH = {"type": "tool_search"}
@@ -45,7 +46,7 @@ def search(*tools: dict[str, Any], call_id: str | None = "s1") -> list[dict[str,
 def turn(*items: dict[str, Any], native: frozenset[str] = FUNCTIONS, **params: Any) -> TurnRequest:
     ignored: frozenset[str] = params.pop("ignored", frozenset())
     request = create_from(model="m", input=[*items, HI], **params)
-    return build_turn(request, model="up", ignored_tools=ignored, native=native)
+    return build_turn(request, model="up", hosted=HostedToolset(ignored=ignored), native=native)
 
 
 def names(request: TurnRequest) -> list[str]:
@@ -216,7 +217,7 @@ def test_hosted_tools_of_the_backend_are_passed_to_it() -> None:
     assert [tool.type for tool in request.hosted] == ["web_search"]
     assert names(request) == ["f"]
     chosen = turn(
-        tools=[{"type": "file_search"}, function("f")],
+        tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}, function("f")],
         native=frozenset({"function", "file_search"}),
         tool_choice={"type": "file_search"},
     )

@@ -25,6 +25,7 @@ DowngradeCode = Literal[
     "reasoning_disabled",
     "repaired",
     "search_limit",
+    "tool_limit",
     "tool_omitted",
     "value_changed",
 ]

@@ -11,6 +11,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.bounds import check_count, check_length, check_nesting
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
+from antiphon.protocol.file_search import FILE_SEARCH, complete_declaration, parse_file_search
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.public_tools import is_redacted, public_declaration
 from antiphon.protocol.tools import (
@@ -120,6 +121,8 @@ def _tool(value: object, path: str) -> Tool:
         return _namespace(body, path)
     if kind in CLIENT_TOOLS:
         return _client_tool(body, kind, path)
+    if kind == FILE_SEARCH:
+        return HostedTool(kind, complete_declaration(parse_file_search(body, path)))
     if kind in HOSTED_TOOLS or ":" in kind:
         return hosted_tool(kind, body)
     message = f"Invalid value for '{path}.type': '{kind}' is not a tool type of the Responses API."

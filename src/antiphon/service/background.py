@@ -42,8 +42,9 @@ from antiphon.service.event_log import (
     rest,
 )
 from antiphon.service.responses.create import Creator
+from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.history import storable_items
-from antiphon.service.responses.run import EarlierAttempt, ResponseRun
+from antiphon.service.responses.run import ResponseRun
 from antiphon.store.base import (
     RESPONSE_JOB,
     UNFINISHED,

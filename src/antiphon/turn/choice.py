@@ -92,7 +92,9 @@ def _is_left_out(ref: ToolRef, offer: Offer) -> bool:
     """Whether it names a hosted tool that was already omitted and reported."""
     kind = ref.type
     own = kind in ("function", "custom", "namespace", *_COMPUTERS) or kind in CLIENT_TOOLS
-    return not own and kind not in offer.box.native and is_ignored(kind, offer.box.ignored)
+    if own or kind in offer.box.native or kind in offer.box.toolset.served:
+        return False
+    return is_ignored(kind, offer.box.toolset.ignored)
 
 
 def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[HostedTool]]:
@@ -108,16 +110,26 @@ def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[H
             found = [tool for tool in every if tool.kind == wanted and tool.namespace is None]
             if not found and any(tool.type == kind for tool in offer.box.hosted):
                 return [], [tool for tool in offer.box.hosted if tool.type == kind]
+        case kind if any(tool.hosted_type == kind for tool in every):
+            found = [tool for tool in every if tool.hosted_type == kind]
         case kind:
             served = [tool for tool in offer.box.hosted if _is_hosted(ref, tool)]
             if not served:
-                raise not_served(kind, f"{path}.type")
+                raise _not_offered(kind, offer, path)
             return [], served
     if not found:
         named = f"the {ref.type} '{ref.name}'" if ref.name else f"the tool '{ref.type}'"
         message = f"'{path}' names {named}, which is not declared in 'tools'."
         raise InvalidRequest(message, param=path, code="invalid_value")
     return found, []
+
+
+def _not_offered(kind: str, offer: Offer, path: str) -> InvalidRequest:
+    """The error for a hosted tool that is not declared, or that nothing here runs."""
+    if kind not in offer.box.toolset.served:
+        return not_served(kind, f"{path}.type")
+    message = f"'{path}' names the tool '{kind}', which is not declared in 'tools'."
+    return InvalidRequest(message, param=path, code="invalid_value")
 
 
 def _named(ref: ToolRef, tools: Sequence[TurnTool], path: str) -> list[TurnTool]:

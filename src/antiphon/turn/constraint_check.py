@@ -27,6 +27,7 @@ from antiphon.turn.chunks import (
     Chunk,
     Failed,
     Finished,
+    HostedItemBegun,
     HostedItemDone,
     ItemBegun,
     RefusalDelta,
@@ -128,9 +129,8 @@ class ConstraintCheck:
                 self._call(chunk, passed)
             case ItemBegun():
                 self._item_begun = chunk
-            case HostedItemDone():
-                self._needs_call = False
-                self._pass(chunk, passed)
+            case HostedItemBegun() | HostedItemDone():
+                self._hosted(chunk, passed)
             case UsageReported():
                 self._usage = chunk
             case Finished():
@@ -143,6 +143,13 @@ class ConstraintCheck:
                 passed += [*self._release(), *([self._usage] if self._usage else []), chunk]
             case _:
                 self._pass(chunk, passed)
+
+    def _hosted(self, chunk: HostedItemBegun | HostedItemDone, passed: list[Chunk]) -> None:
+        """A hosted tool is the call that was demanded; text before it is not the answer."""
+        if self._needs_call and self._json is None:
+            passed += self._release()
+        self._needs_call = False
+        self._pass(chunk, passed)
 
     def _pass(self, chunk: Chunk, passed: list[Chunk]) -> None:
         """Pass a chunk on, unless an earlier chunk is held."""

@@ -16,9 +16,10 @@ from antiphon.protocol.requests import CreateBody, CreateResponse, Thinking
 from antiphon.protocol.tools import HostedTool, TextFormatGrammar, Tool
 from antiphon.protocol.unknown_params import unknown_downgrades
 from antiphon.turn.choice import Chosen, Offer, choose, narrowed
+from antiphon.turn.function_forms.file_searches import Sources
 from antiphon.turn.function_forms.history import show_as_functions
 from antiphon.turn.profile_view import apply_profile
-from antiphon.turn.toolbox import Toolbox, declares_tools
+from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset, Toolbox, declares_tools
 from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
 
 __all__ = ["FUNCTIONS", "ToolKind", "TurnRequest", "TurnTool", "build_turn"]
@@ -59,6 +60,11 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     downgrades: tuple[Downgrade, ...] = ()
     received_bytes: int = 0
     """The size of the client's request; 0 if it is not known."""
+    spent: frozenset[str] = frozenset()
+    """Names of hosted tools that are not shown any more, because they were called often enough. A model may
+    remember them: such calls are ignored."""
+    sources: Sources = Sources()
+    """The passages that the model has been shown, and can cite."""
 
     @property
     def streamed(self) -> bool:
@@ -68,7 +74,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     @property
     def has_demands(self) -> bool:
         """Whether it offers or forbids tools, or demands a format."""
-        return bool(self.tools or self.hosted or self.forbidden or self.params.text is not None)
+        return bool(self.tools or self.hosted or self.forbidden or self.spent or self.params.text is not None)
 
     def param(self, index: int) -> str:
         """The parameter that an item came from, for error messages."""
@@ -91,16 +97,19 @@ def build_turn(
     model: str,
     history: int = 0,
     native: frozenset[str] = FUNCTIONS,
-    ignored_tools: frozenset[str] = frozenset(),
+    hosted: HostedToolset = NO_HOSTED_TOOLS,
     downgrades: Iterable[Downgrade] = (),
     tenant: str = "",
 ) -> TurnRequest:
     """The turn that answers `request`. The model sees `items`, whose first `history` precede the request's
     input; without `items` it sees those of the request.
 
-    The backend accepts the tool types in `native` unchanged; all others become functions. Hosted tools that
-    no server here runs are rejected, or omitted and reported if their type is in `ignored_tools`.
+    The backend accepts the tool types in `native` unchanged; all others become functions, also the hosted
+    tools that this server runs (`hosted`). Hosted tools that no server here runs are rejected, or omitted and
+    reported.
     """
+    if hosted.forms:
+        native -= {form.declared.type for form in hosted.forms}
     found, profile, params = Downgrades(downgrades), request.profile, request.params
     if request.unused:
         found.add("not_used", f"not used in the profile '{profile.name}': {{param}}", *request.unused)
@@ -109,10 +118,12 @@ def build_turn(
     if request.unknown.names:
         found += unknown_downgrades(request.unknown)
     given = request.items if items is None else items
-    tools = _find_tools(request, given, native, ignored_tools, found)
+    tools = _find_tools(request, given, native, hosted, found)
     start = history
-    seen, places = show_as_functions(
-        given, tools.known, native, found, lambda index: _param(index - start, params)
+    seen, places, sources = show_as_functions(
+        *(given, tools.known, native, found),
+        path=lambda index: _param(index - start, params),
+        result_tokens=hosted.result_tokens,
     )
     if places:
         history = sum(1 for place in places if place < start)
@@ -138,6 +149,7 @@ def build_turn(
         left_out=tools.left_out,
         downgrades=tuple(found),
         received_bytes=request.received_bytes,
+        sources=sources,
     )
 
 
@@ -157,13 +169,13 @@ def _find_tools(
     request: CreateResponse,
     items: Sequence[Item],
     native: frozenset[str],
-    ignored: frozenset[str],
+    hosted: HostedToolset,
     found: Downgrades,
 ) -> _Tools:
     """The tools of the request and of the items, and the choice among them; most turns have no tools."""
     if not request.tools and request.tool_choice == "auto" and not declares_tools(items):
         return _NO_TOOLS
-    box = Toolbox(native, ignored, functions_only=request.profile.tools == "functions")
+    box = Toolbox(native, hosted, functions_only=request.profile.tools == "functions")
     box.declare(request.tools)
     box.gather(items)
     shown, hidden = box.turn_tools()

@@ -84,8 +84,11 @@ class OpenMessage:
         self._emit(RefusalDelta, self.id, self.output_index, self.content_index, delta)
 
     def annotate(self, annotation: JsonObject) -> None:
-        """Add a citation to the current text part."""
+        """Add a citation to the current text part. Without an index, a file is cited at the end of the text
+        so far."""
         self._switch("text")
+        if annotation.get("type") == "file_citation" and "index" not in annotation:
+            annotation = {**annotation, "index": sum(map(len, self.pieces))}
         place = (self.id, self.output_index, self.content_index, len(self._annotations))
         self._annotations.append(annotation)
         self._emit(OutputTextAnnotationAdded, *place, annotation)

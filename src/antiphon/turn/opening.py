@@ -70,6 +70,8 @@ class Opener:
             call_id = self.new_id("call")
         self._call_ids.add(call_id)
         tool = self._tools.get(chunk.name) or TurnTool(name=chunk.name, origin=chunk.name)
+        if tool.kind == "hosted":
+            raise AssertionError("calls of hosted tools are run by their stage, and never opened here")
         prefix, kind = _CALLS[tool.kind]
         return kind(self.emit, CallPlace(self.new_id(prefix), call_id, output_index, chunk.index), tool)
 

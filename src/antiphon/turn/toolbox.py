@@ -5,12 +5,13 @@ Tools are declared in the request (`tools`), in an item (`additional_tools`), or
 tool is hidden from the model until a search has found it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.errors import InvalidRequest, RequestError, Unsupported
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_tools import read_tools
@@ -27,7 +28,14 @@ from antiphon.protocol.tools import (
 )
 from antiphon.turn.function_forms.declared import client_tool_as_function, function_tool
 from antiphon.turn.function_forms.descriptions import deferred_names
-from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
+from antiphon.turn.function_forms.file_searches import DEFAULT_RESULT_TOKENS
+from antiphon.turn.tools import (
+    MAX_NAME_CHARACTERS,
+    HostedForm,
+    TurnTool,
+    flat_name,
+    hosted_tool_as_function,
+)
 
 ALL_HOSTED = "*"
 """In `tools.ignore`: all hosted tools."""
@@ -40,10 +48,29 @@ _Key = tuple[str, str]
 class _Entry:
     """One tool. `path` is the parameter that declares it."""
 
-    tool: FunctionTool | CustomTool | ClientTool
+    tool: FunctionTool | CustomTool | ClientTool | HostedForm
     path: str
     within: NamespaceTool | None = None
     hidden: bool = False
+
+
+class HostedToolset(Struct, frozen=True):
+    """What becomes of the hosted tools of a request."""
+
+    ignored: frozenset[str] = frozenset()
+    """Types that are omitted and reported if no server here runs them."""
+    served: frozenset[str] = frozenset()
+    """The types that this server runs, whether the request declares them or not."""
+    forms: tuple[HostedForm, ...] = ()
+    """The functions of the declared tools that this server runs."""
+    refused: Mapping[str, RequestError] = {}
+    """The errors of declared tools that it could not run, by type. They are raised unless the backend's own
+    server runs such tools."""
+    result_tokens: int = DEFAULT_RESULT_TOKENS
+    """Tokens of the results of searches that the model is shown in all."""
+
+
+NO_HOSTED_TOOLS = HostedToolset()
 
 
 @dataclass(slots=True)
@@ -51,7 +78,7 @@ class Toolbox:
     """The tools of one turn, in the order in which they were declared first."""
 
     native: frozenset[str]
-    ignored: frozenset[str] = frozenset()
+    toolset: HostedToolset = NO_HOSTED_TOOLS
     functions_only: bool = False
     hosted: list[HostedTool] = field(default_factory=list[HostedTool])
     """The tools that the backend's own server runs."""
@@ -151,10 +178,17 @@ class Toolbox:
         self._entries[key] = entry
 
     def _add_hosted(self, tool: HostedTool, path: str) -> None:
-        if tool.type in self.native:
+        forms = [form for form in self.toolset.forms if form.declared == tool]
+        refused = self.toolset.refused.get(tool.type)
+        if forms:
+            for form in forms:
+                self._put(("", f"{form.key}:"), _Entry(form, path))
+        elif tool.type in self.native:
             if tool not in self.hosted:
                 self.hosted.append(tool)
-        elif is_ignored(tool.type, self.ignored):
+        elif refused is not None:
+            raise refused
+        elif is_ignored(tool.type, self.toolset.ignored):
             text = f"tool '{tool.type}' is not available here and was left out"
             self.downgrades.add("tool_omitted", text, "tools")
         else:
@@ -186,6 +220,9 @@ def _turn_tool(entry: _Entry, taken: set[str], deferred: Sequence[str]) -> TurnT
     if isinstance(tool, FunctionTool | CustomTool):
         name = tool.name if entry.within is None else _free(flat_name(entry.within.name, tool.name), taken)
         shown = function_tool(tool, name, entry.within)
+    elif isinstance(tool, HostedForm):
+        name = _free(tool.name, taken)
+        shown = hosted_tool_as_function(tool, name)
     else:
         name = _free(tool_type(tool), taken)
         shown = client_tool_as_function(tool, name, deferred)

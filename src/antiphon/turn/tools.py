@@ -5,10 +5,13 @@ from typing import Literal
 from msgspec import Struct
 
 from antiphon.protocol.content import JsonObject
-from antiphon.protocol.tools import NamespaceTool, TextFormatGrammar, Tool
+from antiphon.protocol.tools import HostedTool, NamespaceTool, TextFormatGrammar, Tool
 
-ToolKind = Literal["function", "custom", "tool_search", "apply_patch", "shell", "local_shell", "computer"]
-"""The kind of item that a call of the tool becomes."""
+ToolKind = Literal[
+    "function", "custom", "tool_search", "apply_patch", "shell", "local_shell", "computer", "hosted"
+]
+"""The kind of item that a call of the tool becomes. Calls of `hosted` tools are run by this server, and each
+tool has an item of its own."""
 
 FUNCTIONS = frozenset({"function"})
 """The tool types of a backend that knows functions only."""
@@ -33,6 +36,33 @@ class TurnTool(Struct, frozen=True, kw_only=True):
     grammar: TextFormatGrammar | None = None
     declared: Tool | None = None
     within: NamespaceTool | None = None
+    hosted_type: str | None = None
+    """The type of a hosted tool that this server runs."""
+
+
+class HostedForm(Struct, frozen=True, kw_only=True):
+    """A function that the model is shown for a hosted tool that this server runs.
+
+    `key` identifies it among those of a response; a tool may have several functions.
+    """
+
+    key: str
+    declared: HostedTool
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+def hosted_tool_as_function(form: HostedForm, name: str) -> TurnTool:
+    """A function of a hosted tool, under a name that no other tool has."""
+    return TurnTool(
+        name=name,
+        origin=form.key,
+        kind="hosted",
+        description=form.description,
+        parameters=form.parameters,
+        hosted_type=form.declared.type,
+    )
 
 
 def flat_name(namespace: str, name: str) -> str:

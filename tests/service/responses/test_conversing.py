@@ -150,7 +150,7 @@ async def test_a_rejected_request_leaves_no_lock(make_creator: MakeCreator) -> N
     with pytest.raises(InvalidRequest, match="No tool call found"):
         await converse(creator, input=stray)
     with pytest.raises(InvalidRequest, match="not available"):
-        await converse(creator, tools=[{"type": "file_search", "vector_store_ids": []}])
+        await converse(creator, tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}])
     assert (await converse(creator))[-1]["response"]["status"] == "completed"
 
 

@@ -369,7 +369,7 @@ async def test_an_unserved_hosted_tool_is_rejected_or_reported(make_creator: Mak
     backend = ScriptedBackend.saying("x")
     creator = make_creator(backend, ignored_tools=frozenset({"web_search"}))
     with pytest.raises(Unsupported) as caught:
-        await create_response(creator, tools=[TOOL, {"type": "file_search", "vector_store_ids": []}])
+        await create_response(creator, tools=[TOOL, {"type": "file_search", "vector_store_ids": ["vs_1"]}])
     assert caught.value.param == "tools[1].type"
     response = await create_response(creator, tools=[TOOL, {"type": "web_search"}])
     assert response.downgrades == ["tool 'web_search' is not available here and was left out"]

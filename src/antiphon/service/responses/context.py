@@ -22,6 +22,13 @@ from antiphon.protocol.stored_items import item_id
 from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
 from antiphon.protocol.tools import Tool
 from antiphon.service.checks import Checks
+from antiphon.service.hosted_tools.base import (
+    NONE_OPENED,
+    NONE_SERVED,
+    OpenedTools,
+    ServedTools,
+    ToolScope,
+)
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
 from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
 from antiphon.store.ports import ConversationStore, Stores
@@ -60,6 +67,8 @@ class Context(Struct, frozen=True):
     """The private sides of items of the history and of the request."""
     sealed_tools: str | None = None
     """The secrets of the request's tools, as they are stored."""
+    hosted: OpenedTools = NONE_OPENED
+    """The tools that this server runs for the response."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -125,6 +134,7 @@ class Contexts:
     clock: Clock
     checks: Checks
     inherit_tools: bool = True
+    served: ServedTools = NONE_SERVED
 
     def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
         """The lock that a response needs before its context is resolved; None if it adds nothing to a
@@ -153,7 +163,7 @@ class Contexts:
         ):
             return None
         check_outputs((), request.items)
-        return Context(request)
+        return Context(request, hosted=self.served.none)
 
     async def resolve(
         self,
@@ -192,7 +202,9 @@ class Contexts:
             private = {**private, **{item_id(items[index]): side for index, side in own.private.items()}}
         if items is not request.items:
             request = replace(request, items=items)
-        return Context(request, base.items, is_stored, private, seal_tools(request.tools, sealer))
+        sealed_tools = seal_tools(request.tools, sealer)
+        hosted = await self._opened(request, tenant)
+        return Context(request, base.items, is_stored, private, sealed_tools, hosted)
 
     async def resolve_again(
         self,
@@ -212,7 +224,8 @@ class Contexts:
             base = await self.stores.background.base(tenant, response_id)
         else:
             base = await lock.acquire()
-        return Context(request, base.items, True, {**base.private, **private}, sealed_tools)
+        hosted = await self._opened(request, tenant)
+        return Context(request, base.items, True, {**base.private, **private}, sealed_tools, hosted)
 
     async def read(
         self,
@@ -250,6 +263,14 @@ class Contexts:
             return f"input[{index - history_length}]" if index >= history_length else brought_by
 
         return compact_view(items, self.seal_key.sealer(tenant).open_summary, param)
+
+    async def _opened(self, request: CreateResponse, tenant: str) -> OpenedTools:
+        """The hosted tools of the request that this server runs. Raises what they refuse."""
+        if request.profile.tools == "functions":
+            return self.served.none
+        return await self.served.open(
+            request.tools, ToolScope(tenant, frozenset(request.params.include or ()))
+        )
 
     async def _conversation(
         self, tenant: str, conversation_id: str, lock: ConversationLock | None

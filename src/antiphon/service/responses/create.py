@@ -12,17 +12,22 @@ from antiphon.protocol.events import Event
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.checks import Checks
+from antiphon.service.hosted_tools.base import ServedTool, ServedTools
+from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Contexts, Session
+from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.rounds import RoundBuilder
-from antiphon.service.responses.run import EarlierAttempt, ResponseRun, RunParts
+from antiphon.service.responses.run import ResponseRun, RunParts
 from antiphon.service.routing.router import Router
 from antiphon.store.ports import Stores
 from antiphon.turn.answer_limit import DEFAULT_BOUNDS, AnswerBounds
+from antiphon.turn.function_forms.file_searches import DEFAULT_RESULT_TOKENS
 from antiphon.turn.sealing import SealKey
+from antiphon.turn.toolbox import HostedToolset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,11 @@ class ResponseOptions(Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     similar_models: bool = False
     bounds: AnswerBounds = DEFAULT_BOUNDS
+    served_tools: tuple[ServedTool, ...] = ()
+    """The hosted tools that this server runs."""
+    hosted: HostedLimits = DEFAULT_LIMITS
+    result_tokens: int = DEFAULT_RESULT_TOKENS
+    """Tokens of the results of searches that a model is shown in all."""
 
 
 DEFAULT_OPTIONS = ResponseOptions()
@@ -123,12 +133,14 @@ def response_services(
     options: ResponseOptions = DEFAULT_OPTIONS,
 ) -> ResponseServices:
     """The services, each with the parts that it uses."""
-    contexts = Contexts(stores, seal_key, clock, checks, options.inherit_tools)
+    toolset = HostedToolset(ignored=options.ignored_tools, result_tokens=options.result_tokens)
+    served = ServedTools(options.served_tools, toolset)
+    contexts = Contexts(stores, seal_key, clock, checks, options.inherit_tools, served)
     compactor = Compactor(router, contexts, ids, clock, seal_key, options.summary_model)
     parts = RunParts(
         contexts=contexts,
         compactor=compactor,
-        rounds=RoundBuilder(clock, checks, options.ignored_tools, options.max_repairs),
+        rounds=RoundBuilder(clock, checks, options.max_repairs, options.hosted),
         files=files,
         bounds=options.bounds,
         seal_key=seal_key,

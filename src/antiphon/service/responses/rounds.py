@@ -1,10 +1,11 @@
 """A round: one turn of one backend, with the stages that its chunks pass on their way to the machine.
 
 Most responses are one round. Another one follows when a stage plans it: an answer violated a constraint, or
-the model has searched for tools.
+the model has searched for tools, or called tools that this server runs.
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,10 +16,18 @@ from antiphon.known_secrets import KNOWN_SECRETS, KnownSecrets
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.ids import Clock
 from antiphon.service.checks import Checks, TenantChecks
+from antiphon.service.hosted_tools.base import OpenedTools
+from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.secret_filter import SecretFilter
 from antiphon.service.responses.stages.base import Cut, RoundPlan, Stage
+from antiphon.service.responses.stages.citations import citation_stage
 from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
+from antiphon.service.responses.stages.hosted_tools import (
+    after_hosted_calls,
+    hosted_tool_stage,
+    without_spent_tools,
+)
 from antiphon.service.responses.stages.stop_sequences import StopSequenceStage
 from antiphon.service.responses.stages.text_calls import text_call_stage
 from antiphon.service.responses.stages.tool_search import tool_search_stage, without_spent_search
@@ -146,8 +155,10 @@ class Round:
         if not self._ended and self.cut is None:
             yield self._through(self.stages, [Failed(BackendBroken(BROKEN_OFF))])
         for position, stage in enumerate(self.stages, 1):
-            async for batch in stage.end():
-                yield self._through(self.stages[position:], batch)
+            async with aclosing(stage.end()) as batches:
+                async for batch in batches:
+                    beats = bool(batch) and type(batch[0]) is Heartbeat
+                    yield batch if beats else self._through(self.stages[position:], batch)
             self.next = self.next or stage.next
 
 
@@ -157,8 +168,8 @@ class RoundBuilder:
 
     clock: Clock
     checks: Checks
-    ignored_tools: frozenset[str] = frozenset()
     max_repairs: int = 2
+    hosted: HostedLimits = DEFAULT_LIMITS
     secrets: KnownSecrets = KNOWN_SECRETS
 
     def turn(
@@ -170,6 +181,10 @@ class RoundBuilder:
         params = upstream_params(request.params, sealer)
         if params is not request.params:
             request = replace(request, params=params)
+        hosted = context.hosted.toolset
+        if plan.hosted_calls:
+            choice = after_hosted_calls(request.tool_choice, hosted.served)
+            request = replace(request, tool_choice=choice)
         if attempt.dropped or route.instead_of:
             downgrades = (*downgrades, *attempt.downgrades)
         turn = build_turn(
@@ -178,10 +193,12 @@ class RoundBuilder:
             model=route.upstream_name(request.params.model),
             history=max(0, len(items) - len(request.items)),
             native=route.backend.natives,
-            ignored_tools=self.ignored_tools,
+            hosted=hosted,
             downgrades=(*downgrades, *plan.downgrades),
             tenant=sealer.tenant,
         )
+        if plan.hosted_rounds:
+            turn = without_spent_tools(turn, plan, self.hosted)
         return without_spent_search(turn, plan.searches) if plan.searches else turn
 
     def secret_filter(self) -> SecretFilter | None:
@@ -202,23 +219,33 @@ class RoundBuilder:
         prepared = plan.attempt.route.backend.prepare(sent)
         stages: Sequence[Stage] = ()
         if plan.repair is not None or turn.has_demands:
-            stages = self._stages(plan, turn, prepared, TenantChecks(self.checks, sealer.tenant))
+            checks = TenantChecks(self.checks, sealer.tenant)
+            stages = self._stages(plan, turn, prepared, context.hosted, checks)
         stop = context.request.stop
         if stop:
             stages = [*stages, StopSequenceStage(stop)]
+        if turn.sources.results and (citations := citation_stage(turn)) is not None:
+            stages = [*stages, citations]
         return Round(turn, prepared, stages, self.clock, secrets)
 
     def _stages(
-        self, plan: RoundPlan, turn: TurnRequest, prepared: PreparedTurn, checks: TenantChecks
+        self,
+        plan: RoundPlan,
+        turn: TurnRequest,
+        prepared: PreparedTurn,
+        opened: OpenedTools,
+        checks: TenantChecks,
     ) -> Sequence[Stage]:
         policy = RepairPolicy(turn, plan, self.max_repairs)
+        hosted = hosted_tool_stage(turn, opened, plan, self.hosted) if opened.functions else None
         stages: tuple[Stage | None, ...]
         if plan.repair is not None:
-            stages = (RepairStage(plan.repair, policy, checks),)
+            stages = (RepairStage(plan.repair, policy, checks), hosted)
         else:
             stages = (
                 text_call_stage(turn, plan.attempt.route) if turn.tools else None,
                 tool_search_stage(turn, plan) if turn.tools else None,
+                hosted,
                 constraint_stage(turn, prepared, policy, checks),
             )
         return [stage for stage in stages if stage is not None]

@@ -3,23 +3,23 @@
 `ResponseRun.events` is the one loop; a JSON answer is its last event's response.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from msgspec import Struct
-
 from antiphon.backends.files import FileNotTaken
-from antiphon.errors import AntiphonError, BackendError, RequestError, Unavailable
+from antiphon.errors import AntiphonError, BackendError, BackendTimeout, RequestError, Unavailable
 from antiphon.protocol.downgrade import Downgrade
-from antiphon.protocol.events import Event, OutputItemDone
+from antiphon.protocol.events import Event
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, is_for_client
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
 from antiphon.service.responses.context import Context, Contexts, ConversationLock
+from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
@@ -29,7 +29,6 @@ from antiphon.service.responses.summarise import no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
-from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
 from antiphon.turn.chunks import Chunk, Failed, Finished
 from antiphon.turn.machine import Machine
@@ -38,21 +37,6 @@ from antiphon.turn.private_sides import stored_sides
 from antiphon.turn.sealing import SealKey
 
 logger = logging.getLogger(__name__)
-
-
-class EarlierAttempt(Struct, frozen=True):
-    """What an attempt that broke off has left: the response at its start, and every event it stored."""
-
-    response: Response
-    events: Sequence[Event]
-    private: PrivateSides = NONE_PRIVATE
-    """The private sides of items of the input."""
-    sealed_tools: str | None = None
-
-    def finished_items(self) -> list[Item]:
-        """The items that it completed; the model continues after them."""
-        done = [event.item for event in self.events if isinstance(event, OutputItemDone)]
-        return [item for item in done if item.status == "completed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +150,7 @@ class ResponseRun:
         self._new_id = new_id
         self._finisher = finisher
         self._earlier = earlier
+        self._started_at = 0.0
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
@@ -183,6 +168,7 @@ class ResponseRun:
         return self._events() if self._lock is None else self._unlocking(self._events())
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
+        self._started_at = asyncio.get_running_loop().time()
         answer, self._plan = await self._open()
         limit = self._limit
         while (plan := self._plan) is not None:
@@ -334,7 +320,10 @@ class ResponseRun:
         answer = self._answer = self._new_answer(context)
         if plan is not None and plan.compacted is not None:
             answer.open_with(plan.compacted)
-        return answer, None if plan is not None and plan.is_all else RoundPlan(Attempt(self._routes, items))
+        if plan is not None and plan.is_all:
+            return answer, None
+        hosted = 0 if self._earlier is None else self._earlier.hosted_calls()
+        return answer, RoundPlan(Attempt(self._routes, items), hosted_calls=hosted, hosted_rounds=hosted)
 
     async def _resolve(self) -> tuple[Context, ModelView]:
         contexts, earlier = self._parts.contexts, self._earlier
@@ -433,9 +422,12 @@ class ResponseRun:
             yield events
         if made is None or not made.answered or not made.needs_end:
             return
-        async for chunks in made.end():
-            if events := answer.feed(chunks):
-                yield events
+        async with aclosing(made.end()) as batches:
+            async for chunks in batches:
+                if events := answer.feed(chunks):
+                    yield events
+                if self._lock is not None:
+                    await self._lock.renew()
         if made.next is not None and (events := self._plan_next(answer, made.next)):
             yield events
 
@@ -460,6 +452,9 @@ class ResponseRun:
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
         if self._limit.ended:
             return answer.feed([Finished("length")])
+        seconds = plan.attempt.route.total_seconds
+        if asyncio.get_running_loop().time() - self._started_at > seconds:
+            return answer.feed([Failed(BackendTimeout(f"The answer took longer than {seconds:g} s."))])
         events, output = answer.close_round()
         self._plan = plan.after_output(
             self._parts.contexts.view(self._tenant, output, stored_sides(answer.machine.private)).items

@@ -1,12 +1,14 @@
 """The history for a backend: items that it does not take natively are shown in function form.
 
-Items that declare tools are dropped, because those tools are declared by now (`turn/toolbox.py`). Items of
-hosted tools are dropped and reported: the messages after them contain their results. An item that cannot be
-shown at all is an error, because the answer would be different without it.
+Items that declare tools are dropped, because those tools are declared by now (`turn/toolbox.py`). Calls of
+MCP tools and searches of files are shown with their results. Items of other hosted tools are dropped and
+reported: the messages after them contain their results. An item that cannot be shown at all is an error,
+because the answer would be different without it.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET
 
@@ -34,11 +36,17 @@ from antiphon.protocol.items import (
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.protocol.tool_items import (
     AdditionalTools,
+    FileSearchCall,
     McpCall,
     ShellCall,
     ToolSearchOutput,
 )
 from antiphon.turn.function_forms.calls import call_arguments
+from antiphon.turn.function_forms.file_searches import (
+    FileSearches,
+    Sources,
+    found_here,
+)
 from antiphon.turn.function_forms.outputs import call_output
 from antiphon.turn.provider_state import OpenedReasoning
 from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
@@ -70,8 +78,13 @@ _MCP = "calls of MCP tools in the input are shown as calls of functions"
 _INVALID_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-Shown = tuple[tuple[Item, ...], tuple[int, ...]]
-"""The items to show, and the index of the given item for each; no indices: they are the same."""
+class Shown(NamedTuple):
+    """The items to show, and the index of the given item for each; no indices: they are the same."""
+
+    items: tuple[Item, ...]
+    places: tuple[int, ...] = ()
+    sources: Sources = Sources()
+    """The passages that the model can cite."""
 
 
 def show_as_functions(
@@ -79,16 +92,24 @@ def show_as_functions(
     tools: Sequence[TurnTool],
     native: frozenset[str],
     downgrades: Downgrades,
+    *,
     path: Callable[[int], str],
+    result_tokens: int,
 ) -> Shown:
-    """Show the items to a backend that takes the tool types in `native`. `path` names a given item."""
+    """Show the items to a backend that takes the tool types in `native`. `path` names a given item. The
+    results of searches have at most `result_tokens`."""
     if _are_plain(items, native):
-        return tuple(items), ()
-    history = _History(tools, native, downgrades)
+        return Shown(tuple(items))
+    history = _History(tools, native, downgrades, FileSearches(result_tokens))
     for index, item in enumerate(items):
         history.add(item, index, path)
+    history.searches.limit(history.items)
     places = tuple(history.places)
-    return tuple(history.items), () if places == tuple(range(len(items))) else places
+    return Shown(
+        tuple(history.items),
+        () if places == tuple(range(len(items))) else places,
+        Sources(tuple(history.searches.results)),
+    )
 
 
 def _are_plain(items: Sequence[Item], native: frozenset[str]) -> bool:
@@ -103,11 +124,18 @@ def _are_plain(items: Sequence[Item], native: frozenset[str]) -> bool:
 
 
 class _History:
-    def __init__(self, tools: Sequence[TurnTool], native: frozenset[str], downgrades: Downgrades) -> None:
+    def __init__(
+        self,
+        tools: Sequence[TurnTool],
+        native: frozenset[str],
+        downgrades: Downgrades,
+        searches: FileSearches,
+    ) -> None:
+        self.searches = searches
         self.items: list[Item] = []
         self.places: list[int] = []
         self._names = {(tool.namespace, tool.origin): tool.name for tool in tools}
-        self._kinds: dict[str, str] = {tool.kind: tool.name for tool in tools}
+        self._kinds: dict[str, str] = {tool.hosted_type or tool.kind: tool.name for tool in tools}
         self._native = native
         self._downgrades = downgrades
         self._native_calls: set[str] = set()
@@ -186,8 +214,11 @@ class _History:
 
     def _other(self, item: Item, index: int, path: Callable[[int], str]) -> None:
         kind = item_type(item)
-        if self._takes(kind):
+        if self._takes(kind) and not (isinstance(item, FileSearchCall) and found_here(item)):
             self._show(index, item)
+        elif isinstance(item, FileSearchCall):
+            name = self._kinds.get("file_search", "file_search")
+            self._show(index, *self.searches.show(item, name, len(self.items)))
         elif isinstance(item, McpCall):
             self._downgrades.add("input_rewritten", _MCP, "input")
             self._show(index, *_mcp_call(item, index))

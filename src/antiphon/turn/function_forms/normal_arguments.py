@@ -18,7 +18,7 @@ from antiphon.turn.tools import TurnTool
 def normal_arguments(tool: TurnTool, arguments: str) -> str:
     """The arguments of the call's function form in the history, from what the model wrote."""
     match tool.kind:
-        case "function":
+        case "function" | "hosted":
             return arguments or "{}"
         case "custom":
             return _json({INPUT: read_text(arguments)})

@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 from antiphon.errors import BackendBroken
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.items import Compaction, OutputItem, Reasoning, call_id_of, is_call
-from antiphon.protocol.tool_items import HostedItem, ToolSearchCall, ToolSearchOutput
+from antiphon.protocol.tool_items import FileSearchCall, HostedItem, ToolSearchCall, ToolSearchOutput
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -52,7 +52,7 @@ Key = tuple[Literal["call", "hosted"], int]
 
 _EXCLUSIVE = (OpenCall, OpenHosted)
 """While one of these is live, chunks of other items wait."""
-_INTERMEDIATE = (Reasoning, Compaction, ToolSearchOutput)
+_INTERMEDIATE = (Reasoning, Compaction, ToolSearchOutput, FileSearchCall)
 # These are tuples, because a union would be made anew with every check.
 
 ServerChunk = HostedItemBegun | HostedItemStep | HostedItemDone | Compacted | ToolsFound

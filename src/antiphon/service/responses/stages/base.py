@@ -1,14 +1,15 @@
 """A stage transforms the chunks of one turn on their way to the machine, and may plan another round.
 
-    backend ─► text calls ─► tool search ─► constraints ─► stop sequences ─► machine
-                                 └── next round ◄──┘ repair
+    backend ─► text calls ─► tool search ─► hosted tools ─► constraints
+                                 └──────── next round ◄─────────┤ repair
+                          machine ◄─ citations ◄─ stop sequences┘
 
 Stages are a list that is made once per round; a plain request has none. `feed` runs per network read, so it
 is synchronous and cheap. `end` runs after the last chunk of the backend, when its slot is free again: it may
 take its time, and emit chunks meanwhile.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -42,6 +43,10 @@ class RoundPlan(Struct, frozen=True):
     """Items to append after the output of the round that planned this one."""
     repairs: int = 0
     searches: int = 0
+    hosted_calls: int = 0
+    """Calls of hosted tools that this server has run for the response so far."""
+    hosted_rounds: int = 0
+    """Rounds that have made such calls."""
     downgrades: tuple[Downgrade, ...] = ()
     repair: Repair | None = None
     """Set if the round asks in another way than the request does."""
@@ -75,7 +80,7 @@ class Stage(Protocol):
         """Transform a batch; the result may be empty."""
         ...
 
-    def end(self) -> AsyncIterator[Sequence[Chunk]]:
+    def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """After the last chunk of the backend: emit the remaining chunks; it may run other work and emit
         meanwhile."""
         ...
@@ -101,7 +106,7 @@ class PassingStage:
         """No further round."""
         return None
 
-    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+    async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Nothing is left: the last chunk released everything."""
         return
         yield

@@ -4,7 +4,7 @@
 text is not the answer, but is parsed as the requested call.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -92,7 +92,7 @@ class ConstraintStage:
             self.cut = "rejected"
         return passed
 
-    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+    async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Pass on valid output; plan a repair of a violation."""
         verdict = await self._checks.run(self._check.end())
         downgrades = [DowngradesAdded(verdict.downgrades)] if verdict.downgrades else []
@@ -154,7 +154,7 @@ class RepairStage:
                     passed.append(chunk)
         return passed
 
-    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+    async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """The call in the text; if there is none, plan the next repair."""
         if self._ended:
             return

@@ -1,6 +1,6 @@
 """The server's own search for deferred tools: the model continues with the found tools."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ class ToolSearchStage:
         """Chunks of other calls pass on."""
         return self._search.feed(chunks)
 
-    async def end(self) -> AsyncIterator[Sequence[Chunk]]:
+    async def end(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """If the model has only searched, it continues in another round."""
         search = self._search
         if search.found:

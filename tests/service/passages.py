@@ -35,6 +35,8 @@ class ScriptedPassages:
     checked: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
     gate: asyncio.Event | None = None
     """Searches wait for it."""
+    searched: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first search has begun."""
     running: int = 0
     most_running: int = 0
 
@@ -48,6 +50,7 @@ class ScriptedPassages:
 
     async def search(self, tenant: str, store_ids: Sequence[str], query: PassageQuery) -> Sequence[Passage]:
         self.queries.append(query)
+        self.searched.set()
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:

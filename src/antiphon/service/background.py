@@ -165,7 +165,7 @@ class Background:
                     if run.over:
                         log.hold(events)  # they are stored together with the end
                         continue
-                    log.add(events)
+                    log.add(events, run.take_private())
                     if log.stored_bytes > self.max_log_bytes:
                         run.cut_off(f"{self.max_log_bytes} bytes of stored events")
                     if log.crowded:

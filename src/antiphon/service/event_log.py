@@ -24,7 +24,7 @@ from antiphon.protocol.events import (
 )
 from antiphon.protocol.response import Response
 from antiphon.protocol.sse import RepeatingRenderer, SseReader, SseRenderer
-from antiphon.store.base import LOG_GAP, Events, Fenced, StoredResponse
+from antiphon.store.base import LOG_GAP, NONE_PRIVATE, Events, Fenced, PrivateSides, StoredResponse
 from antiphon.store.ports import BackgroundStore
 from antiphon.store.retry import retry_while_unavailable
 from antiphon.store.signals import Signals
@@ -172,6 +172,8 @@ class EventLog:
         self._id = response_id
         self._token = token
         self._waiting: list[Event] = []
+        self._private: dict[str, str] = {}
+        """The private sides of items that end in the waiting events."""
         self._waiting_bytes = 0
         self._renderer = SseRenderer()
         self._more = asyncio.Event()
@@ -184,9 +186,11 @@ class EventLog:
         self.saved: Response | None = None
         """The final response, when it is stored."""
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Events that were just made."""
+    def add(self, events: Sequence[Event], private: PrivateSides = NONE_PRIVATE) -> None:
+        """Events that were just made, and the private sides of items that end in them."""
         self._waiting += events
+        if private:
+            self._private |= private
         self._waiting_bytes += _delta_bytes(events)
         if self._waiting:
             self._more.set()
@@ -223,6 +227,8 @@ class EventLog:
             await self._settle_earlier()
             while self._waiting and not self._held:
                 events = next(UnstoredEvents(self._waiting).rows(self._renderer))
+                if self._private:
+                    events = replace(events, private=dict(self._private))
                 await retry_while_unavailable(
                     f"the background response {self._id}", lambda events=events: self._store_row(events)
                 )
@@ -235,6 +241,8 @@ class EventLog:
         await self._store.append(self._tenant, self._id, self._token, events)
         self._waiting_bytes -= _delta_bytes(self._waiting[: events.count])
         del self._waiting[: events.count]
+        for item_id in events.private:
+            self._private.pop(item_id, None)
         self.stored_bytes += len(events.data)
         self._shrunk.set()
         self._signals.publish(f"events:{self._id}")

@@ -98,6 +98,8 @@ class Events(Struct, frozen=True):
     first: int
     count: int
     data: bytes
+    private: PrivateSides = NONE_PRIVATE
+    """The private sides of items that end here. Only the next attempt reads them, not those who follow."""
 
     @property
     def large(self) -> bool:
@@ -141,7 +143,8 @@ def is_full_page(rows: Sequence[Events]) -> bool:
 class Claim(Struct, frozen=True, kw_only=True):
     """The right to work on an unfinished response: the store rejects writes with an older `token`.
 
-    `request` is the body of the request that created it; `events` are the stored events.
+    `request` is the body of the request that created it; `events` are the stored events; `private` are the
+    private sides of its input, and of items that earlier attempts have finished.
     """
 
     token: int

@@ -24,6 +24,7 @@ class _Declared(Struct, frozen=True):
 _body = msgspec.json.Decoder(Response)
 _declared = msgspec.json.Decoder(_Declared)
 _input = msgspec.json.Decoder(list[list[str]])
+_sides = msgspec.json.Decoder(dict[str, str])
 
 
 def response_to_text(response: Response) -> str:
@@ -62,6 +63,16 @@ def input_from_text(text: str) -> tuple[list[Item], PrivateSides]:
 def items_from_rows(rows: Sequence[Row]) -> list[Item]:
     """The items of rows that hold a type and a text."""
     return items_from_texts(rows)
+
+
+def sides_to_text(private: PrivateSides) -> str | None:
+    """Private sides by item id; None if there are none."""
+    return msgspec.json.encode(private).decode() if private else None
+
+
+def sides_from_text(text: str | None) -> PrivateSides:
+    """The private sides of a row of the event log."""
+    return NONE_PRIVATE if text is None else _sides.decode(text)
 
 
 def items_with_private(rows: Sequence[Row]) -> tuple[list[Item], PrivateSides]:

@@ -27,6 +27,8 @@ from antiphon.store.bodies import (
     items_with_private,
     response_from_text,
     response_to_text,
+    sides_from_text,
+    sides_to_text,
     tools_from_text,
 )
 from antiphon.store.chains import AlreadyStored, Position
@@ -74,6 +76,8 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]
     items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
+    for row in log:
+        private = {**private, **sides_from_text(row[3])}
     return Claim(
         token=token,
         attempt=attempt,
@@ -84,7 +88,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         tools=tools_from_text(body),
         sealed_tools=sealed_tools,
         expires_at=expires_at,
-        events=_events(log),
+        events=_events([row[:3] for row in log]),
     )
 
 
@@ -148,7 +152,8 @@ def _gap(response_id: str, stored: int, events: Events | EventRows) -> AntiphonE
 
 def _log(tenant: str, response_id: str, events: Events) -> Script[None]:
     if events.count:
-        row = (tenant, response_id, events.first, events.count, events.data.decode())
+        private = sides_to_text(events.private)
+        row = (tenant, response_id, events.first, events.count, events.data.decode(), private)
         yield Statement("add_events", row)
 
 

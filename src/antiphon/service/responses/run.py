@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import islice
 
 from antiphon.backends.files import FileNotTaken
 from antiphon.errors import AntiphonError, BackendError, BackendTimeout, RequestError, Unavailable
@@ -29,6 +30,7 @@ from antiphon.service.responses.summarise import no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
+from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
 from antiphon.turn.chunks import Chunk, Failed, Finished
 from antiphon.turn.machine import Machine
@@ -151,6 +153,7 @@ class ResponseRun:
         self._finisher = finisher
         self._earlier = earlier
         self._started_at = 0.0
+        self._private_taken = 0
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
@@ -253,6 +256,15 @@ class ResponseRun:
     def failure(self) -> AntiphonError | None:
         """The error that ended it, if one did."""
         return None if self._answer is None else self._answer.machine.failure
+
+    def take_private(self) -> PrivateSides:
+        """The private sides of items that have ended since the last call, in their stored form."""
+        private = {} if self._answer is None else self._answer.machine.private
+        if len(private) == self._private_taken:
+            return NONE_PRIVATE
+        new = dict(islice(private.items(), self._private_taken, None))
+        self._private_taken = len(private)
+        return stored_sides(new)
 
     @property
     def downgrades(self) -> Sequence[Downgrade]:

@@ -194,11 +194,11 @@ UPDATE responses SET
 WHERE tenant = $1 AND id = $2;
 
 -- name: add_events
-INSERT INTO events (tenant, response, first, count, data) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO events (tenant, response, first, count, data, private) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: events_after
 -- The row that holds event $3 + 1 is the last one that begins there or earlier.
-SELECT first, count, data FROM events
+SELECT first, count, data, private FROM events
 WHERE tenant = $1 AND response = $2 AND first + count - 1 > $3 AND first >= coalesce((
     SELECT max(first) FROM events WHERE tenant = $1 AND response = $2 AND first <= $3::bigint + 1
 ), 0)

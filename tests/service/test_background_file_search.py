@@ -77,7 +77,7 @@ async def die(background: Background) -> None:
         await background.jobs.aclose()
 
 
-@pytest.mark.requirement("PROTOCOL/file-search-resume")
+@pytest.mark.requirement("HOSTED/loop-resume")
 async def test_a_finished_search_is_not_run_again(
     make: Make, passages: ScriptedPassages, store: Stores
 ) -> None:
@@ -138,6 +138,7 @@ async def test_the_next_turn_sees_what_an_earlier_attempt_found(
     assert len(passages.queries) == 1
 
 
+@pytest.mark.requirement("HOSTED/loop-resume")
 async def test_a_cut_off_search_is_run_again(make: Make, passages: ScriptedPassages) -> None:
     passages.gate = asyncio.Event()
     first = make([SEARCH])

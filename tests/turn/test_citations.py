@@ -46,7 +46,7 @@ def cut(text: str) -> tuple[str, Cited]:
     return read(passed([text]))
 
 
-@pytest.mark.requirement("PROTOCOL/file-search-citations")
+@pytest.mark.requirement("HOSTED/citations-markers")
 @pytest.mark.parametrize(
     ("text", "expected", "cited"),
     [
@@ -75,6 +75,7 @@ def test_markers_become_citations(text: str, expected: str, cited: Cited) -> Non
     assert cut(text) == (expected, cited)
 
 
+@pytest.mark.requirement("HOSTED/citations-text")
 @pytest.mark.parametrize(
     "text",
     [

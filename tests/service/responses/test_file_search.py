@@ -25,6 +25,7 @@ from antiphon.turn.chunks import (
     CallStarted,
     Chunk,
     Finished,
+    HostedItemDone,
     TextDelta,
     UsageReported,
 )
@@ -92,6 +93,7 @@ def outputs(backend: ScriptedBackend, turn: int = -1) -> list[str]:
     return [str(item.output) for item in backend.turns[turn].items if isinstance(item, FunctionCallOutput)]
 
 
+@pytest.mark.requirement("HOSTED/loop-rounds")
 async def test_the_model_continues_with_the_passages(make: Any, passages: ScriptedPassages) -> None:
     creator, backend = make(SEARCH, ANSWER)
     response = await create(creator)
@@ -122,6 +124,7 @@ async def test_the_model_continues_with_the_passages(make: Any, passages: Script
     ]
 
 
+@pytest.mark.requirement("HOSTED/loop-order")
 async def test_the_events_come_in_their_order(make: Any) -> None:
     creator, _ = make(SEARCH, ANSWER)
     events = await stream(creator)
@@ -145,6 +148,7 @@ async def test_the_events_come_in_their_order(make: Any) -> None:
     ]
 
 
+@pytest.mark.requirement("HOSTED/loop-order")
 async def test_searching_is_sent_before_the_search_ends(make: Any, passages: ScriptedPassages) -> None:
     passages.gate = asyncio.Event()
     creator, _ = make(SEARCH, ANSWER)
@@ -158,6 +162,7 @@ async def test_searching_is_sent_before_the_search_ends(make: Any, passages: Scr
     assert seen[-1] == "response.completed"
 
 
+@pytest.mark.requirement("HOSTED/loop-parallel")
 async def test_a_slow_search_is_accompanied_by_heartbeats(
     make: Any, passages: ScriptedPassages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +178,7 @@ async def test_a_slow_search_is_accompanied_by_heartbeats(
     assert seen[-1] == "response.completed"
 
 
+@pytest.mark.requirement("HOSTED/search-results")
 async def test_results_are_sent_if_the_client_asks_for_them(make: Any) -> None:
     creator, _ = make(SEARCH, ANSWER)
     (search, _message) = (await create(creator, include=["file_search_call.results"])).output
@@ -188,6 +194,7 @@ async def test_results_are_sent_if_the_client_asks_for_them(make: Any) -> None:
     }
 
 
+@pytest.mark.requirement("HOSTED/search-declaration")
 async def test_the_declaration_is_echoed_with_its_defaults(make: Any, passages: ScriptedPassages) -> None:
     creator, _ = make(SEARCH, ANSWER)
     response = await create(creator)
@@ -216,6 +223,7 @@ async def test_the_declaration_is_echoed_with_its_defaults(make: Any, passages: 
     )
 
 
+@pytest.mark.requirement("HOSTED/search-declaration")
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -244,6 +252,7 @@ def test_a_wrong_declaration_is_rejected_with_its_path(change: dict[str, Any], p
     assert refused.value.param == param
 
 
+@pytest.mark.requirement("HOSTED/search-stores")
 async def test_unknown_and_expired_stores_are_rejected_before_any_event(
     make: Any, passages: ScriptedPassages
 ) -> None:
@@ -262,6 +271,7 @@ async def test_unknown_and_expired_stores_are_rejected_before_any_event(
     assert len(backend.turns) == 2
 
 
+@pytest.mark.requirement("HOSTED/loop-parallel")
 async def test_several_searches_of_a_turn_run_at_the_same_time(make: Any, passages: ScriptedPassages) -> None:
     three = [*call("a"), *call("b", index=1), *call("c", index=2), Finished("tool_calls")]
     creator, backend = make(three, ANSWER, hosted=HostedLimits(parallel_calls=2))
@@ -273,6 +283,7 @@ async def test_several_searches_of_a_turn_run_at_the_same_time(make: Any, passag
     assert "[5] sky.pdf" in outputs(backend)[2]
 
 
+@pytest.mark.requirement("HOSTED/loop-mixed")
 async def test_calls_of_the_client_end_the_response(make: Any) -> None:
     look = [CallStarted(1, "call_look", "look"), CallDelta(1, "{}"), CallFinished(1)]
     creator, backend = make([*look, *call("why"), USAGE, Finished("tool_calls")], ANSWER)
@@ -288,6 +299,7 @@ async def test_calls_of_the_client_end_the_response(make: Any) -> None:
     assert any("The sky is blue." in shown for shown in outputs(backend))
 
 
+@pytest.mark.requirement("HOSTED/loop-failure")
 async def test_a_failed_search_is_told_to_the_model(make: Any, passages: ScriptedPassages) -> None:
     passages.found = BackendUnreachable("The embedding model is down.")
     creator, backend = make(SEARCH, [TextDelta("I could not search [1]."), Finished("stop")])
@@ -307,6 +319,7 @@ async def test_a_call_without_queries_fails(make: Any, arguments: str) -> None:
     assert "'queries' must be a list" in outputs(backend)[0]
 
 
+@pytest.mark.requirement("HOSTED/loop-failure")
 async def test_a_search_that_takes_too_long_fails(make: Any, passages: ScriptedPassages) -> None:
     passages.gate = asyncio.Event()
     creator, backend = make(SEARCH, ANSWER, hosted=HostedLimits(call_seconds=0.01))
@@ -316,6 +329,7 @@ async def test_a_search_that_takes_too_long_fails(make: Any, passages: ScriptedP
     assert passages.running == 0
 
 
+@pytest.mark.requirement("HOSTED/loop-limits")
 async def test_calls_beyond_the_limit_are_ignored(make: Any, passages: ScriptedPassages) -> None:
     both = [*call("a"), *call("b", index=1), USAGE, Finished("tool_calls")]
     creator, backend = make(both, both, ANSWER)
@@ -326,6 +340,7 @@ async def test_calls_beyond_the_limit_are_ignored(make: Any, passages: ScriptedP
     assert isinstance(response.output[-1], Message)
 
 
+@pytest.mark.requirement("HOSTED/loop-limits")
 async def test_the_rounds_are_limited(make: Any, passages: ScriptedPassages) -> None:
     creator, backend = make(SEARCH, SEARCH, ANSWER, hosted=HostedLimits(max_rounds=2))
     response = await create(creator)
@@ -334,6 +349,7 @@ async def test_the_rounds_are_limited(make: Any, passages: ScriptedPassages) -> 
     assert len(passages.queries) == 2
 
 
+@pytest.mark.requirement("HOSTED/loop-limits")
 async def test_the_time_of_an_answer_holds_over_its_rounds(make: Any, passages: ScriptedPassages) -> None:
     _, backend = make(SEARCH, ANSWER)
     creator, _ = make(SEARCH, router=Router([Route("m", backend, total_seconds=0.0)], chance=lambda: 0.5))
@@ -350,6 +366,7 @@ async def test_a_turn_that_was_cut_off_does_not_search(make: Any, passages: Scri
     assert not passages.queries
 
 
+@pytest.mark.requirement("HOSTED/search-next-turn")
 async def test_the_passages_are_shown_again_in_the_next_turn(make: Any, passages: ScriptedPassages) -> None:
     creator, backend = make(SEARCH, ANSWER, [TextDelta("Green [2]."), Finished("stop")], SEARCH, ANSWER)
     first = await create(creator)
@@ -373,6 +390,7 @@ async def test_items_of_a_client_that_stores_nothing(make: Any) -> None:
         assert expected in outputs(backend)[0]
 
 
+@pytest.mark.requirement("HOSTED/search-next-turn")
 async def test_old_passages_are_left_out_if_there_are_too_many(make: Any, passages: ScriptedPassages) -> None:
     passages.found = [passage("x" * 400)]
     creator, backend = make(SEARCH, SEARCH, ANSWER, result_tokens=200)
@@ -397,6 +415,7 @@ async def test_one_search_has_a_budget(make_creator: MakeCreator, passages: Scri
     assert len(search.results or []) == 3
 
 
+@pytest.mark.requirement("HOSTED/loop-choice")
 @pytest.mark.parametrize(
     "choice",
     [
@@ -431,6 +450,7 @@ async def test_only_declared_tools_can_be_demanded(make: Any) -> None:
     assert (refused.value.param, refused.value.code) == ("tool_choice", "invalid_value")
 
 
+@pytest.mark.requirement("HOSTED/loop-names")
 async def test_a_function_of_the_client_may_have_the_same_name(make: Any, passages: ScriptedPassages) -> None:
     own = {**LOOK, "name": "file_search"}
     creator, backend = make([*call("mine"), Finished("tool_calls")], ANSWER)
@@ -442,6 +462,7 @@ async def test_a_function_of_the_client_may_have_the_same_name(make: Any, passag
     assert isinstance(response.output[0], FileSearchCall)
 
 
+@pytest.mark.requirement("HOSTED/citations-text")
 async def test_json_answers_are_not_searched_for_citations(make: Any) -> None:
     form = {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}
     creator, _ = make(SEARCH, [TextDelta('{"n": [1]}'), Finished("stop")])
@@ -460,6 +481,39 @@ async def test_a_client_that_leaves_ends_the_search(make: Any, passages: Scripte
             break
     await events.aclose()
     assert (len(passages.queries), passages.running) == (1, 0)
+
+
+class Native(ScriptedBackend):
+    """A model whose own server searches files."""
+
+    @property
+    def natives(self) -> frozenset[str]:
+        return frozenset({"function", "file_search"})
+
+
+@pytest.mark.requirement("HOSTED/search-upstream")
+async def test_stores_of_the_upstream_are_left_to_it(
+    make_creator: MakeCreator, passages: ScriptedPassages
+) -> None:
+    backend = Native([SEARCH], [ANSWER])
+    creator = make_creator(backend, served_tools=(FileSearch(passages),))
+    response = await create(creator)
+    assert isinstance(response.output[0], FileSearchCall)
+    assert [(len(turn.tools), len(turn.hosted)) for turn in backend.turns] == [(1, 0), (1, 0)]
+    assert outputs(backend)
+
+    found = HostedItemDone(FileSearchCall(status="completed", queries=["q"]))
+    upstream = Native([[found, TextDelta("Found [1]."), Finished("stop")]])
+    creator = make_creator(upstream, served_tools=(FileSearch(passages),))
+    theirs = {**TOOL, "vector_store_ids": ["vs_upstream"]}
+    response = await create(creator, tools=[theirs], tool_choice={"type": "file_search"})
+    (turn,) = upstream.turns
+    assert ([tool.body["vector_store_ids"] for tool in turn.hosted], turn.tools) == ([["vs_upstream"]], ())
+    await create(creator, previous_response_id=response.id, tools=[])
+    with pytest.raises(NotFound):
+        await create(
+            make_creator(ScriptedBackend([ANSWER]), served_tools=(FileSearch(passages),)), tools=[theirs]
+        )
 
 
 async def test_a_plain_request_has_no_stage(make: Any) -> None:

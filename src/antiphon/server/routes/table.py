@@ -62,7 +62,10 @@ def route_groups(
     stored = StoredRoutes(services.stored, lifetimes)
     forms = FormReader(bodies)
     features = ServerFeatures(
-        keeps=options.stores, websocket=options.websocket, ignored_tools=services.ignored_tools
+        keeps=options.stores,
+        websocket=options.websocket,
+        ignored_tools=services.ignored_tools,
+        served_tools=creator.parts.contexts.served.types,
     )
     yield ResponsesRoutes(creator, services.background, stored, lifetimes, bodies)
     yield InputTokensRoutes(services.tokens, bodies)

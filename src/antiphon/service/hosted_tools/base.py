@@ -89,6 +89,11 @@ class ServedTools:
         self.none = OpenedTools(toolset=replace(toolset, served=frozenset(self._by_type)))
         """The tools of a response that declares none."""
 
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of declarations that are served."""
+        return self.none.toolset.served
+
     async def open(self, tools: Sequence[Tool], scope: ToolScope) -> OpenedTools:
         """Open the tools of a request. Raises `RequestError` before anything was sent."""
         if not tools or not self._by_type:

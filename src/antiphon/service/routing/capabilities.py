@@ -25,6 +25,7 @@ _AS_FUNCTION = Support(
     "emulated",
     "shown to the model as a function; calls become items of its own type, run by the client",
 )
+_RUN_HERE = Support("emulated", "shown to the model as a function; its calls are run by this server")
 _NO_TEXT_CALLS = Support("unsupported", "calls are not searched for in the text")
 
 Toolbox = Mapping[str, Support]
@@ -65,6 +66,8 @@ class ServerFeatures:
     """Whether responses are stored."""
     websocket: bool = True
     ignored_tools: frozenset[str] = frozenset()
+    served_tools: frozenset[str] = frozenset()
+    """Types of hosted tools that this server runs."""
 
 
 async def describe(model: str, routes: Sequence[Route], server: ServerFeatures) -> Capabilities:
@@ -107,7 +110,7 @@ async def _describe_route(route: Route, server: ServerFeatures) -> RouteCapabili
         context_window=await route.window(),
         text_calls=route.text_calls,
         features=features,
-        tools={kind: _tool(kind, backend, served, server.ignored_tools) for kind in _TOOL_TYPES},
+        tools={kind: _tool(kind, backend, served, server) for kind in _TOOL_TYPES},
     )
 
 
@@ -121,7 +124,7 @@ def _text_calls(dialect: TextCalls) -> Support:
 _TOOL_TYPES = ("function", "custom", "namespace", *sorted(CLIENT_TOOLS), *sorted(HOSTED_TOOLS))
 
 
-def _tool(kind: str, backend: Backend, served: Features, ignored: frozenset[str]) -> Support:
+def _tool(kind: str, backend: Backend, served: Features, server: ServerFeatures) -> Support:
     if kind == "function":
         return served["function_tools"]
     if kind in backend.natives:
@@ -132,7 +135,9 @@ def _tool(kind: str, backend: Backend, served: Features, ignored: frozenset[str]
         return served["custom_tools"]
     if kind in CLIENT_TOOLS:
         return _AS_FUNCTION
-    refusal = "left out and reported" if is_ignored(kind, ignored) else "refused with a 400"
+    if kind in server.served_tools:
+        return _RUN_HERE
+    refusal = "left out and reported" if is_ignored(kind, server.ignored_tools) else "refused with a 400"
     return Support("unsupported", f"not available here: a request that declares it has it {refusal}")
 
 

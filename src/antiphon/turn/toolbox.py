@@ -5,7 +5,7 @@ Tools are declared in the request (`tools`), in an item (`additional_tools`), or
 tool is hidden from the model until a search has found it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -95,12 +95,8 @@ class Toolbox:
 
     def gather(self, items: Sequence[Item]) -> None:
         """Add the tools that items declare."""
-        if not declares_tools(items):
-            return
-        for item in items:
-            if isinstance(item, AdditionalTools | ToolSearchOutput):
-                for tool in read_tools(item.tools):
-                    self._add(tool, "tools", found=isinstance(item, ToolSearchOutput))
+        for tool, item in declared_in(items):
+            self._add(tool, "tools", found=isinstance(item, ToolSearchOutput))
 
     @property
     def deferred(self) -> tuple[Tool, ...]:
@@ -198,6 +194,14 @@ class Toolbox:
 def declares_tools(items: Sequence[Item]) -> bool:
     """Whether any of the items declares tools."""
     return not _DECLARING_ITEMS.isdisjoint(map(type, items))
+
+
+def declared_in(items: Sequence[Item]) -> Iterator[tuple[Tool, Item]]:
+    """The tools that items declare, each with its item."""
+    if declares_tools(items):
+        for item in items:
+            if isinstance(item, AdditionalTools | ToolSearchOutput):
+                yield from ((tool, item) for tool in read_tools(item.tools))
 
 
 def is_ignored(kind: str, ignored: frozenset[str]) -> bool:

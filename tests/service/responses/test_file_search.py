@@ -483,6 +483,19 @@ async def test_a_client_that_leaves_ends_the_search(make: Any, passages: Scripte
     assert (len(passages.queries), passages.running) == (1, 0)
 
 
+async def test_an_item_can_declare_the_tool(make: Any, passages: ScriptedPassages) -> None:
+    creator, _ = make(SEARCH, ANSWER, SEARCH, ANSWER)
+    declared = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
+    first = await create(creator, tools=[], input=[declared, {"role": "user", "content": "Why?"}])
+    assert isinstance(first.output[0], FileSearchCall)
+    second = await create(creator, tools=[], previous_response_id=first.id)
+    assert isinstance(second.output[0], FileSearchCall)
+    other = {**declared, "tools": [{**TOOL, "vector_store_ids": ["vs_9"]}]}
+    with pytest.raises(NotFound) as unknown:
+        await create(creator, tools=[], input=[other, {"role": "user", "content": "Why?"}])
+    assert unknown.value.param == "input.vector_store_ids"
+
+
 class Native(ScriptedBackend):
     """A model whose own server searches files."""
 

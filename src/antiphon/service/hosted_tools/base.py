@@ -6,7 +6,8 @@ emits the chunks of their items while it works. To add a tool: one file with the
 `wiring/hosted_tools.py`.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.tools import HostedTool, Tool
 from antiphon.turn.chunks import Chunk, HostedItemDone
 from antiphon.turn.hosted_calls import HostedCall
-from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset
+from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset, declared_in
 from antiphon.turn.tools import HostedForm
 
 
@@ -94,17 +95,16 @@ class ServedTools:
         """The types of declarations that are served."""
         return self.none.toolset.served
 
-    async def open(self, tools: Sequence[Tool], scope: ToolScope) -> OpenedTools:
-        """Open the tools of a request. Raises `RequestError` before anything was sent."""
-        if not tools or not self._by_type:
-            return self.none
+    async def open(self, tools: Sequence[Tool], items: Sequence[Item], scope: ToolScope) -> OpenedTools:
+        """Open the tools of a request, and those that items declare. Raises `RequestError` before anything
+        was sent."""
         functions: dict[str, HostedFunction] = {}
         refused: dict[str, RequestError] = {}
-        for index, tool in enumerate(tools):
-            if not isinstance(tool, HostedTool) or (served := self._by_type.get(tool.type)) is None:
+        for key, (tool, path) in enumerate(_declared(tools, items)):
+            if (served := self._by_type.get(tool.type)) is None:
                 continue
             try:
-                opened = await served.open(tool, f"{tool.type}/{index}", scope, f"tools[{index}]")
+                opened = await served.open(tool, f"{tool.type}/{key}", scope, path)
             except NotFound as error:
                 refused[tool.type] = error  # the server of the model may have it
             else:
@@ -116,3 +116,17 @@ class ServedTools:
 
 
 NONE_SERVED = ServedTools()
+
+
+def _declared(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tuple[HostedTool, str]]:
+    """The hosted tools, each with the parameter that declares it. A declaration that is repeated is the same
+    tool."""
+    known: list[HostedTool] = []
+    paths = chain(
+        ((tool, f"tools[{index}]") for index, tool in enumerate(tools)),
+        ((tool, "input") for tool, _ in declared_in(items)),
+    )
+    for tool, path in paths:
+        if isinstance(tool, HostedTool) and tool not in known:
+            known.append(tool)
+            yield tool, path

@@ -35,6 +35,7 @@ from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
 from antiphon.turn.sealing import SealKey
+from antiphon.turn.toolbox import declares_tools
 
 CONVERSATION_LEASE_SECONDS = 60.0
 """How long a response holds its conversation without renewing the lock."""
@@ -203,7 +204,7 @@ class Contexts:
         if items is not request.items:
             request = replace(request, items=items)
         sealed_tools = seal_tools(request.tools, sealer)
-        hosted = await self._opened(request, tenant)
+        hosted = await self._opened(request, base.items, tenant)
         return Context(request, base.items, is_stored, private, sealed_tools, hosted)
 
     async def resolve_again(
@@ -224,7 +225,7 @@ class Contexts:
             base = await self.stores.background.base(tenant, response_id)
         else:
             base = await lock.acquire()
-        hosted = await self._opened(request, tenant)
+        hosted = await self._opened(request, base.items, tenant)
         return Context(request, base.items, True, {**base.private, **private}, sealed_tools, hosted)
 
     async def read(
@@ -264,13 +265,17 @@ class Contexts:
 
         return compact_view(items, self.seal_key.sealer(tenant).open_summary, param)
 
-    async def _opened(self, request: CreateResponse, tenant: str) -> OpenedTools:
+    async def _opened(self, request: CreateResponse, history: Sequence[Item], tenant: str) -> OpenedTools:
         """The hosted tools of the request that this server runs. Raises what they refuse."""
-        if request.profile.tools == "functions":
-            return self.served.none
-        return await self.served.open(
-            request.tools, ToolScope(tenant, frozenset(request.params.include or ()))
-        )
+        served, items = self.served, request.items
+        if history and declares_tools(history):
+            items = (*history, *items)
+        if not served.types or request.profile.tools == "functions":
+            return served.none
+        if not request.tools and not declares_tools(items):
+            return served.none
+        scope = ToolScope(tenant, frozenset(request.params.include or ()))
+        return await served.open(request.tools, items, scope)
 
     async def _conversation(
         self, tenant: str, conversation_id: str, lock: ConversationLock | None

@@ -21,7 +21,7 @@ from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
 from tests.service.passages import ScriptedPassages
-from tests.service.responses.test_file_search import ANSWER, SEARCH, TOOL, outputs
+from tests.service.responses.searches import ANSWER, SEARCH, TOOL, outputs
 from tests.service.test_background import followed
 from tests.turn.order import check_order
 

@@ -21,3 +21,13 @@ def test_what_is_neither_similar_nor_shares_a_word_is_left_out() -> None:
 def test_opposite_vectors_do_not_lower_a_score_and_no_words_are_no_division_by_zero() -> None:
     assert fuse({"a": 1.0}, {"a": -0.5}) == {"a": 1 - SIMILARITY_WEIGHT}
     assert fuse({"a": 0.0}, {"a": 0.0}) == {"a": 0.0}
+
+
+def test_a_weight_of_zero_counts_words_alone() -> None:
+    scores = fuse({"a": 2.0, "b": 1.0}, {"a": 0.3, "c": 0.9}, 0.0)
+    assert scores == {"a": 1.0, "b": 0.5}
+
+
+def test_a_weight_of_one_counts_similarity_alone() -> None:
+    scores = fuse({"a": 2.0, "b": 1.0}, {"a": 0.3, "b": 0.1, "c": 0.9}, 1.0)
+    assert scores == {"a": 0.3, "c": 0.9}

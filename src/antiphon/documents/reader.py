@@ -36,13 +36,11 @@ class DocumentReader:
 
     async def read(self, tenant: str, data: bytes, name: str = "") -> Document:
         """The text of a file. Raises `Unreadable`, or `Overloaded` if too many files wait."""
-        if len(data) > MAX_FILE_BYTES:
-            message = f"The file has {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}."
-            raise Unreadable("invalid_file", message)
+        check_size(len(data))
         if (document := _read_at_once(data, name)) is not None:
             return document
         encoded = msgspec.msgpack.encode(ReadJob(data, name))
-        result = _RESULTS.decode(await self._run(tenant, READ, encoded))
+        result = _RESULTS.decode(await self.run(tenant, READ, encoded))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
         return result.document
@@ -50,12 +48,13 @@ class DocumentReader:
     async def draw(self, tenant: str, data: bytes, pages: list[int]) -> list[bytes]:
         """Pages of a PDF file as JPEG images. Raises the same."""
         encoded = msgspec.msgpack.encode(ImageJob(data, pages))
-        result = _IMAGES.decode(await self._run(tenant, DRAW, encoded))
+        result = _IMAGES.decode(await self.run(tenant, DRAW, encoded))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
         return result.images
 
-    async def _run(self, tenant: str, function: str, payload: bytes) -> bytes:
+    async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
+        """The result of a function that reads a file, in a child process. Raises the same."""
         self._pool.check_room(tenant)
         try:
             return await self._pool.run(tenant, function, payload)
@@ -92,6 +91,12 @@ def read_blocking(data: bytes, name: str = "") -> Document:
 
     with ThreadPoolExecutor(1) as thread:  # the caller's own thread may run an event loop
         return thread.submit(read).result()
+
+
+def check_size(size: int) -> None:
+    """Raise `Unreadable` for a file that is too large to be read."""
+    if size > MAX_FILE_BYTES:
+        raise Unreadable("invalid_file", f"The file has {size:,} bytes; the limit is {MAX_FILE_BYTES:,}.")
 
 
 def _read_at_once(data: bytes, name: str) -> Document | None:

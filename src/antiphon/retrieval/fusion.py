@@ -8,20 +8,28 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 SIMILARITY_WEIGHT = 0.7
-"""Of the similarity; the rest is that of the words."""
+"""Of the similarity, unless the search has weights; the rest is that of the words."""
 MIN_SIMILARITY = 0.25
 """A chunk without any word of the query must be more similar than this: every vector has some similarity."""
 
 Key = TypeVar("Key")
 
 
-def fuse(lexical: Mapping[Key, float], similarities: Mapping[Key, float]) -> dict[Key, float]:
-    """The scores of all keys of both, without those that are neither similar nor share a word."""
+def fuse(
+    lexical: Mapping[Key, float],
+    similarities: Mapping[Key, float],
+    similarity_weight: float = SIMILARITY_WEIGHT,
+) -> dict[Key, float]:
+    """The scores of all keys of both, without those that are neither similar nor share a word.
+
+    With a weight of 0, only words count, and with 1 only similarities.
+    """
     best = max(lexical.values(), default=0.0)
     scores: dict[Key, float] = {}
     for key in {**lexical, **similarities}:
         similarity = max(0.0, similarities.get(key, 0.0))
-        if key in lexical or similarity >= MIN_SIMILARITY:
-            words = max(0.0, lexical.get(key, 0.0)) / best if best > 0 else 0.0
-            scores[key] = SIMILARITY_WEIGHT * similarity + (1 - SIMILARITY_WEIGHT) * words
+        words = max(0.0, lexical.get(key, 0.0)) / best if best > 0 else 0.0
+        is_match = key in lexical and similarity_weight < 1
+        if is_match or (similarity >= MIN_SIMILARITY and similarity_weight > 0):
+            scores[key] = similarity_weight * similarity + (1 - similarity_weight) * words
     return scores

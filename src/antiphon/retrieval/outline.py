@@ -32,7 +32,7 @@ def sections(lines: Lines) -> list[Block]:
     blocks: list[Block] = []
     trail: list[tuple[int, str]] = []
     start = 1
-    for number, level, title in _headings(lines.all):
+    for number, level, title in headings(lines.all):
         if any(not lines.is_blank(at) for at in range(start + bool(trail), number)):
             blocks.append(_section(start, number - 1, trail))
             start = number
@@ -46,7 +46,7 @@ def _section(start: int, end: int, trail: Sequence[tuple[int, str]]) -> Block:
     return Block(start, end, SEPARATOR.join(title for _, title in trail)[:MAX_SYMBOL_CHARS], "section")
 
 
-def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Number, level and title of each heading outside of fenced code."""
     fence = ""
     for number, line in enumerate(lines, 1):

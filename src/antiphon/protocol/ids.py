@@ -31,6 +31,7 @@ CONVERSATION_ID = IdForm("conv", "conversation_id")
 CONVERSATION = IdForm("conv", "conversation")
 FILE_ID = IdForm("file-", "file_id")
 UPLOAD_ID = IdForm("upload_", "upload_id")
+VECTOR_STORE_ID = IdForm("vs_", "vector_store_id")
 
 _STORED_FILE_ID = re.compile("file-[0-9a-f]{44}")
 

@@ -3,11 +3,11 @@
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.attribute_filters import Attribute, Filter, parse_filter
 from antiphon.protocol.content import Metadata
+from antiphon.protocol.large_body import Body
 from antiphon.protocol.parse import check_metadata, decode
 
 MAX_ATTRIBUTES = 16
@@ -109,11 +109,11 @@ class FileBatchObject(Struct, frozen=True, kw_only=True):
     file_counts: FileCounts
 
 
-class FoundText(Struct, frozen=True):
+class FoundText(Struct, frozen=True, kw_only=True):
     """The text of a chunk."""
 
-    text: str
     type: Literal["text"] = "text"
+    text: str
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
@@ -158,6 +158,13 @@ class NewStoreFile(Struct, frozen=True, kw_only=True):
         return (
             self.chunking_strategy if isinstance(self.chunking_strategy, StaticChunking) else DEFAULT_CHUNKING
         )
+
+
+class NewBatch(Struct, frozen=True):
+    """Files to add together. `param` is the path of a file's id, with a place for its number."""
+
+    files: tuple[NewStoreFile, ...]
+    param: str
 
 
 class RankingOptions(Struct, frozen=True):
@@ -221,7 +228,7 @@ def parse_store_file(body: bytes) -> NewStoreFile:
     return new
 
 
-def parse_file_batch(body: bytes) -> tuple[NewStoreFile, ...]:
+def parse_file_batch(body: Body) -> NewBatch:
     """Parse the body that adds many files. Each one is given once; attributes and strategy beside `file_ids`
     are those of all files."""
     raw = decode(body, _RawBatch)
@@ -229,10 +236,13 @@ def parse_file_batch(body: bytes) -> tuple[NewStoreFile, ...]:
         message = "Send either 'file_ids' or 'files'."
         raise InvalidRequest(message, param="file_ids", code="mutually_exclusive_parameters")
     if raw.files is not None:
-        files, name = tuple(raw.files), "files"
+        files, name, param = tuple(raw.files), "files", "files[{}].file_id"
     else:
-        shared = NewStoreFile(file_id="", attributes=raw.attributes, chunking_strategy=raw.chunking_strategy)
-        files, name = tuple(replace(shared, file_id=each) for each in raw.file_ids or ()), "file_ids"
+        files = tuple(
+            NewStoreFile(file_id=each, attributes=raw.attributes, chunking_strategy=raw.chunking_strategy)
+            for each in raw.file_ids or ()
+        )
+        name, param = "file_ids", "file_ids[{}]"
     if not 1 <= len(files) <= MAX_BATCH_FILES:
         message = f"Invalid value for '{name}': a batch has from 1 to {MAX_BATCH_FILES} files."
         raise InvalidRequest(message, param=name, code="invalid_value")
@@ -240,10 +250,10 @@ def parse_file_batch(body: bytes) -> tuple[NewStoreFile, ...]:
     for index, new in enumerate(files):
         _check_file(new, f"files[{index}]." if raw.files is not None else "")
         if new.file_id in seen:
-            place = f"{name}[{index}]" + (".file_id" if raw.files is not None else "")
+            place = param.format(index)
             raise InvalidRequest(f"'{place}' occurs twice in this batch.", param=place, code="invalid_value")
         seen.add(new.file_id)
-    return files
+    return NewBatch(files, param)
 
 
 def parse_attributes(body: bytes) -> dict[str, Attribute]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from antiphon.store.migrations import Migration
+from antiphon.store.statements import Dialect
 
 Row = Sequence[Any]
 T = TypeVar("T")
@@ -35,6 +36,11 @@ class Database(Protocol):
 
     An exception that a script raises rolls its writes back and is raised to the caller.
     """
+
+    @property
+    def dialect(self) -> Dialect:
+        """The kind of database: vectors are searched in a way of its own on each."""
+        ...
 
     async def read(self, script: Script[T]) -> T:
         """Run a script that only reads, on one consistent state."""

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from antiphon.errors import StoreUnavailable
+from antiphon.store import vector_file_scripts
+from antiphon.store.chunk_scripts import MAX_ERASED_CHUNKS
 from antiphon.store.database import Row, Script, Statement
 from antiphon.store.files import (
     WRITE_TIMEOUT_SECONDS,
@@ -117,16 +119,22 @@ def newest(tenant: str, page: FilePage, now: int) -> Script[tuple[list[StoredFil
 
 
 def delete(tenant: str, file_id: str, now: int) -> Script[list[str]]:
-    """Delete a file; the keys of objects that are not needed."""
+    """Delete a file, in vector stores, too; the keys of objects that are not needed."""
     yield from find(tenant, file_id, now)
+    yield from vector_file_scripts.forget_file(tenant, file_id, now)
     return (yield from erase([(tenant, file_id)]))
 
 
 def sweep(now: int) -> Script[int]:
     """Erase a batch of expired files; how many."""
     expired = yield Statement("expired_files", (now, MAX_BATCH_FILES))
-    yield from erase(expired)
-    return len(expired)
+    chosen, chunks = list[Row](), 0
+    for tenant, file_id in expired:
+        if chunks < MAX_ERASED_CHUNKS:
+            chosen.append((tenant, file_id))
+            chunks += yield from vector_file_scripts.forget_file(tenant, file_id, now)
+    yield from erase(chosen)
+    return len(chosen)
 
 
 def erase(files: Sequence[Row]) -> Script[list[str]]:

@@ -13,6 +13,7 @@ from antiphon.store.base import Fenced, conversation_not_found, response_not_fou
 from antiphon.store.files import file_not_found
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
+from antiphon.store.vector_stores import store_not_found
 
 SEND_HISTORY = "This server stores no state. Send the full conversation history in 'input' instead."
 NO_BACKGROUND = (
@@ -23,6 +24,9 @@ NO_AGENT_RUNS = (
     "Serve with a store (`--store sqlite:`), or use `/v1/agent/execute`."
 )
 NO_FILES = "This server stores no state, so it stores no files. Serve with a store (`--store sqlite:`)."
+NO_VECTOR_STORES = (
+    "This server stores no state, so it has no vector stores. Serve with a store (`--store sqlite:`)."
+)
 NO_KEYS = "This server stores no state, so it has no stored keys. Use a store, or server.api_keys."
 
 _EMPTY_RESULTS: Mapping[str, Any] = {
@@ -31,6 +35,7 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "leave": None,
     "claim": None,
     "claim_one": None,
+    "claim_file": None,
     "add": None,
     "beat": None,
     "release": None,
@@ -40,6 +45,7 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "free_lapsed": 0,
     "held": (),
     "sweep": 0,
+    "sweep_stores": 0,
     "shrink": False,
     "list_responses": (),
     "list_runs": (),
@@ -48,7 +54,22 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
 }
 _FILE_CALLS = ("reserve_object", "list_files", "file", "delete_file", "add_upload", "upload")
 """The first calls of every operation on files."""
-_NEED_A_CLAIM = frozenset({"append", "finish"})
+_VECTOR_STORE_CALLS = (
+    *("add_store", "store", "list_stores", "change_store", "use_store", "delete_store", "add_files"),
+    *(
+        "store_file",
+        "list_files",
+        "set_attributes",
+        "delete_file",
+        "batch",
+        "cancel_batch",
+        "chunks",
+        "content",
+    ),
+    *("candidates", "begin_reindex"),
+)
+"""All but those of ingestion and upkeep."""
+_NEED_A_CLAIM = frozenset({"append", "finish", "add_chunks", "end_file"})
 
 
 class EmptyStore:
@@ -97,6 +118,9 @@ def no_stores() -> Stores:
         "agent_runs": EmptyStore(run_not_found, {"submit": (NO_AGENT_RUNS, None)}),
         "files": files,
         "blobs": files,
+        "vector_stores": EmptyStore(
+            store_not_found, dict.fromkeys(_VECTOR_STORE_CALLS, (NO_VECTOR_STORES, None))
+        ),
         "jobs": responses,
         "keys": keys,
         "upkeep": responses,

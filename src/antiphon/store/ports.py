@@ -33,6 +33,7 @@ from antiphon.store.base import (
 from antiphon.store.blobs.port import BlobStore
 from antiphon.store.files import FileStore
 from antiphon.store.signals import Signals
+from antiphon.store.vector_stores import VectorStores
 
 
 class ResponseStore(Protocol):
@@ -270,6 +271,7 @@ class Stores:
     files: FileStore
     blobs: BlobStore
     """The blob store in this database."""
+    vector_stores: VectorStores
     jobs: JobStore
     keys: KeyStore
     upkeep: UpkeepStore

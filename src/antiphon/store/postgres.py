@@ -25,7 +25,7 @@ from antiphon.store.postgres_client import (
     error_for_operator,
 )
 from antiphon.store.postgres_signals import PostgresSignals
-from antiphon.store.statements import load_statements
+from antiphon.store.statements import Dialect, load_statements
 
 T = TypeVar("T")
 
@@ -68,6 +68,11 @@ class PostgresDatabase:
             await database._signals.start()
             database._pool = await database._address.pool()
         return database
+
+    @property
+    def dialect(self) -> Dialect:
+        """PostgreSQL."""
+        return "postgres"
 
     @property
     def url(self) -> str:

@@ -32,6 +32,8 @@ from antiphon.store.database import Database
 from antiphon.store.ports import Stores
 from antiphon.store.signals import Signals
 from antiphon.store.sql_files import SqlFiles
+from antiphon.store.sql_vector_stores import SqlVectorStores
+from antiphon.store.sqlite_vectors import SqliteVectors
 
 LOG_LIFETIME_SECONDS = 3600.0
 """How long the events of an ended response can be read again."""
@@ -57,6 +59,7 @@ def sql_stores(
         agent_runs=SqlAgentRuns(database, clock, limit=limit),
         files=SqlFiles(database, clock),
         blobs=RowBlobs(database),
+        vector_stores=SqlVectorStores(database, SqliteVectors(database), clock),
         jobs=SqlJobs(database),
         keys=SqlKeys(database),
         upkeep=SqlUpkeep(database, clock, log_lifetime),

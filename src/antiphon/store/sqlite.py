@@ -13,7 +13,7 @@ from antiphon.store import sqlite_file
 from antiphon.store.database import Script
 from antiphon.store.migrations import Migration, load_migrations
 from antiphon.store.sqlite_writer import Job, SqliteWriter
-from antiphon.store.statements import load_statements
+from antiphon.store.statements import Dialect, load_statements
 
 T = TypeVar("T")
 
@@ -52,6 +52,11 @@ class SqliteDatabase:
         """
         writer, reader = await asyncio.to_thread(_open, path, migrate=migrate)
         return SqliteDatabase(path, writer, reader)
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQLite."""
+        return "sqlite"
 
     async def read(self, script: Script[T]) -> T:
         """Run a script that only reads, on one consistent state."""

@@ -2,8 +2,9 @@
 
 They are written once, for PostgreSQL: parameters are ``$1``, casts are ``::type``, and ``{now}`` and
 ``{instant}`` are the database's own clock in seconds since the epoch; `{instant}` is the same throughout a
-statement, so that an index can be searched for it. For SQLite the few differences are written out here; its
-clock is `steady_clock.py`.
+statement, so that an index can be searched for it. `{json_texts}` makes rows of a JSON array. For SQLite the few
+differences are written out here; its clock is `steady_clock.py`. Only the search for words and vectors is
+written for each database, in ``sql/sqlite_search.sql`` and ``sql/postgres_search.sql``.
 """
 
 import re
@@ -22,6 +23,7 @@ _INSTANT: Mapping[Dialect, str] = {
     "sqlite": _NOW["sqlite"],
     "postgres": "extract(epoch from statement_timestamp())::float8",
 }
+_JSON_TEXTS: Mapping[Dialect, str] = {"sqlite": "json_each", "postgres": "jsonb_array_elements_text"}
 _ROW_LOCKS = " FOR UPDATE SKIP LOCKED"
 """SQLite needs no row locks: one transaction writes at a time."""
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -31,8 +33,9 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 @cache
 def load_statements(dialect: Dialect) -> Mapping[str, str]:
     """All statements by their names."""
-    text = (files("antiphon.store") / "sql" / "queries.sql").read_text("utf-8")
-    _, *parts = _HEADER.split(text)
+    folder = files("antiphon.store") / "sql"
+    texts = [(folder / name).read_text("utf-8") for name in ("queries.sql", f"{dialect}_search.sql")]
+    _, *parts = _HEADER.split("\n".join(texts))
     names, bodies = parts[::2], parts[1::2]
     return {name: _translate(body, dialect) for name, body in zip(names, bodies, strict=True)}
 
@@ -42,4 +45,5 @@ def _translate(body: str, dialect: Dialect) -> str:
     if dialect == "sqlite":
         text = re.sub(r"::\w+", "", re.sub(r"\$(\d+)", r"?\1", text)).replace(_ROW_LOCKS, "")
         text = text.replace("octet_length(", "length(")  # it has none before 3.43; these are characters
+    text = text.replace("{json_texts}", _JSON_TEXTS[dialect])
     return text.replace("{now}", _NOW[dialect]).replace("{instant}", _INSTANT[dialect])

@@ -1,6 +1,13 @@
 """Scripts of upkeep: erase expired rows in small batches, so that other writes wait only briefly."""
 
-from antiphon.store import agent_scripts, chains, file_scripts, upload_scripts
+from antiphon.store import (
+    agent_scripts,
+    chains,
+    chunk_scripts,
+    file_scripts,
+    upload_scripts,
+    vector_store_scripts,
+)
 from antiphon.store.database import Script, Statement
 
 MAX_BATCH_ROWS = 500
@@ -10,8 +17,8 @@ FORGET_OWNER_SECONDS = 3600.0
 
 
 def sweep(log_ttl: float, now: int) -> Script[int]:
-    """Erase expired responses, old event logs, expired agent runs, files and uploads, and dead owners; return
-    how many."""
+    """Erase expired responses, old event logs, expired agent runs, files, uploads and vector stores, and dead
+    owners; return how many."""
     expired = yield Statement("expired_responses", (now, MAX_BATCH_ROWS))
     erased = yield from chains.forget_responses([(tenant, name, chain) for tenant, name, chain in expired])
     old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, MAX_BATCH_ROWS)))]
@@ -22,8 +29,15 @@ def sweep(log_ttl: float, now: int) -> Script[int]:
     yield from agent_scripts.forget(runs)
     files = yield from file_scripts.sweep(now)
     uploads = yield from upload_scripts.sweep(now)
+    vector_stores = yield from sweep_vector_stores(now)
     dead = yield Statement("delete_dead_owners", (FORGET_OWNER_SECONDS,))
-    return erased + len(old) + len(runs) + files + uploads + len(dead)
+    return erased + len(old) + len(runs) + files + uploads + vector_stores + len(dead)
+
+
+def sweep_vector_stores(now: int) -> Script[int]:
+    """Mark expired vector stores, and erase some of what ended ones have left; how much."""
+    stores = yield from vector_store_scripts.sweep(now)
+    return stores + (yield from chunk_scripts.sweep())
 
 
 def trim(limit: int) -> Script[None]:

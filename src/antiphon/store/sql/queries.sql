@@ -521,6 +521,264 @@ SELECT data FROM object_pieces WHERE key = $1 AND number = $2;
 -- name: delete_object
 DELETE FROM object_pieces WHERE key = $1;
 
+-- Vector stores. Statements on chunks name the number of a set, which was read with the tenant.
+
+-- name: add_chunk_set
+INSERT INTO chunk_sets (to_erase) VALUES (0) RETURNING number;
+
+-- name: erase_chunk_set
+UPDATE chunk_sets SET to_erase = 1 WHERE number = $1;
+
+-- name: add_vector_store
+INSERT INTO vector_stores (
+    tenant, id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
+    dimensions, chunk_set
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- name: find_vector_store
+SELECT id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
+    dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version
+FROM vector_stores WHERE tenant = $1 AND id = $2 AND is_deleted = 0;
+
+-- name: lock_vector_store
+-- Changes nothing: others that change this store or its files wait for the end of the transaction.
+UPDATE vector_stores SET version = version WHERE tenant = $1 AND id = $2 AND is_deleted = 0
+RETURNING id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
+    dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version;
+
+-- name: vector_stores_upwards
+SELECT id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
+    dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version
+FROM vector_stores
+WHERE tenant = $1 AND ($2::text IS NULL OR id > $2) AND ($3::text IS NULL OR id < $3) AND is_deleted = 0
+ORDER BY id LIMIT $4;
+
+-- name: vector_stores_downwards
+SELECT id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
+    dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version
+FROM vector_stores
+WHERE tenant = $1 AND ($2::text IS NULL OR id > $2) AND ($3::text IS NULL OR id < $3) AND is_deleted = 0
+ORDER BY id DESC LIMIT $4;
+
+-- name: change_vector_store
+UPDATE vector_stores
+SET name = $3, metadata = $4, expires_after_days = $5, expires_at = $6, last_active_at = $7
+WHERE tenant = $1 AND id = $2;
+
+-- name: use_vector_store
+UPDATE vector_stores SET last_active_at = $3::bigint, expires_at = $3::bigint + expires_after_days * 86400
+WHERE tenant = $1 AND id = $2 AND is_deleted = 0 AND is_expired = 0
+    AND (expires_at IS NULL OR expires_at > $3::bigint);
+
+-- name: set_vector_model
+UPDATE vector_stores SET model = $3, dimensions = $4, chunk_set = $5, version = version + 1
+WHERE tenant = $1 AND id = $2;
+
+-- name: set_vector_dimensions
+UPDATE vector_stores SET dimensions = $3 WHERE tenant = $1 AND id = $2;
+
+-- name: count_vector_files
+UPDATE vector_stores SET
+    in_progress = in_progress + $3::bigint, completed = completed + $4::bigint, failed = failed + $5::bigint,
+    cancelled = cancelled + $6::bigint, usage_bytes = usage_bytes + $7::bigint, version = version + $8::bigint
+WHERE tenant = $1 AND id = $2;
+
+-- name: number_vector_files
+UPDATE vector_stores SET next_file = next_file + $3::bigint WHERE tenant = $1 AND id = $2 RETURNING next_file;
+
+-- name: end_vector_store
+UPDATE vector_stores SET
+    in_progress = 0, completed = 0, failed = 0, cancelled = 0, usage_bytes = 0, version = version + 1,
+    is_expired = $3, is_deleted = $4, to_erase = 1
+WHERE tenant = $1 AND id = $2;
+
+-- name: expired_vector_stores
+SELECT tenant, id FROM vector_stores
+WHERE expires_at IS NOT NULL AND is_expired = 0 AND is_deleted = 0 AND expires_at <= $1
+ORDER BY expires_at LIMIT $2;
+
+-- name: vector_stores_to_erase
+SELECT tenant, id, is_deleted FROM vector_stores WHERE to_erase = 1 ORDER BY tenant, id LIMIT $1;
+
+-- name: erase_vector_files
+DELETE FROM vector_store_files WHERE tenant = $1 AND store = $2 AND id IN (
+    SELECT id FROM vector_store_files WHERE tenant = $1 AND store = $2 LIMIT $3
+) RETURNING id;
+
+-- name: erase_vector_batches
+DELETE FROM vector_file_batches WHERE tenant = $1 AND store = $2 AND id IN (
+    SELECT id FROM vector_file_batches WHERE tenant = $1 AND store = $2 LIMIT $3
+) RETURNING id;
+
+-- name: delete_vector_store
+DELETE FROM vector_stores WHERE tenant = $1 AND id = $2;
+
+-- name: keep_vector_store
+UPDATE vector_stores SET to_erase = 0 WHERE tenant = $1 AND id = $2;
+
+-- name: delete_store_jobs
+-- The ids of jobs begin with $3, which has $4 characters.
+DELETE FROM jobs WHERE kind = $1 AND tenant = $2 AND substr(id, 1, $4::integer) = $3;
+
+-- name: vector_usage
+SELECT stores, bytes FROM vector_usage WHERE tenant = $1;
+
+-- name: start_vector_usage
+INSERT INTO vector_usage (tenant, stores, bytes) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING;
+
+-- name: change_vector_usage
+-- Not beyond the limits $4 and $5, which what is given back cannot exceed.
+UPDATE vector_usage SET stores = stores + $2::bigint, bytes = bytes + $3::bigint
+WHERE tenant = $1 AND ($2::bigint <= 0 OR stores + $2::bigint <= $4::bigint)
+    AND ($3::bigint <= 0 OR bytes + $3::bigint <= $5::bigint)
+RETURNING stores;
+
+-- Files of vector stores
+
+-- name: add_vector_file
+INSERT INTO vector_store_files (
+    tenant, store, id, number, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, batch
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'in_progress', $10);
+
+-- name: find_vector_file
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: listed_vector_files
+-- Those of the ids in $3, a JSON array.
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files WHERE tenant = $1 AND store = $2 AND id IN (SELECT value FROM {json_texts}($3::jsonb));
+
+-- name: numbers_of_vector_files
+SELECT id, number FROM vector_store_files
+WHERE tenant = $1 AND store = $2 AND id IN (SELECT value FROM {json_texts}($3::jsonb));
+
+-- name: stores_of_file
+SELECT store FROM vector_store_files WHERE tenant = $1 AND id = $2 ORDER BY store;
+
+-- name: unfinished_vector_files
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files WHERE tenant = $1 AND store = $2 AND batch = $3 AND status = 'in_progress';
+
+-- name: all_vector_files
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files WHERE tenant = $1 AND store = $2 ORDER BY number;
+
+-- name: vector_files_upwards
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files
+WHERE tenant = $1 AND store = $2 AND number > $3 AND number < $4
+    AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR batch = $6)
+ORDER BY number LIMIT $7;
+
+-- name: vector_files_downwards
+SELECT id, store, filename, created_at, chunk_tokens, overlap_tokens, attributes, status, error_code,
+    error_message, usage_bytes, batch, number, chunks
+FROM vector_store_files
+WHERE tenant = $1 AND store = $2 AND number > $3 AND number < $4
+    AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR batch = $6)
+ORDER BY number DESC LIMIT $7;
+
+-- name: set_vector_attributes
+UPDATE vector_store_files SET attributes = $4 WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: progress_vector_file
+UPDATE vector_store_files SET chunks = chunks + $4::bigint, usage_bytes = usage_bytes + $5::bigint
+WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: end_vector_file
+UPDATE vector_store_files SET status = $4, error_code = $5, error_message = $6
+WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: restart_vector_file
+UPDATE vector_store_files
+SET status = 'in_progress', error_code = NULL, error_message = NULL, usage_bytes = 0, chunks = 0, number = $4
+WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: empty_vector_file
+UPDATE vector_store_files SET usage_bytes = 0, chunks = 0 WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: delete_vector_file
+DELETE FROM vector_store_files WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: add_vector_batch
+INSERT INTO vector_file_batches (tenant, store, id, created_at) VALUES ($1, $2, $3, $4);
+
+-- name: find_vector_batch
+SELECT created_at, is_cancelled FROM vector_file_batches WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: cancel_vector_batch
+UPDATE vector_file_batches SET is_cancelled = 1 WHERE tenant = $1 AND store = $2 AND id = $3;
+
+-- name: count_vector_batch
+SELECT status, count(*) FROM vector_store_files WHERE tenant = $1 AND store = $2 AND batch = $3 GROUP BY status;
+
+-- Chunks
+
+-- name: take_slots
+UPDATE chunk_sets SET next_slot = next_slot + $2::bigint WHERE number = $1 RETURNING next_slot;
+
+-- name: add_portion
+INSERT INTO chunk_portions (chunk_set, first, count, file, ordinal, lengths) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: add_chunk
+INSERT INTO chunks (number, chunk_set, file, ordinal, text, label, words)
+VALUES ($1, $2, $3, $4, $5, $6, $7::tsvector);
+
+-- name: portions_of_file
+SELECT first, count FROM chunk_portions WHERE chunk_set = $1 AND file = $2;
+
+-- name: portions_to_erase
+SELECT p.chunk_set, p.first, p.count FROM chunk_sets s JOIN chunk_portions p ON p.chunk_set = s.number
+WHERE s.to_erase = 1 ORDER BY p.chunk_set, p.first LIMIT $1;
+
+-- name: erase_portion
+DELETE FROM chunk_portions WHERE chunk_set = $1 AND first = $2;
+
+-- name: erase_chunks
+DELETE FROM chunks WHERE number >= $1 AND number < $2;
+
+-- name: erase_vectors
+DELETE FROM chunk_vectors WHERE number >= $1 AND number < $2;
+
+-- name: delete_erased_chunk_sets
+DELETE FROM chunk_sets WHERE to_erase = 1
+    AND NOT EXISTS (SELECT 1 FROM chunk_portions p WHERE p.chunk_set = chunk_sets.number)
+RETURNING number;
+
+-- name: listed_chunks
+-- $4 is a JSON array of numbers, each a file's number * 2^32 + an ordinal.
+SELECT f.id, f.filename, f.attributes, c.ordinal, c.text, c.label
+FROM {json_texts}($4::jsonb) wanted
+JOIN chunks c ON c.chunk_set = $3 AND c.file = wanted.value::bigint / 4294967296
+    AND c.ordinal = wanted.value::bigint % 4294967296
+JOIN vector_store_files f ON f.tenant = $1 AND f.store = $2 AND f.number = c.file
+WHERE f.status = 'completed';
+
+-- name: chunks_of_file
+SELECT ordinal, text, label FROM chunks WHERE chunk_set = $1 AND file = $2 AND ordinal >= $3
+ORDER BY ordinal LIMIT $4;
+
+-- Search
+
+-- name: searched_files
+SELECT number, id, attributes FROM vector_store_files
+WHERE tenant = $1 AND store = $2 AND status = 'completed' ORDER BY number;
+
+-- name: searched_portions
+SELECT p.first, p.count, p.file, p.ordinal, p.lengths
+FROM vector_store_files f JOIN chunk_portions p ON p.chunk_set = $3 AND p.file = f.number
+WHERE f.tenant = $1 AND f.store = $2 AND f.status = 'completed' ORDER BY p.first;
+
+-- name: hidden_files
+-- Files whose chunks are saved already, but not to be found.
+SELECT number FROM vector_store_files WHERE tenant = $1 AND store = $2 AND status <> 'completed' AND chunks > 0;
+
 -- Upkeep
 
 -- name: expired_responses

@@ -1,0 +1,226 @@
+"""What a search needs of one vector store, in memory: its files, its chunks, and, on SQLite, their vectors.
+
+An index stands for one version of its store and is never changed; a newer one takes over the blocks of vectors
+that are still needed. The lists of chunks of common words are kept, within a bound. All calls block: they run in
+threads, and numpy (`antiphon[retrieval]`) releases the interpreter's lock in the expensive ones.
+"""
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.embeddings.base import Vector
+from antiphon.errors import Unavailable
+from antiphon.extras import install_command
+from antiphon.protocol.attribute_filters import Attribute, Filter, matches
+from antiphon.store.chunk_words import COUNT_LEVELS
+
+K1, B = 1.2, 0.75
+"""The parameters of BM25: how fast repetitions lose weight, and how much long chunks lose."""
+MAX_KEPT_POSTING_BYTES = 16 * 1024 * 1024
+"""Of the lists of one store."""
+_MAX_KEPT_FILTERS = 16
+_ROW_BYTES = 40
+"""What a chunk needs in memory beside its vector."""
+_FILE_BYTES = 1000
+
+Array = Any
+"""An array of numpy."""
+
+
+class Portion(Struct, frozen=True):
+    """Chunks of one file with consecutive slots. `lengths` are their numbers of terms, in 4 bytes each."""
+
+    first: int
+    count: int
+    file: int
+    ordinal: int
+    lengths: bytes
+
+
+class SearchedFile(Struct, frozen=True):
+    """A file whose chunks are found."""
+
+    number: int
+    id: str
+    attributes: Mapping[str, Attribute]
+
+
+class Block(Struct, frozen=True):
+    """Portions, and their vectors as rows of length 1; None: they are not in memory."""
+
+    portions: tuple[Portion, ...]
+    matrix: Array = None
+
+    @property
+    def rows(self) -> int:
+        """The number of chunks."""
+        return sum(portion.count for portion in self.portions)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the vectors."""
+        return 0 if self.matrix is None else self.matrix.nbytes
+
+
+class Postings(Struct, frozen=True):
+    """The chunks with a term, as rows of the index, and how often it occurs in each."""
+
+    rows: Array
+    counts: Array
+
+
+def load_numpy() -> Any:
+    """The module; its first import takes a while. Raises `Unavailable`."""
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:
+        message = f"The search in vector stores needs its packages: run {install_command('retrieval')}."
+        raise Unavailable(message, code="retrieval_not_installed") from None
+
+
+class ChunkIndex:
+    """One version of a store. Rows are numbers of its chunks, from 0, in the order of the blocks."""
+
+    def __init__(
+        self, version: int, chunk_set: int, files: Sequence[SearchedFile], blocks: Sequence[Block]
+    ) -> None:
+        self._numpy = numpy = load_numpy()
+        self.version = version
+        self.chunk_set = chunk_set
+        self.files = files
+        self.blocks = blocks
+        portions = [portion for block in blocks for portion in block.portions]
+        self.rows = sum(portion.count for portion in portions)
+        counts = numpy.array([portion.count for portion in portions], dtype=numpy.int64)
+        starts = numpy.cumsum(counts) - counts
+        within = numpy.arange(self.rows) - numpy.repeat(starts, counts)
+        self.slots: Array = self._spread([portion.first for portion in portions], counts) + within
+        self._ordinals = self._spread([portion.ordinal for portion in portions], counts) + within
+        places = {file.number: place for place, file in enumerate(files)}
+        self._places = self._spread([places[portion.file] for portion in portions], counts)
+        lengths = numpy.frombuffer(b"".join(portion.lengths for portion in portions), "<u4")
+        mean = float(lengths.mean()) if self.rows else 1.0
+        self._norms = (K1 * (1 - B + B * lengths / max(mean, 1.0))).astype(numpy.float32)
+        self._order = numpy.argsort(self.slots)
+        self._sorted_slots = self.slots[self._order]
+        self._postings: dict[str, Postings] = {}
+        self._posting_bytes = 0
+        self._masks: dict[bytes, Array] = {}
+        """By filters as JSON: as keys, 1 and True would be the same."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it needs in memory, with all that it may keep."""
+        kept = min(MAX_KEPT_POSTING_BYTES, self.rows * _ROW_BYTES)
+        vectors = sum(block.memory_bytes for block in self.blocks)
+        return vectors + kept + self.rows * _ROW_BYTES + len(self.files) * _FILE_BYTES
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The file and the ordinal of a chunk."""
+        return self.files[int(self._places[row])].id, int(self._ordinals[row])
+
+    def rows_of(self, slots: Array) -> Array:
+        """The rows of those slots that are here."""
+        if not self.rows:
+            return self._order
+        found = self._numpy.minimum(self._numpy.searchsorted(self._sorted_slots, slots), self.rows - 1)
+        return self._order[found[self._sorted_slots[found] == slots]]
+
+    def kept_postings(self, terms: Iterable[str]) -> dict[str, Postings]:
+        """Those that need not be read."""
+        return {term: kept for term in terms if (kept := self._postings.get(term)) is not None}
+
+    def keep_postings(self, term: str, levels: Sequence[str | bytes | None]) -> Postings:
+        """The postings of a term, made of the slots that were read for each of `COUNT_LEVELS`."""
+        numpy = self._numpy
+        rows = [self.rows_of(self._read_slots(slots)) for slots in levels]
+        counts = [
+            numpy.full(len(chosen), count, numpy.float32)
+            for chosen, count in zip(rows, COUNT_LEVELS, strict=True)
+        ]
+        postings = Postings(numpy.concatenate(rows).astype(numpy.int32), numpy.concatenate(counts))
+        self._keep(term, postings)
+        return postings
+
+    def _read_slots(self, slots: str | bytes | None) -> Array:
+        """Slots as SQLite has joined them to a text, or PostgreSQL to bytes."""
+        if slots is None:
+            return self._numpy.zeros(0, self._numpy.int64)
+        if isinstance(slots, str):
+            return self._numpy.fromstring(slots, dtype=self._numpy.int64, sep=",")
+        return self._numpy.frombuffer(slots, ">u4").astype(self._numpy.int64)
+
+    def _keep(self, term: str, postings: Postings) -> None:
+        """Keep these postings in place of the oldest ones. Threads may be here at the same time."""
+        size = postings.rows.nbytes + postings.counts.nbytes
+        if term in self._postings or size > MAX_KEPT_POSTING_BYTES:
+            return
+        self._postings[term] = postings
+        self._posting_bytes += size
+        while self._posting_bytes > MAX_KEPT_POSTING_BYTES and self._postings:
+            oldest = self._postings.pop(next(iter(self._postings)), None)
+            if oldest is not None:
+                self._posting_bytes -= oldest.rows.nbytes + oldest.counts.nbytes
+
+    def lexical(self, postings: Sequence[Postings]) -> Array:
+        """The BM25 score of every chunk, with the frequencies of this store alone."""
+        numpy = self._numpy
+        scores = numpy.zeros(self.rows, numpy.float32)
+        for each in postings:
+            found = len(each.rows)
+            if found:
+                weight = float(numpy.log1p((self.rows - found + 0.5) / (found + 0.5)))
+                share = each.counts * (K1 + 1) / (each.counts + self._norms[each.rows])
+                scores[each.rows] += (weight * share).astype(numpy.float32)
+        return scores
+
+    def mask(self, wanted: Filter | None) -> Array:
+        """Which chunks a filter admits; None: all."""
+        if wanted is None:
+            return None
+        key = msgspec.json.encode(wanted)
+        mask = self._masks.get(key)
+        if mask is None:
+            admitted = [matches(wanted, file.attributes) for file in self.files]
+            mask = self._numpy.array(admitted, dtype=bool)[self._places]
+            if len(self._masks) >= _MAX_KEPT_FILTERS:
+                self._masks.clear()
+            self._masks[key] = mask
+        return mask
+
+    def admitted_files(self, wanted: Filter) -> list[int]:
+        """The numbers of the files that a filter admits."""
+        return [file.number for file in self.files if matches(wanted, file.attributes)]
+
+    def best(self, scores: Array, mask: Array, limit: int, least: float) -> Array:
+        """The rows with the highest scores above `least`."""
+        numpy = self._numpy
+        admitted = numpy.flatnonzero(scores > least if mask is None else (scores > least) & mask)
+        if len(admitted) <= limit:
+            return admitted
+        return admitted[numpy.argpartition(scores[admitted], -limit)[-limit:]]
+
+    def similarities(self, vector: Vector) -> Array:
+        """The cosine for every chunk, where the vectors are in memory."""
+        numpy = self._numpy
+        query = unit_rows(numpy, vector, 1)[0]
+        found = numpy.empty(self.rows, numpy.float32)
+        start = 0
+        for block in self.blocks:
+            numpy.dot(block.matrix, query, out=found[start : start + block.rows])
+            start += block.rows
+        return found
+
+    def _spread(self, values: Sequence[int], counts: Array) -> Array:
+        return self._numpy.repeat(self._numpy.array(values, dtype=self._numpy.int64), counts)
+
+
+def unit_rows(numpy: Any, data: bytes, rows: int) -> Array:
+    """Vectors as rows of a matrix, each with length 1."""
+    matrix = numpy.frombuffer(data, "<f4").reshape(rows, -1)
+    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
+    return numpy.ascontiguousarray(matrix / numpy.maximum(lengths, 1e-12), dtype=numpy.float32)

@@ -1,0 +1,224 @@
+"""The search for candidates in a vector store: by words and by similarity, over an index that is kept in memory.
+
+Indexes of the stores that were searched last are kept, within a bound. A search checks in its transaction that
+its index stands for the store's present version, whichever process has changed it, and loads a newer one if not.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.embeddings.base import Vector
+from antiphon.errors import StoreUnavailable
+from antiphon.protocol.ids import Clock
+from antiphon.store import vector_store_scripts
+from antiphon.store.chunk_index import (
+    Array,
+    Block,
+    ChunkIndex,
+    Portion,
+    Postings,
+    SearchedFile,
+    load_numpy,
+)
+from antiphon.store.chunk_words import term_tokens
+from antiphon.store.database import Database, Script, Statement
+from antiphon.store.ingestion_scripts import COMPONENT_BYTES, VectorWriter, wrong_dimensions
+from antiphon.store.vector_store_scripts import StoreRow
+from antiphon.store.vector_stores import Candidate, CandidateQuery
+
+MAX_CACHED_VECTOR_BYTES = 256 * 1024 * 1024
+"""The most memory for the indexes of all stores. The vectors of a store that is larger are read for every search,
+in blocks."""
+MAX_QUERY_TERMS = 64
+"""The terms of a query that are searched for; the rest is ignored."""
+_MAX_ATTEMPTS = 10
+"""How often a search begins again because its store was changed meanwhile."""
+
+_Key = tuple[str, str]
+
+
+class Snapshot(Struct, frozen=True):
+    """What an index is made of."""
+
+    row: StoreRow
+    files: Sequence[SearchedFile]
+    portions: Sequence[Portion]
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of all vectors."""
+        dimensions = self.row.store.dimensions
+        return sum(portion.count for portion in self.portions) * dimensions * COMPONENT_BYTES
+
+
+class SimilarityQuery(Struct, frozen=True):
+    """What is asked of the vectors of one store: the rows with the best similarities, and those of `rows`."""
+
+    tenant: str
+    store_id: str
+    vector: Vector
+    mask: Array
+    query: CandidateQuery
+    rows: Array
+
+
+class VectorSearch(VectorWriter, Protocol):
+    """The vectors of a database. None as a result: the store was changed meanwhile."""
+
+    async def prepare(self) -> None:
+        """Raise `Unavailable` if the database cannot hold vectors."""
+        ...
+
+    async def blocks(
+        self, snapshot: Snapshot, former: Sequence[Block], *, cached: bool
+    ) -> list[Block] | None:
+        """The portions in blocks, with the vectors that are kept in memory."""
+        ...
+
+    async def similarities(self, index: ChunkIndex, wanted: SimilarityQuery) -> Mapping[int, float] | None:
+        """The similarities by rows. The `rows` of the query are ordered before the best ones."""
+        ...
+
+
+class CandidateSearch:
+    """Searches all stores of a database."""
+
+    def __init__(
+        self,
+        database: Database,
+        vectors: VectorSearch,
+        clock: Clock,
+        max_bytes: int = MAX_CACHED_VECTOR_BYTES,
+    ) -> None:
+        self._db = database
+        self._vectors = vectors
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._indexes: OrderedDict[_Key, ChunkIndex] = OrderedDict()
+        self._loads: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+
+    async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
+        """See `VectorStores`."""
+        await asyncio.to_thread(load_numpy)
+        key = (tenant, store_id)
+        index = self._indexes.get(key)
+        for _ in range(_MAX_ATTEMPTS):
+            if index is not None:
+                found = await self._search(key, index, query)
+                if found is not None:
+                    return found
+            index = await self._load(key)
+        raise StoreUnavailable(f"Vector store '{store_id}' changes too often to be searched now. Try again.")
+
+    async def _search(
+        self, key: _Key, index: ChunkIndex, query: CandidateQuery
+    ) -> Sequence[Candidate] | None:
+        terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
+        kept = index.kept_postings(terms)
+        missing = [term for term in terms if term not in kept]
+        now = int(self._clock())
+        read = await self._db.read(read_postings(key, index.version, index.chunk_set, missing, now))
+        if read is None:
+            return None
+        row, lists = read
+        if key in self._indexes:
+            self._indexes.move_to_end(key)
+        vector = query.vector if row.store.dimensions else None
+        if vector is not None and len(vector) != row.store.dimensions * COMPONENT_BYTES:
+            raise wrong_dimensions(row.store.id, row.store.dimensions)
+        if not index.rows or query.limit < 1:
+            return []
+        scores, mask, rows = await asyncio.to_thread(_by_words, index, query, kept, lists)
+        similar: Mapping[int, float] = dict.fromkeys(rows.tolist(), 0.0)
+        if vector is not None:
+            wanted = SimilarityQuery(*key, vector, mask, query, rows)
+            found = await self._vectors.similarities(index, wanted)
+            if found is None:
+                return None
+            similar = found
+        return [
+            Candidate(file_id=file_id, ordinal=ordinal, lexical=float(scores[chunk]), similarity=similarity)
+            for chunk, similarity in similar.items()
+            for file_id, ordinal in [index.place(chunk)]
+        ]
+
+    async def _load(self, key: _Key) -> ChunkIndex | None:
+        """The index of the present version; one search loads it for all that wait. None: it was changed."""
+        lock = self._loads.setdefault(key, asyncio.Lock())
+        async with lock:
+            snapshot = await self._db.read(read_snapshot(*key, int(self._clock())))
+            row, former = snapshot.row, self._indexes.get(key)
+            if former is not None and former.chunk_set != row.chunk_set:
+                former = None
+            if former is not None and former.version == row.version:
+                return former
+            cached = snapshot.vector_bytes <= self._max_bytes
+            blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
+            if blocks is None:
+                return None
+            index = await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
+            self._keep(key, index)
+            return index
+
+    def _keep(self, key: _Key, index: ChunkIndex) -> None:
+        """Keep an index in place of those that were not used for the longest time."""
+        self._indexes[key] = index
+        self._indexes.move_to_end(key)
+        size = sum(each.memory_bytes for each in self._indexes.values())
+        while size > self._max_bytes and len(self._indexes) > 1:
+            _, dropped = self._indexes.popitem(last=False)
+            size -= dropped.memory_bytes
+
+
+def _by_words(
+    index: ChunkIndex,
+    query: CandidateQuery,
+    kept: Mapping[str, Postings],
+    lists: Mapping[str, Sequence[str | bytes | None]],
+) -> tuple[Array, Array, Array]:
+    """The lexical score of every chunk, which chunks the filter admits, and the rows of the best chunks."""
+    read = {term: index.keep_postings(term, levels) for term, levels in lists.items()}
+    scores = index.lexical([*kept.values(), *read.values()])
+    mask = index.mask(query.filter)
+    return scores, mask, index.best(scores, mask, query.limit, 0.0)
+
+
+def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
+    """What an index of a store is made of."""
+    row = yield from _searchable(tenant, store_id, now)
+    files = [
+        SearchedFile(number, file_id, msgspec.json.decode(attributes))
+        for number, file_id, attributes in (yield Statement("searched_files", (tenant, store_id)))
+    ]
+    portions = yield Statement("searched_portions", (tenant, store_id, row.chunk_set))
+    return Snapshot(row, files, [Portion(*values[:4], bytes(values[4])) for values in portions])
+
+
+def read_postings(
+    key: _Key, version: int, chunk_set: int, terms: Sequence[str], now: int
+) -> Script[tuple[StoreRow, dict[str, list[str | bytes | None]]] | None]:
+    """The slots of the chunks with each term, by how often it occurs; None: the store has another version."""
+    row = yield from _searchable(*key, now)
+    if (row.version, row.chunk_set) != (version, chunk_set):
+        return None
+    tokens = {term: term_tokens(chunk_set, term) for term in terms}
+    slots: dict[str, str | bytes | None] = {}
+    if tokens:
+        slots = dict((yield Statement("postings", (_json_list(tokens.values()),))))
+    return row, {term: [slots[token] for token in names] for term, names in tokens.items()}
+
+
+def _searchable(tenant: str, store_id: str, now: int) -> Script[StoreRow]:
+    row = yield from vector_store_scripts.find(tenant, store_id, now)
+    vector_store_scripts.check_not_expired(row.store)
+    return row
+
+
+def _json_list(tokens: Iterable[Sequence[str]]) -> str:
+    return msgspec.json.encode([token for names in tokens for token in names]).decode()

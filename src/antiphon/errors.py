@@ -30,6 +30,7 @@
     │   ├── BackendTimeout      504  a deadline passed
     │   ├── BackendBusy         429  a configured limit is reached; no request was sent
     │   ├── BackendPaused       503  paused after repeated failures; no request was sent
+    │   ├── EmbeddingUnavailable 503 the embedding model of a vector store cannot be used
     │   └── BackendBroken       502  the answer of the upstream is not valid
     └── SettingsError           the configuration is invalid; raised at the start, not by requests
 
@@ -338,6 +339,19 @@ class BackendPaused(BackendError):
     def to_wire(self) -> dict[str, str | None]:
         wire = super().to_wire()
         return {**wire, "type": "rate_limit_error"} if self.limited else wire
+
+
+class EmbeddingUnavailable(BackendError):
+    """The embedding model of a vector store cannot be used now."""
+
+    status = 503
+    code = "embedding_unavailable"
+    retryable = True
+
+    def __init__(self, model: str, reason: AntiphonError) -> None:
+        message = f"The vector store cannot be searched now, because its embedding model '{model}' fails."
+        super().__init__(f"{message} {reason.message}")
+        self.retry_after = reason.retry_after or Overloaded.retry_after
 
 
 class BackendBroken(BackendError):

@@ -242,6 +242,35 @@ class Bodies:
         """An upload of one part of `part`."""
         return {"purpose": "user_data", "filename": "a.bin", "bytes": 5, "mime_type": "text/plain"}
 
+    def embeddings(self) -> JsonObject:
+        """Texts to embed."""
+        return {"model": "auto", "input": self._rng.choice((self.text(), [self.text(), "b"]))}
+
+    def vector_store(self) -> JsonObject:
+        """A new vector store."""
+        expiry = {"anchor": "last_active_at", "days": 3}
+        return self.maybe(0.3, name="handbook", expires_after=expiry, metadata={"a": "b"})
+
+    def attributes(self) -> JsonObject:
+        return {"kind": "x", **self.maybe(0.3, year=2020, draft=False)}
+
+    def chunking(self) -> JsonObject:
+        static = {"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 50}
+        return self._rng.choice(({"type": "auto"}, {"type": "static", "static": static}))
+
+    def store_file(self) -> JsonObject:
+        """A file to add to a vector store."""
+        more = {"attributes": self.attributes(), "chunking_strategy": self.chunking()}
+        return {"file_id": self._pool.one("file"), **self.maybe(0.3, **more)}
+
+    def search(self) -> JsonObject:
+        """A search of a vector store."""
+        condition = {"type": "eq", "key": "kind", "value": "x"}
+        nested = {"type": "and", "filters": [condition, {"type": "in", "key": "year", "value": [2020]}]}
+        more = {"max_num_results": 3, "rewrite_query": True, "ranking_options": {"score_threshold": 0.1}}
+        filters = self._rng.choice((condition, nested))
+        return {"query": self.text() or "x", **self.maybe(0.3, filters=filters), **self.maybe(0.3, **more)}
+
     def part(self) -> JsonObject:
         """The form of a part."""
         return {"data": {"filename": "part", "content": "01234"}}

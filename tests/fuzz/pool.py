@@ -8,7 +8,21 @@ from typing import Any, cast
 JsonObject = dict[str, Any]
 KEPT = 200
 """The newest of each kind are kept."""
-PREFIXES = ("resp_", "conv_", "run_", "msg_", "fc_", "rs_", "call_", "ctc_", "cmp_", "file-", "upload_")
+PREFIXES = (
+    "resp_",
+    "conv_",
+    "run_",
+    "msg_",
+    "fc_",
+    "rs_",
+    "call_",
+    "ctc_",
+    "cmp_",
+    "file-",
+    "upload_",
+    "vs_",
+)
+STORE_FILE, STORE_BATCH = "vector_store.file", "vector_store.files_batch"
 SEPARATORS = {"file": "-"}
 """Between the kind and the rest of an id; otherwise `_`."""
 
@@ -22,6 +36,8 @@ class Pool:
         self._items: deque[JsonObject] = deque(maxlen=KEPT)
         self._pairs: deque[tuple[str, str]] = deque(maxlen=KEPT)
         self._parts: deque[tuple[str, str]] = deque(maxlen=KEPT)
+        self._stored: dict[str, deque[tuple[str, str]]] = {}
+        """Vector stores with one of their files or batches, by the kind of object."""
         self._background: deque[str] = deque(maxlen=KEPT)
 
     def learn(self, value: object, conversation: str | None = None) -> None:
@@ -34,6 +50,9 @@ class Pool:
             self._learn_part(cast("JsonObject", value))
 
     def _learn_part(self, value: JsonObject) -> None:
+        if value.get("object") in (STORE_FILE, STORE_BATCH):
+            pair = (str(value["vector_store_id"]), str(value["id"]))
+            self._stored.setdefault(str(value["object"]), deque(maxlen=KEPT)).append(pair)
         if value.get("object") == "upload.part":
             self._parts.append((str(value["upload_id"]), str(value["id"])))
 
@@ -56,6 +75,19 @@ class Pool:
         for member in value.values():
             if isinstance(member, list | dict):
                 self.learn(cast("object", member), conversation)
+
+    def in_store(self, kind: str) -> tuple[str, str]:
+        """A vector store with one of its files or batches."""
+        known = self._stored.get(kind)
+        return self._rng.choice(known) if known else (self.one("vs"), self.one("file"))
+
+    def take_store_file(self) -> tuple[str, str]:
+        """A vector store with one of its files, not to be given again."""
+        taken = self.in_store(STORE_FILE)
+        self._stored[STORE_FILE] = deque(
+            (pair for pair in self._stored.get(STORE_FILE, ()) if pair != taken), KEPT
+        )
+        return taken
 
     def take_part(self) -> tuple[str, str]:
         """An upload with one of its parts, not to be given again."""
@@ -89,6 +121,8 @@ class Pool:
     def _forget(self, kind: str, taken: str) -> None:
         self._ids[kind] = deque((known for known in self._ids.get(kind, ()) if known != taken), KEPT)
         self._parts = deque((pair for pair in self._parts if pair[0] != taken), KEPT)
+        for name, pairs in self._stored.items():
+            self._stored[name] = deque((pair for pair in pairs if taken not in pair), KEPT)
 
     def background(self) -> str:
         """A background response."""

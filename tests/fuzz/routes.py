@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.fuzz.bodies import Bodies
-from tests.fuzz.pool import Pool
+from tests.fuzz.pool import STORE_BATCH, STORE_FILE, Pool
 
 JsonObject = dict[str, Any]
 NO_BODY: Any = object()
@@ -43,6 +43,8 @@ class Routes:
             "POST /v1/chat/completions": bodies.chat,
             "POST /v1/messages": bodies.messages,
             "POST /v1/messages/count_tokens": bodies.messages,
+            "POST /v1/embeddings": bodies.embeddings,
+            "POST /v1/vector_stores": bodies.vector_store,
             "POST /v1/conversations": bodies.conversation,
             "POST /v1/embeddings": bodies.embeddings,
             "POST /v1/uploads": bodies.upload,
@@ -77,6 +79,7 @@ class Routes:
             "POST /v1/uploads/{id}/cancel": lambda: self._by_id(
                 "POST /v1/uploads/{id}/cancel", pool.take("upload")
             ),
+            **self._vector_stores(),
             "GET /v1/agent/modes": lambda: FuzzRequest("GET /v1/agent/modes"),
             "GET /v1/agent/runs": lambda: FuzzRequest("GET /v1/agent/runs", query=self._page("run")),
             "GET /v1/agent/runs/{id}": self._retrieve_run,
@@ -103,6 +106,45 @@ class Routes:
         if name in self._posted:
             return FuzzRequest(name, body=self._posted[name]())
         return self._drawn[name]()
+
+    def _vector_stores(self) -> dict[str, Draw]:
+        one = "/v1/vector_stores/{id}"
+        file, batch = f"{one}/files/{{file_id}}", f"{one}/file_batches/{{batch_id}}"
+        pool, bodies = self._pool, self._bodies
+
+        def of_store(name: str, body: Callable[[], Any] = lambda: NO_BODY) -> Draw:
+            return lambda: FuzzRequest(name, [pool.one("vs")], body=body())
+
+        def of_file(name: str, body: Callable[[], Any] = lambda: NO_BODY) -> Draw:
+            return lambda: FuzzRequest(name, [*pool.in_store(STORE_FILE)], body=body())
+
+        def listed(name: str, ids: Callable[[], list[str]]) -> Draw:
+            return lambda: FuzzRequest(
+                name, ids(), self._page("none", 0.0) | self._maybe("filter", "completed")
+            )
+
+        return {
+            "GET /v1/vector_stores": listed("GET /v1/vector_stores", list),
+            f"GET {one}": of_store(f"GET {one}"),
+            f"POST {one}": of_store(f"POST {one}", bodies.vector_store),
+            f"DELETE {one}": lambda: FuzzRequest(f"DELETE {one}", [pool.take("vs")]),
+            f"POST {one}/search": of_store(f"POST {one}/search", bodies.search),
+            f"POST {one}/reindex": of_store(f"POST {one}/reindex", lambda: {"model": "auto"}),
+            f"POST {one}/files": of_store(f"POST {one}/files", bodies.store_file),
+            f"GET {one}/files": listed(f"GET {one}/files", lambda: [pool.one("vs")]),
+            f"GET {file}": of_file(f"GET {file}"),
+            f"POST {file}": of_file(f"POST {file}", lambda: {"attributes": bodies.attributes()}),
+            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_store_file()]),
+            f"GET {file}/content": of_file(f"GET {file}/content"),
+            f"POST {one}/file_batches": of_store(
+                f"POST {one}/file_batches", lambda: {"files": [bodies.store_file()]}
+            ),
+            f"GET {batch}": lambda: FuzzRequest(f"GET {batch}", [*pool.in_store(STORE_BATCH)]),
+            f"POST {batch}/cancel": lambda: FuzzRequest(
+                f"POST {batch}/cancel", [*pool.in_store(STORE_BATCH)]
+            ),
+            f"GET {batch}/files": listed(f"GET {batch}/files", lambda: [*pool.in_store(STORE_BATCH)]),
+        }
 
     def _by_id(self, name: str, known: str) -> FuzzRequest:
         return FuzzRequest(name, [known])

@@ -93,7 +93,7 @@ def test_the_table_declares_everything_once() -> None:
     assert {route.path for route in ROUTES if route.stateful} == {
         route.path
         for route in ROUTES
-        if route.path.startswith(("/v1/conversations", "/v1/files", "/v1/uploads"))
+        if route.path.startswith(("/v1/conversations", "/v1/files", "/v1/uploads", "/v1/vector_stores"))
     }
 
 

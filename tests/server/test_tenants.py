@@ -2,6 +2,7 @@
 scopes.
 """
 
+import asyncio
 import re
 from typing import Any
 
@@ -24,6 +25,7 @@ SENT = {"input": "more", "model": "m"}
 REFERENCE = [{"type": "item_reference", "id": "{item}"}]
 COUNT = "/v1/responses/input_tokens"
 ITEMS = "/v1/conversations/{conversation}/items"
+STORE = "/v1/vector_stores/{store}"
 UPLOADED = {"data": "content"}
 """A body that is sent as a form."""
 CASES: list[Case] = [
@@ -53,6 +55,22 @@ CASES: list[Case] = [
     ("POST", "/v1/uploads/{upload}/parts", UPLOADED),
     ("POST", "/v1/uploads/{upload}/complete", {"part_ids": ["{part}"]}),
     ("POST", "/v1/uploads/{upload}/cancel", None),
+    ("GET", STORE, None),
+    ("POST", STORE, {"name": "other"}),
+    ("DELETE", STORE, None),
+    ("POST", STORE + "/search", {"query": "x"}),
+    ("POST", STORE + "/reindex", {}),
+    ("POST", STORE + "/files", {"file_id": "{file}"}),
+    ("GET", STORE + "/files", None),
+    ("GET", STORE + "/files/{file}", None),
+    ("POST", STORE + "/files/{file}", {"attributes": None}),
+    ("DELETE", STORE + "/files/{file}", None),
+    ("GET", STORE + "/files/{file}/content", None),
+    ("POST", STORE + "/file_batches", {"file_ids": ["{file}"]}),
+    ("GET", STORE + "/file_batches/{batch}", None),
+    ("POST", STORE + "/file_batches/{batch}/cancel", None),
+    ("GET", STORE + "/file_batches/{batch}/files", None),
+    ("POST", "/v1/vector_stores", {"file_ids": ["{file}"]}),
 ]
 """Every route that names a stored object."""
 
@@ -64,6 +82,8 @@ UNKNOWN: Ids = {
     "file": "file-none",
     "upload": "upload_none",
     "part": "part_none",
+    "store": "vs_none",
+    "batch": "vsfb_none",
 }
 
 
@@ -113,7 +133,18 @@ async def store_objects(server: ServerUnderTest, headers: httpx2.Headers) -> Ids
     part = await server.client.post(
         f"/v1/uploads/{upload['id']}/parts", files={"data": ("part", b"x")}, headers=headers
     )
+    store = (await server.client.post("/v1/vector_stores", headers=headers)).json()
+    batch = await server.client.post(
+        f"/v1/vector_stores/{store['id']}/file_batches",
+        json={"file_ids": [file.json()["id"]]},
+        headers=headers,
+    )
+    async with asyncio.timeout(30):
+        while store["file_counts"]["completed"] == 0:
+            store = (await server.client.get(f"/v1/vector_stores/{store['id']}", headers=headers)).json()
     return {
+        "store": store["id"],
+        "batch": batch.json()["id"],
         "file": file.json()["id"],
         "upload": upload["id"],
         "part": part.json()["id"],
@@ -132,11 +163,14 @@ async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) 
     item_ids = [item["id"] for item in listed.json()["data"]]
     files = [file["id"] for file in (await server.client.get("/v1/files", headers=headers)).json()["data"]]
     upload = await server.services.store.files.upload("owner", ids["upload"])
-    return (response.status_code, running.status_code, item_ids, files, upload.status) == (
+    stores = (await server.client.get("/v1/vector_stores", headers=headers)).json()["data"]
+    counts = [(store["id"], store["name"], store["file_counts"]["completed"]) for store in stores]
+    return (response.status_code, running.status_code, item_ids, files, upload.status, counts) == (
         *(200, 200),
         [ids["item"]],
         [ids["file"]],
         "pending",
+        [(ids["store"], None, 1)],
     )
 
 
@@ -180,7 +214,11 @@ async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreato
 
 def test_every_route_with_an_id_is_tried() -> None:
     tried = {
-        f"{method} {re.sub(r'{(response|running|conversation|file|upload)}', '{id}', path).replace('{item}', '{item_id}')}"
+        f"{method} {re.sub(r'{(response|running|conversation|upload|store)}|(?<=/v1/files/){file}', '{id}', path)}".replace(
+            "{item}", "{item_id}"
+        )
+        .replace("{file}", "{file_id}")
+        .replace("{batch}", "{batch_id}")
         for method, path, _ in CASES
     }
     routes = {route.name for route in ROUTES if "{id}" in route.path and "/v1/agent/" not in route.path}
@@ -192,7 +230,7 @@ SCOPE_OF = {"GET": READ, "DELETE": DELETE, "POST": WRITE}
 
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(make_creator: MakeCreator, case: Case) -> None:
-    needed = READ if case[1] == COUNT else SCOPE_OF[case[0]]
+    needed = READ if case[1] in (COUNT, STORE + "/search") else SCOPE_OF[case[0]]
     async with open_server(make_creator) as server:
         theirs = await store_objects(server, await server.new_key("owner"))
         others = await server.new_key("owner", *(scope for scope in SCOPES if scope != needed))

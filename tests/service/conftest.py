@@ -6,15 +6,18 @@ from itertools import count
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.documents.reader import DocumentReader
+from antiphon.documents.reader import DEFAULT_LIMITS, DocumentReader
+from antiphon.embeddings.hashed import HashedEmbedder
 from antiphon.http.download import Downloader
 from antiphon.http.egress import AllowPublic
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.jobs.worker import Worker
 from antiphon.protocol.ids import IdSource
+from antiphon.retrieval.cutting import FileCutter
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.conversations import Conversations
+from antiphon.service.embeddings import Embeddings
 from antiphon.service.files.contents import Contents
 from antiphon.service.files.files import Files
 from antiphon.service.files.uploads import Uploads
@@ -24,11 +27,16 @@ from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
+from antiphon.service.vector_stores.files import StoreFiles
+from antiphon.service.vector_stores.ingestion import Ingestion
+from antiphon.service.vector_stores.search import Passages
+from antiphon.service.vector_stores.stores import VectorStoreService
 from antiphon.store.files import FileQuota
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.vector_stores import StoreQuota
 from antiphon.turn.sealing import SealKey
 
 MakeCreator = Callable[..., Creator]
@@ -85,6 +93,7 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
     parts = creator.parts
     store = creator.store
     files = files_of(store, creator.ids)
+    embeddings = Embeddings([HashedEmbedder()])
     return Services(
         creator=creator,
         compactor=parts.compactor,
@@ -99,4 +108,21 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         ),
         files=files,
         uploads=Uploads(files),
+        vector_stores=_vector_stores(files, store, embeddings, background.jobs),
+    )
+
+
+def _vector_stores(files: Files, store: Stores, embeddings: Embeddings, jobs: Worker) -> VectorStoreService:
+    quota = StoreQuota(stores=100, files=5000, bytes=10**8)
+    rows, ids, clock = store.vector_stores, files.ids, files.clock
+    cutter = FileCutter(DocumentReader(IsolatedPool(DEFAULT_LIMITS)))
+    ingestion = Ingestion(rows, files.contents, cutter, embeddings, jobs, quota)
+    return VectorStoreService(
+        rows,
+        StoreFiles(rows, store.files, ingestion, ids, clock, quota),
+        Passages(rows, embeddings),
+        embeddings,
+        ids,
+        clock,
+        quota,
     )

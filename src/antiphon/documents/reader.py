@@ -37,7 +37,7 @@ class DocumentReader:
     async def read(self, tenant: str, data: bytes, name: str = "") -> Document:
         """The text of a file. Raises `Unreadable`, or `Overloaded` if too many files wait."""
         check_size(len(data))
-        if (document := _read_at_once(data, name)) is not None:
+        if (document := read_at_once(data, name)) is not None:
             return document
         encoded = msgspec.msgpack.encode(ReadJob(data, name))
         result = _RESULTS.decode(await self.run(tenant, READ, encoded))
@@ -99,7 +99,7 @@ def check_size(size: int) -> None:
         raise Unreadable("invalid_file", f"The file has {size:,} bytes; the limit is {MAX_FILE_BYTES:,}.")
 
 
-def _read_at_once(data: bytes, name: str) -> Document | None:
+def read_at_once(data: bytes, name: str) -> Document | None:
     """A short text in UTF-8; None: a child reads it. Raises `Unreadable` for what no reader is for."""
     kind = glance(data, name)
     if kind not in ("code", "markdown", "text") or len(data) > MAX_TEXT_AT_ONCE_BYTES:

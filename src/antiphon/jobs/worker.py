@@ -7,7 +7,8 @@ job ends, the next job is due, or the next sign of life is due.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from antiphon.errors import AntiphonError, Unavailable
 from antiphon.jobs.kinds import Kind
@@ -105,6 +106,20 @@ class Worker:
         job = await self._store.claim_one(self._owner, kind, tenant, job_id, self._lease)
         if job is not None:
             self._running.start(job)
+
+    async def begin(self, kind: str, tenant: str, job_ids: Sequence[str]) -> None:
+        """Have jobs done that are saved: by any process with capacity, or else by this one. If another
+        process works on this database, that one will find them."""
+        if self._adopting:
+            self._signals.publish(WAKE_TOPIC)
+            return
+        with suppress(Unavailable):
+            for job_id in job_ids:
+                await self.resume(kind, tenant, job_id)
+
+    def stop_removed(self) -> None:
+        """Stop work on jobs that were deleted, wherever it is done."""
+        self._signals.publish(CANCEL_TOPIC)
 
     async def schedule(self, job: NewJob) -> None:
         """Have a periodic job done, by one of the processes each time."""

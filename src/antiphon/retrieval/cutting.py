@@ -1,4 +1,4 @@
-"""`FileCutter`: the chunks of a file with their terms, read and cut in a child process.
+"""`FileCutter`: the chunks of a file with their terms, read and cut in a child process, unless it is short.
 
 All of it is expensive, and nothing of it may hold the event loop. So the result stays encoded, in portions
 that are decoded one by one.
@@ -10,13 +10,15 @@ from itertools import islice
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.documents.document import Unreadable
-from antiphon.documents.reader import DocumentReader, check_size
+from antiphon.documents.document import Document, Unreadable
+from antiphon.documents.reader import DocumentReader, check_size, read_at_once
 from antiphon.documents.reading import ReadFault, read_document
 from antiphon.retrieval.token_chunks import TextChunk, cut_document
 
 CUT = "antiphon.retrieval.cutting:cut_encoded"
 PORTION_CHUNKS = 16
+MAX_AT_ONCE_BYTES = 8 * 1024
+"""A short text is cut at once, which takes a few milliseconds: to pass it to a child takes longer."""
 
 
 class CutJob(Struct, frozen=True, array_like=True):
@@ -56,6 +58,8 @@ class FileCutter:
     async def cut(self, tenant: str, job: CutJob) -> Iterator[Sequence[CutChunk]]:
         """The chunks, in portions. Raises `Unreadable`, or `Overloaded` if too many files wait."""
         check_size(len(job.data))
+        if len(job.data) <= MAX_AT_ONCE_BYTES and (document := read_at_once(job.data, job.name)) is not None:
+            return iter(list(_portions(document, job)))
         result = _RESULTS.decode(await self._reader.run(tenant, CUT, msgspec.msgpack.encode(job)))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
@@ -69,10 +73,11 @@ def cut_encoded(payload: bytes) -> bytes:
         document = read_document(job.data, job.name)
     except Unreadable as error:
         return msgspec.msgpack.encode(ReadFault(error.code, error.message))
+    portions = [Raw(msgspec.msgpack.encode(portion)) for portion in _portions(document, job)]
+    return msgspec.msgpack.encode(CutResult(portions))
+
+
+def _portions(document: Document, job: CutJob) -> Iterator[list[CutChunk]]:
     chunks = islice(cut_document(document, job.max_tokens, job.overlap_tokens), job.skipped, None)
-    portions = iter(lambda: [_encodable(chunk) for chunk in islice(chunks, PORTION_CHUNKS)], [])
-    return msgspec.msgpack.encode(CutResult([Raw(msgspec.msgpack.encode(portion)) for portion in portions]))
-
-
-def _encodable(chunk: TextChunk) -> CutChunk:
-    return CutChunk(chunk, " ".join(chunk.terms()))
+    while portion := [CutChunk(each, " ".join(each.terms())) for each in islice(chunks, PORTION_CHUNKS)]:
+        yield portion

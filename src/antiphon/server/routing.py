@@ -19,6 +19,9 @@ Handler = Callable[..., Awaitable[None]]
 """A method of a route group. It takes the exchange, then the parameters of the path."""
 
 
+_PARAMETER = re.compile(r"\{\w+\}")
+
+
 class Route(Struct, frozen=True):
     """One endpoint of the HTTP API."""
 
@@ -139,6 +142,4 @@ def _hint(path: str) -> str:
 
 def _pattern(path: str) -> re.Pattern[str]:
     """The path as a pattern; its fixed parts contain no special characters."""
-    return re.compile(
-        path.replace("{model}", "(.+)").replace("{id}", "([^/]+)").replace("{item_id}", "([^/]+)")
-    )
+    return re.compile(_PARAMETER.sub("([^/]+)", path.replace("{model}", "(.+)")))

@@ -12,6 +12,7 @@ from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.routing.router import Router
 from antiphon.service.stored import StoredResponses
+from antiphon.service.vector_stores.stores import VectorStoreService
 from antiphon.store.ports import Stores
 from antiphon.turn.sealing import SealKey
 
@@ -31,5 +32,6 @@ class Services:
     conversations: Conversations
     files: Files
     uploads: Uploads
+    vector_stores: VectorStoreService
     embeddings: Embeddings = field(default_factory=Embeddings)
     ignored_tools: frozenset[str] = frozenset()

@@ -25,6 +25,7 @@ from antiphon.settings.sections import (
     StrictSchemas,
     TextCalls,
     UpstreamSettings,
+    VectorStoreSettings,
     names_of,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "StrictSchemas",
     "TextCalls",
     "UpstreamSettings",
+    "VectorStoreSettings",
     "load_settings",
     "names_of",
     "no_keys",

@@ -106,6 +106,21 @@ class FilesSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes that a tenant may store; equal content counts once."""
 
 
+class VectorStoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Vector stores (docs/reference/vector-stores.md)."""
+
+    max_stores: Annotated[int, Meta(ge=1)] = 1000
+    """Vector stores that a tenant may have."""
+    max_files: Annotated[int, Meta(ge=1)] = 10_000
+    """Files of one vector store."""
+    max_bytes: Annotated[int, Meta(ge=1)] = 10 * 1024 * 1024 * 1024
+    """Bytes of all chunks of a tenant, with their vectors."""
+    concurrency: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Files that one process adds at a time."""
+    per_tenant: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Files of one tenant that all processes together add at a time."""
+
+
 class BackgroundSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Background responses."""
 
@@ -435,6 +450,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     profiles: dict[ProfileName, ProfileSettings] = {}
     store: StoreSettings = StoreSettings()
     files: FilesSettings = FilesSettings()
+    vector_stores: VectorStoreSettings = VectorStoreSettings()
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()

@@ -63,6 +63,15 @@ def add_chunks(
     yield from vector_store_scripts.charge(job.tenant, 0, size, quota)
 
 
+def delay(job: Job, error: FileError, now: int) -> Script[None]:
+    """Record why the file waits; the next chunks, or its end, take that away."""
+    yield from jobs.fence(job)
+    _, found = yield from _lock(job, now)
+    if found.file.status == "in_progress":
+        place = (job.tenant, *_split(job))
+        yield Statement("end_vector_file", (*place, "in_progress", error.code, error.message))
+
+
 def end(job: Job, error: FileError | None, now: int) -> Script[None]:
     """Complete or fail the file, and remove the job."""
     yield from jobs.fence(job)

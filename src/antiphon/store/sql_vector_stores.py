@@ -133,6 +133,10 @@ class SqlVectorStores:
         script = ingestion_scripts.add_chunks(job, chunks, quota, self._vectors, self._now())
         await self._db.write(script, large=True)
 
+    async def report_delay(self, job: Job, error: FileError) -> None:
+        """Record why a claimed file has to wait."""
+        await self._db.write(ingestion_scripts.delay(job, error, self._now()), durable=False)
+
     async def end_file(self, job: Job, error: FileError | None) -> None:
         """Complete a file, or fail it and erase its chunks."""
         await self._db.write(ingestion_scripts.end(job, error, self._now()), large=error is not None)

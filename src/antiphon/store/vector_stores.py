@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.embeddings.base import Vector
-from antiphon.errors import NotFound
+from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.attribute_filters import Attribute, Filter
 from antiphon.protocol.content import Metadata
 from antiphon.protocol.vector_stores import Chunking, FileCounts, FileError, FileStatus
@@ -222,6 +222,11 @@ class VectorStores(Protocol):
         """
         ...
 
+    async def report_delay(self, job: Job, error: FileError) -> None:
+        """Record why a claimed file has to wait; it stays in progress, and shows the error until it goes on.
+        Raises `Fenced`."""
+        ...
+
     async def end_file(self, job: Job, error: FileError | None) -> None:
         """Complete a file, or fail it and erase its chunks. Raises `Fenced`."""
         ...
@@ -259,6 +264,12 @@ def store_not_found(store_id: str) -> NotFound:
     """The same error for unknown, foreign and deleted stores."""
     message = f"Vector store with id '{store_id}' not found."
     return NotFound(message, param="vector_store_id", code="not_found")
+
+
+def store_expired(store_id: str) -> InvalidRequest:
+    """The error for the use of an expired store."""
+    message = f"Vector store '{store_id}' has expired. Create another one and add the files again."
+    return InvalidRequest(message, param="vector_store_id", code="vector_store_expired")
 
 
 def store_file_not_found(file_id: str, store_id: str) -> NotFound:

@@ -52,6 +52,7 @@ from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
 from antiphon.wiring.stores import open_stores
+from antiphon.wiring.vector_stores import make_vector_stores
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +147,14 @@ async def _open(
             embeddings=embedders.embeddings,
             files=files,
             uploads=Uploads(files, settings.files.max_upload_bytes),
+            vector_stores=make_vector_stores(
+                settings,
+                stores=stores,
+                files=files,
+                embeddings=embedders.embeddings,
+                jobs=worker,
+                stack=stack,
+            ),
             ignored_tools=frozenset(settings.tools.ignore),
         )
 

@@ -18,6 +18,7 @@ from antiphon.server.routes.health import HealthRoutes
 from antiphon.server.routes.models import ModelsRoutes
 from antiphon.server.routes.responses import CompactRoutes, InputTokensRoutes, ResponsesRoutes, StoredRoutes
 from antiphon.server.routes.uploads import UploadRoutes
+from antiphon.server.routes.vector_stores import FileBatchRoutes, StoreFileRoutes, VectorStoreRoutes
 from antiphon.server.routing import RouteGroup
 from antiphon.service.routing.capabilities import ServerFeatures
 from antiphon.service.services import Services
@@ -34,6 +35,9 @@ GROUPS: tuple[type[RouteGroup], ...] = (
     ConversationRoutes,
     FileRoutes,
     UploadRoutes,
+    VectorStoreRoutes,
+    StoreFileRoutes,
+    FileBatchRoutes,
     AgentRoutes,
     AgentRunRoutes,
     ModelsRoutes,
@@ -78,6 +82,10 @@ def route_groups(
     yield ConversationRoutes(services.conversations, bodies)
     yield FileRoutes(services.files, forms)
     yield UploadRoutes(services.uploads, bodies, forms)
+    stores = services.vector_stores
+    yield VectorStoreRoutes(stores, lifetimes, bodies)
+    yield StoreFileRoutes(stores.files, bodies)
+    yield FileBatchRoutes(stores.files, bodies)
     if agents is not None:
         yield AgentRoutes(agents.agent, lifetimes, bodies, options.heartbeat_seconds)
         yield AgentRunRoutes(agents, lifetimes, bodies)

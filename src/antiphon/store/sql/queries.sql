@@ -688,7 +688,8 @@ ORDER BY number DESC LIMIT $7;
 UPDATE vector_store_files SET attributes = $4 WHERE tenant = $1 AND store = $2 AND id = $3;
 
 -- name: progress_vector_file
-UPDATE vector_store_files SET chunks = chunks + $4::bigint, usage_bytes = usage_bytes + $5::bigint
+UPDATE vector_store_files
+SET chunks = chunks + $4::bigint, usage_bytes = usage_bytes + $5::bigint, error_code = NULL, error_message = NULL
 WHERE tenant = $1 AND store = $2 AND id = $3;
 
 -- name: end_vector_file

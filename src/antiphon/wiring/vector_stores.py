@@ -1,0 +1,63 @@
+"""Vector stores from the settings."""
+
+import time
+from contextlib import AsyncExitStack
+
+from antiphon.documents.reader import DocumentReader
+from antiphon.isolated.pool import IsolatedPool, PoolLimits
+from antiphon.jobs.worker import Worker
+from antiphon.retrieval.cutting import FileCutter
+from antiphon.service.embeddings import Embeddings
+from antiphon.service.files.files import Files
+from antiphon.service.vector_stores.files import StoreFiles
+from antiphon.service.vector_stores.ingestion import Ingestion
+from antiphon.service.vector_stores.search import Passages
+from antiphon.service.vector_stores.stores import VectorStoreService
+from antiphon.settings import Settings
+from antiphon.store.ports import Stores
+from antiphon.store.vector_stores import StoreQuota
+
+CUTTING_SHARE = 3
+"""A file that is read, cut and indexed may take so many times the limits of one that is only read."""
+
+
+def make_vector_stores(
+    settings: Settings,
+    *,
+    stores: Stores,
+    files: Files,
+    embeddings: Embeddings,
+    jobs: Worker,
+    stack: AsyncExitStack,
+) -> VectorStoreService:
+    """The operations on vector stores; the worker gets the kind of job that adds files to them."""
+    options, documents = settings.vector_stores, settings.documents
+    pool = IsolatedPool(
+        PoolLimits(
+            processes=options.concurrency,
+            cpu_seconds=documents.cpu_seconds * CUTTING_SHARE,
+            wall_seconds=documents.wall_seconds * CUTTING_SHARE,
+            memory_bytes=documents.memory_mb * 2**20,
+        )
+    )
+    stack.push_async_callback(pool.aclose)
+    quota = StoreQuota(options.max_stores, options.max_files, options.max_bytes)
+    ingestion = Ingestion(
+        stores.vector_stores,
+        files.contents,
+        FileCutter(DocumentReader(pool)),
+        embeddings,
+        jobs,
+        quota,
+        options.concurrency,
+        options.per_tenant,
+    )
+    return VectorStoreService(
+        stores.vector_stores,
+        StoreFiles(stores.vector_stores, files.store, ingestion, files.ids, time.time, quota),
+        Passages(stores.vector_stores, embeddings),
+        embeddings,
+        files.ids,
+        time.time,
+        quota,
+    )

@@ -26,6 +26,7 @@ from antiphon.cli.options import (
 from antiphon.cli.terminal import output, printable
 from antiphon.embeddings.minilm import MODEL_FILE
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.file_search import FILE_SEARCH
 from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.settings import Settings, load_settings
 from antiphon.wiring import models_folder, open_services
@@ -147,6 +148,7 @@ async def _look(settings: Settings, name: str) -> JsonObject:
         keeps=settings.store.url != "none",
         websocket=settings.server.websocket,
         ignored_tools=frozenset(settings.tools.ignore),
+        served_tools=frozenset() if settings.store.url == "none" else frozenset({FILE_SEARCH}),
     )
     without_store = replace(settings, store=replace(settings.store, url="none"))
     async with open_services(without_store) as services:

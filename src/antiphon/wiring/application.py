@@ -31,6 +31,7 @@ from antiphon.service.conversations import Conversations
 from antiphon.service.files.files import Files
 from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
+from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.responses.create import ResponseOptions, response_services
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
@@ -48,6 +49,7 @@ from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.embeddings import EmbedderSet, open_embedders
 from antiphon.wiring.files import make_files
 from antiphon.wiring.folders import data_folder, seal_secret, store_path
+from antiphon.wiring.hosted_tools import hosted_limits, make_served_tools
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids, make_owner
@@ -129,7 +131,7 @@ async def _open(
             seal_key=seal_key,
             checks=checks,
             files=_file_texts(settings, files, stack),
-            options=_response_options(settings),
+            options=_response_options(settings, make_served_tools(settings, stores, embedders.embeddings)),
         )
         worker = _make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
@@ -159,8 +161,11 @@ async def _open(
         )
 
 
-def _response_options(settings: Settings) -> ResponseOptions:
+def _response_options(settings: Settings, served_tools: tuple[ServedTool, ...]) -> ResponseOptions:
     return ResponseOptions(
+        served_tools=served_tools,
+        hosted=hosted_limits(settings),
+        result_tokens=settings.tools.result_tokens,
         ignored_tools=frozenset(settings.tools.ignore),
         inherit_tools=settings.store.inherit_tools,
         max_repairs=settings.answers.repairs,

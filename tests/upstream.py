@@ -111,6 +111,26 @@ class Upstream:
         await response.write(b"data: [DONE]\n\n")
         return response
 
+    async def _searches(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
+        """Searches files for the user's text, and then answers with a citation once the gate is open."""
+        messages = body["messages"]
+        if messages[-1]["role"] == "user":
+            arguments = json.dumps({"queries": [_text(messages[-1]["content"])]})
+            function = {"name": "file_search", "arguments": arguments}
+            call = {"index": 0, "id": "call_a", "type": "function", "function": function}
+            return await self._respond(request, body, {"content": None, "tool_calls": [call]}, "tool_calls")
+        response = await _begin(request)
+        for piece in ("Two years", " [1", "]."):
+            delta = {"content": piece}
+            await _chunk(response, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            while not self.gate.is_set():
+                await asyncio.sleep(0.01)
+                if request.transport is None or request.transport.is_closing():
+                    return response
+        await _chunk(response, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
     async def _breaks(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
         response = await _begin(request)
         await _chunk(

@@ -20,6 +20,17 @@ from antiphon.protocol.vector_stores import (
 )
 
 STATIC = {"type": "static", "static": {"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 100}}
+BAD_BATCHES: list[tuple[dict[str, Any], str]] = [
+    ({}, "file_ids"),
+    ({"file_ids": [], "files": []}, "file_ids"),
+    ({"file_ids": []}, "file_ids"),
+    ({"file_ids": [f"file-{n}" for n in range(2001)]}, "file_ids"),
+    ({"file_ids": ["file-1", "file-1"]}, "file_ids[1]"),
+    ({"files": [{"file_id": "file-1"}, {"file_id": "file-1"}]}, "files[1].file_id"),
+    ({"files": [{"file_id": 1}]}, "files[0].file_id"),
+    ({"files": [{}]}, "files[0].file_id"),
+    ({"files": [{"file_id": "f", "attributes": {str(n): 1 for n in range(17)}}]}, "files[0].attributes"),
+]
 
 
 def encoded(**members: Any) -> bytes:
@@ -149,20 +160,7 @@ def test_a_batch_of_files_has_its_own() -> None:
     assert batch.param.format(1) == "files[1].file_id"
 
 
-@pytest.mark.parametrize(
-    ("members", "param"),
-    [
-        ({}, "file_ids"),
-        ({"file_ids": [], "files": []}, "file_ids"),
-        ({"file_ids": []}, "file_ids"),
-        ({"file_ids": [f"file-{n}" for n in range(2001)]}, "file_ids"),
-        ({"file_ids": ["file-1", "file-1"]}, "file_ids[1]"),
-        ({"files": [{"file_id": "file-1"}, {"file_id": "file-1"}]}, "files[1].file_id"),
-        ({"files": [{"file_id": 1}]}, "files[0].file_id"),
-        ({"files": [{}]}, "files[0].file_id"),
-        ({"files": [{"file_id": "f", "attributes": {str(n): 1 for n in range(17)}}]}, "files[0].attributes"),
-    ],
-)
+@pytest.mark.parametrize(("members", "param"), BAD_BATCHES)
 def test_bad_batches(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         parse_file_batch(encoded(**members))

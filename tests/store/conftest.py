@@ -21,6 +21,10 @@ from tests.postgres import PostgresServer
 
 TABLES = "chains, responses, items, conversations, events, owners, api_keys, agent_runs, agent_events, jobs"
 FILE_TABLES = "blobs, files, uploads, upload_parts, unreferenced_objects, file_usage, object_pieces"
+VECTOR_TABLES = (
+    "vector_stores, vector_store_files, vector_file_batches, vector_usage, chunk_sets, chunk_portions, chunks, "
+    "chunk_vectors"
+)
 CountRows = Callable[[str], Awaitable[int]]
 
 
@@ -88,7 +92,7 @@ async def opened_postgres(server: PostgresServer, url: str) -> AsyncGenerator[Op
     async def count_rows(table: str) -> int:
         return int(await asyncio.to_thread(server.execute, f"SELECT count(*) FROM {table}", url))
 
-    server.execute(f"TRUNCATE {TABLES}, {FILE_TABLES}", url)
+    server.execute(f"TRUNCATE {TABLES}, {FILE_TABLES}, {VECTOR_TABLES}", url)
     yield Opened(database, count_rows)
     await database.aclose()
 

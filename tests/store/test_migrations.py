@@ -15,7 +15,7 @@ from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
-from tests.store.conftest import FILE_TABLES
+from tests.store.conftest import FILE_TABLES, VECTOR_TABLES
 from tests.store.values import answers, events, queued, response
 
 KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
@@ -109,7 +109,7 @@ async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> 
     )
     await database.aclose()
     connection = sqlite_file.connect(path)
-    for table in ("jobs", "seal_key", *FILE_TABLES.split(", ")):
+    for table in ("jobs", "seal_key", *FILE_TABLES.split(", "), *VECTOR_TABLES.split(", "), "chunk_words"):
         connection.execute(f"DROP TABLE {table}")  # as before version 4
     connection.execute("DELETE FROM schema_migrations WHERE version >= 4")
     connection.close()

@@ -97,3 +97,9 @@ async def search(store: Stores, words: str = "", tenant: str = "t", **members: o
 
 def places(found: Sequence[Candidate]) -> list[tuple[str, int]]:
     return [(each.file_id, each.ordinal) for each in found]
+
+
+async def sweep(store: Stores) -> None:
+    """Run upkeep until there is nothing to do."""
+    while await store.upkeep.sweep():
+        pass

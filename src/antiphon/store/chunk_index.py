@@ -1,8 +1,8 @@
 """What a search needs of one vector store, in memory: its files, its chunks, and, on SQLite, their vectors.
 
-An index stands for one version of its store and is never changed; a newer one takes over the blocks of vectors
-that are still needed. The lists of chunks of common words are kept, within a bound. All calls block: they run in
-threads, and numpy (`antiphon[retrieval]`) releases the interpreter's lock in the expensive ones.
+An index stands for one version of its store and is never changed; a newer one takes over the blocks of
+vectors that are still needed. The lists of chunks of common words are kept, within a bound. All calls block:
+they run in threads, and numpy (`antiphon[retrieval]`) releases the interpreter's lock in the expensive ones.
 """
 
 import importlib
@@ -20,8 +20,8 @@ from antiphon.store.chunk_words import COUNT_LEVELS
 
 K1, B = 1.2, 0.75
 """The parameters of BM25: how fast repetitions lose weight, and how much long chunks lose."""
-MAX_KEPT_POSTING_BYTES = 16 * 1024 * 1024
-"""Of the lists of one store."""
+MAX_KEPT_SCORE_BYTES = 32 * 1024 * 1024
+"""Of the scores of terms of one store."""
 _MAX_KEPT_FILTERS = 16
 _ROW_BYTES = 40
 """What a chunk needs in memory beside its vector."""
@@ -66,11 +66,16 @@ class Block(Struct, frozen=True):
         return 0 if self.matrix is None else self.matrix.nbytes
 
 
-class Postings(Struct, frozen=True):
-    """The chunks with a term, as rows of the index, and how often it occurs in each."""
+class TermScores(Struct, frozen=True):
+    """What a term adds to the scores of chunks: of those in `rows`, or of all, if so many have it."""
 
     rows: Array
-    counts: Array
+    scores: Array
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the arrays."""
+        return self.scores.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
 
 def load_numpy() -> Any:
@@ -107,15 +112,15 @@ class ChunkIndex:
         self._norms = (K1 * (1 - B + B * lengths / max(mean, 1.0))).astype(numpy.float32)
         self._order = numpy.argsort(self.slots)
         self._sorted_slots = self.slots[self._order]
-        self._postings: dict[str, Postings] = {}
-        self._posting_bytes = 0
+        self._scores: dict[str, TermScores] = {}
+        self._score_bytes = 0
         self._masks: dict[bytes, Array] = {}
         """By filters as JSON: as keys, 1 and True would be the same."""
 
     @property
     def memory_bytes(self) -> int:
         """About what it needs in memory, with all that it may keep."""
-        kept = min(MAX_KEPT_POSTING_BYTES, self.rows * _ROW_BYTES)
+        kept = min(MAX_KEPT_SCORE_BYTES, self.rows * _ROW_BYTES)
         vectors = sum(block.memory_bytes for block in self.blocks)
         return vectors + kept + self.rows * _ROW_BYTES + len(self.files) * _FILE_BYTES
 
@@ -130,21 +135,33 @@ class ChunkIndex:
         found = self._numpy.minimum(self._numpy.searchsorted(self._sorted_slots, slots), self.rows - 1)
         return self._order[found[self._sorted_slots[found] == slots]]
 
-    def kept_postings(self, terms: Iterable[str]) -> dict[str, Postings]:
-        """Those that need not be read."""
-        return {term: kept for term in terms if (kept := self._postings.get(term)) is not None}
+    def row_of(self, slot: int) -> int | None:
+        """The row of a slot; None if it is not here."""
+        rows = self.rows_of(self._numpy.array([slot]))
+        return int(rows[0]) if len(rows) else None
 
-    def keep_postings(self, term: str, levels: Sequence[str | bytes | None]) -> Postings:
-        """The postings of a term, made of the slots that were read for each of `COUNT_LEVELS`."""
+    def kept_scores(self, terms: Iterable[str]) -> dict[str, TermScores]:
+        """Those that need not be computed."""
+        return {term: kept for term in terms if (kept := self._scores.get(term)) is not None}
+
+    def term_scores(self, term: str, levels: Sequence[str | bytes | None]) -> TermScores:
+        """What BM25 gives for a term, with the frequencies of this store alone.
+
+        `levels` are the slots that were read for each of `COUNT_LEVELS`. The result is kept.
+        """
         numpy = self._numpy
-        rows = [self.rows_of(self._read_slots(slots)) for slots in levels]
-        counts = [
-            numpy.full(len(chosen), count, numpy.float32)
-            for chosen, count in zip(rows, COUNT_LEVELS, strict=True)
-        ]
-        postings = Postings(numpy.concatenate(rows).astype(numpy.int32), numpy.concatenate(counts))
-        self._keep(term, postings)
-        return postings
+        listed = [self.rows_of(self._read_slots(slots)) for slots in levels]
+        rows = numpy.concatenate(listed)
+        counts = numpy.repeat(numpy.array(COUNT_LEVELS, numpy.float32), [len(each) for each in listed])
+        weight = float(numpy.log1p((self.rows - len(rows) + 0.5) / (len(rows) + 0.5)))
+        scores = (weight * counts * (K1 + 1) / (counts + self._norms[rows])).astype(numpy.float32)
+        found = TermScores(rows.astype(numpy.int32), scores)
+        if 2 * len(rows) > self.rows:
+            dense = numpy.zeros(self.rows, numpy.float32)
+            dense[rows] = scores
+            found = TermScores(None, dense)
+        self._keep(term, found)
+        return found
 
     def _read_slots(self, slots: str | bytes | None) -> Array:
         """Slots as SQLite has joined them to a text, or PostgreSQL to bytes."""
@@ -154,28 +171,26 @@ class ChunkIndex:
             return self._numpy.fromstring(slots, dtype=self._numpy.int64, sep=",")
         return self._numpy.frombuffer(slots, ">u4").astype(self._numpy.int64)
 
-    def _keep(self, term: str, postings: Postings) -> None:
-        """Keep these postings in place of the oldest ones. Threads may be here at the same time."""
-        size = postings.rows.nbytes + postings.counts.nbytes
-        if term in self._postings or size > MAX_KEPT_POSTING_BYTES:
+    def _keep(self, term: str, scores: TermScores) -> None:
+        """Keep these scores in place of the oldest ones. Threads may be here at the same time."""
+        size = scores.memory_bytes
+        if term in self._scores or size > MAX_KEPT_SCORE_BYTES:
             return
-        self._postings[term] = postings
-        self._posting_bytes += size
-        while self._posting_bytes > MAX_KEPT_POSTING_BYTES and self._postings:
-            oldest = self._postings.pop(next(iter(self._postings)), None)
+        self._scores[term] = scores
+        self._score_bytes += size
+        while self._score_bytes > MAX_KEPT_SCORE_BYTES and self._scores:
+            oldest = self._scores.pop(next(iter(self._scores)), None)
             if oldest is not None:
-                self._posting_bytes -= oldest.rows.nbytes + oldest.counts.nbytes
+                self._score_bytes -= oldest.memory_bytes
 
-    def lexical(self, postings: Sequence[Postings]) -> Array:
-        """The BM25 score of every chunk, with the frequencies of this store alone."""
-        numpy = self._numpy
-        scores = numpy.zeros(self.rows, numpy.float32)
-        for each in postings:
-            found = len(each.rows)
-            if found:
-                weight = float(numpy.log1p((self.rows - found + 0.5) / (found + 0.5)))
-                share = each.counts * (K1 + 1) / (each.counts + self._norms[each.rows])
-                scores[each.rows] += (weight * share).astype(numpy.float32)
+    def lexical(self, terms: Iterable[TermScores]) -> Array:
+        """The BM25 score of every chunk."""
+        scores = self._numpy.zeros(self.rows, self._numpy.float32)
+        for each in terms:
+            if each.rows is None:
+                scores += each.scores
+            else:
+                scores[each.rows] += each.scores
         return scores
 
     def mask(self, wanted: Filter | None) -> Array:
@@ -192,17 +207,20 @@ class ChunkIndex:
             self._masks[key] = mask
         return mask
 
-    def admitted_files(self, wanted: Filter) -> list[int]:
-        """The numbers of the files that a filter admits."""
-        return [file.number for file in self.files if matches(wanted, file.attributes)]
+    def admitted_files(self, mask: Array) -> list[int]:
+        """The numbers of the files of chunks that a filter admits."""
+        places: list[int] = self._numpy.unique(self._places[mask]).tolist()
+        return [self.files[place].number for place in places]
 
     def best(self, scores: Array, mask: Array, limit: int, least: float) -> Array:
-        """The rows with the highest scores above `least`."""
+        """The rows with the highest scores above `least`, which is no more than any score."""
         numpy = self._numpy
-        admitted = numpy.flatnonzero(scores > least if mask is None else (scores > least) & mask)
-        if len(admitted) <= limit:
-            return admitted
-        return admitted[numpy.argpartition(scores[admitted], -limit)[-limit:]]
+        if mask is not None:
+            scores = numpy.where(mask, scores, numpy.float32(least))
+        rows = numpy.arange(self.rows)
+        if self.rows > limit:
+            rows = numpy.argpartition(scores, -limit)[-limit:]
+        return rows[scores[rows] > least]
 
     def similarities(self, vector: Vector) -> Array:
         """The cosine for every chunk, where the vectors are in memory."""
@@ -211,12 +229,18 @@ class ChunkIndex:
         found = numpy.empty(self.rows, numpy.float32)
         start = 0
         for block in self.blocks:
-            numpy.dot(block.matrix, query, out=found[start : start + block.rows])
+            compare(numpy, block.matrix, query, found[start : start + block.rows])
             start += block.rows
         return found
 
     def _spread(self, values: Sequence[int], counts: Array) -> Array:
         return self._numpy.repeat(self._numpy.array(values, dtype=self._numpy.int64), counts)
+
+
+def compare(numpy: Any, matrix: Array, query: Array, found: Array) -> None:
+    """Multiply every row with the query. As fast as `numpy.dot`, but in this thread alone: threads of a
+    linear-algebra library would wait for each other on a busy machine."""
+    numpy.vecdot(matrix, query, out=found)
 
 
 def unit_rows(numpy: Any, data: bytes, rows: int) -> Array:

@@ -47,15 +47,20 @@ def erase_file(chunk_set: int, file_number: int) -> Script[None]:
 
 
 def sweep() -> Script[int]:
-    """Erase some chunks of sets that nothing refers to; how many."""
-    portions = yield Statement("portions_to_erase", (_MAX_ERASED_PORTIONS,))
+    """Erase some chunks of a set that nothing refers to; how many."""
+    sets = yield Statement("chunk_sets_to_erase", (1,))
+    if not sets:
+        return 0
+    [[chunk_set]] = sets
     erased, chosen = 0, list[Row]()
-    for portion in portions:
+    for first, count in (yield Statement("first_portions", (chunk_set, _MAX_ERASED_PORTIONS))):
         if erased < MAX_ERASED_CHUNKS:
-            chosen.append(portion)
-            erased += portion[2]
+            chosen.append((chunk_set, first, count))
+            erased += count
     yield from _erase(chosen)
-    return erased + len((yield Statement("delete_erased_chunk_sets")))
+    if not chosen:
+        yield Statement("delete_chunk_set", (chunk_set,))
+    return erased + 1
 
 
 def _erase(portions: Sequence[Row]) -> Script[None]:

@@ -1,9 +1,9 @@
 """Words of chunks, as tokens of a full-text index that finds chunks by token and knows nothing else.
 
-A token names the set of chunks, the term and how often it occurs. So a term's chunks of one set are one list,
-whatever other sets hold, and how often the term occurs in each is known without a look at the chunk. The term is
-hashed: every text is one token of the same form, in the index of every database. Counts are rounded to a few
-levels, so that one term has few lists; BM25 differs little between large counts.
+A token names the set of chunks, the term and how often it occurs. So the chunks of a term in one set are
+one list, whatever other sets hold, and how often it occurs in each is known without a look at the chunk.
+The term is hashed: every text is one token of the same form, in the index of every database. Counts are
+rounded to a few levels, so that one term has few lists; BM25 differs little between large counts.
 """
 
 from bisect import bisect_right

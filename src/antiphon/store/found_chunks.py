@@ -19,7 +19,7 @@ def listed(
         return []
     ids = _json(list(dict.fromkeys(file_id for file_id, _ in wanted)))
     files = yield Statement("numbers_of_vector_files", (tenant, store_id, ids))
-    numbers = dict(files)
+    numbers: dict[str, int] = {file_id: number for file_id, number in files}  # noqa: C416
     keys = [
         numbers[file_id] * SET_CHUNKS + ordinal
         for file_id, ordinal in wanted
@@ -43,7 +43,7 @@ def listed(
 
 
 def content(
-    tenant: str, store_id: str, file_id: str, after: int, limit: int, now: int
+    tenant: str, store_id: str, file_id: str, after: int, limit: int, *, now: int
 ) -> Script[list[FoundChunk]]:
     """Chunks of a completed file with ordinals from `after` on."""
     row = yield from vector_store_scripts.find(tenant, store_id, now)

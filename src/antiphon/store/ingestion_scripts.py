@@ -11,7 +11,13 @@ from antiphon.store.base import Job
 from antiphon.store.database import Script, Statement
 from antiphon.store.vector_file_scripts import FileRow
 from antiphon.store.vector_store_scripts import StoreRow
-from antiphon.store.vector_stores import Chunk, ClaimedFile, StoreQuota, store_file_not_found
+from antiphon.store.vector_stores import (
+    INGESTION,
+    Chunk,
+    ClaimedFile,
+    StoreQuota,
+    store_file_not_found,
+)
 
 COMPONENT_BYTES = 4
 
@@ -84,7 +90,7 @@ def end(job: Job, error: FileError | None, now: int) -> Script[None]:
 def reindex(tenant: str, store_id: str, model: str, now: int) -> Script[int]:
     """Give a store an empty set of chunks for another model, and add its files anew; how many."""
     prefix = f"{store_id}/"
-    yield Statement("delete_store_jobs", (vector_file_scripts.INGESTION, tenant, prefix, len(prefix)))
+    yield Statement("delete_store_jobs", (INGESTION, tenant, prefix, len(prefix)))
     row = yield from vector_store_scripts.lock(tenant, store_id, now)
     [[chunk_set]] = yield Statement("add_chunk_set")
     yield Statement("erase_chunk_set", (row.chunk_set,))
@@ -119,7 +125,7 @@ def _check_dimensions(job: Job, row: StoreRow, chunks: Sequence[Chunk]) -> Scrip
 def wrong_dimensions(store_id: str, dimensions: int) -> InvalidRequest:
     """The error for vectors of another model."""
     message = (
-        f"The vectors of vector store '{store_id}' have {dimensions} dimensions, and this one has another number. "
-        "Use the embedding model that the store was made with, or reindex the store for the other one."
+        f"The vectors of vector store '{store_id}' have {dimensions} dimensions, and this one has another "
+        "number. Use the embedding model that the store was made with, or reindex the store for the other."
     )
     return InvalidRequest(message, param="vector_store_id", code="vector_dimensions_mismatch")

@@ -1,11 +1,21 @@
 """Migrations of a PostgreSQL database: one transaction each, in one process at a time."""
 
+import logging
 from collections.abc import Sequence
 
 from antiphon.store.migrations import Migration, load_migrations, pending
-from antiphon.store.postgres_client import Connection
-from antiphon.store.statements import load_statements
+from antiphon.store.postgres_client import FAILURES, Connection
+from antiphon.store.statements import INDEXED_DIMENSIONS, load_statements
 
+logger = logging.getLogger(__name__)
+
+_VECTOR_TABLE = """
+CREATE TABLE chunk_vectors (number bigint PRIMARY KEY, file bigint NOT NULL, vector vector NOT NULL)
+"""
+_VECTOR_INDEX = """
+CREATE INDEX chunk_vectors_{dimensions} ON chunk_vectors
+USING hnsw ((vector::vector({dimensions})) vector_cosine_ops) WHERE vector_dims(vector) = {dimensions}
+"""
 _LOCK_ID = 0x616E7469  # "anti": a number that other programs are unlikely to use
 
 
@@ -25,6 +35,7 @@ async def migrate(connection: Connection) -> list[Migration]:
     missing = pending(load_migrations("postgres"), await _applied(connection))
     for migration in missing:
         await _apply(connection, migration)
+    await _create_vectors(connection)
     return missing
 
 
@@ -44,3 +55,23 @@ async def _apply(connection: Connection, migration: Migration) -> None:
         statements["record_migration"], migration.version, migration.name, migration.checksum
     )
     await connection.execute("COMMIT")
+
+
+async def _create_vectors(connection: Connection) -> None:
+    """Create the table of vectors if the database can hold them: its extension may be installed at any time.
+
+    Stores differ in the dimensions of their vectors, so the indexes are partial. A missing extension is no
+    error: all else works, and calls of vector stores say what is missing (`postgres_vectors.py`).
+    """
+    if await connection.fetchval("SELECT to_regclass('chunk_vectors') IS NOT NULL"):
+        return
+    await connection.execute("BEGIN")
+    try:
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        await connection.execute(_VECTOR_TABLE)
+        for dimensions in INDEXED_DIMENSIONS:
+            await connection.execute(_VECTOR_INDEX.format(dimensions=dimensions))
+        await connection.execute("COMMIT")
+    except FAILURES as error:
+        await connection.execute("ROLLBACK")
+        logger.info("PostgreSQL keeps no vectors: %s", error)

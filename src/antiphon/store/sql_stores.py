@@ -30,10 +30,12 @@ from antiphon.store.blobs.rows import RowBlobs
 from antiphon.store.chains import AlreadyStored
 from antiphon.store.database import Database
 from antiphon.store.ports import Stores
+from antiphon.store.postgres_vectors import PostgresVectors
 from antiphon.store.signals import Signals
 from antiphon.store.sql_files import SqlFiles
 from antiphon.store.sql_vector_stores import SqlVectorStores
 from antiphon.store.sqlite_vectors import SqliteVectors
+from antiphon.store.vector_search import VectorSearch
 
 LOG_LIFETIME_SECONDS = 3600.0
 """How long the events of an ended response can be read again."""
@@ -59,13 +61,17 @@ def sql_stores(
         agent_runs=SqlAgentRuns(database, clock, limit=limit),
         files=SqlFiles(database, clock),
         blobs=RowBlobs(database),
-        vector_stores=SqlVectorStores(database, SqliteVectors(database), clock),
+        vector_stores=SqlVectorStores(database, _vector_search(database), clock),
         jobs=SqlJobs(database),
         keys=SqlKeys(database),
         upkeep=SqlUpkeep(database, clock, log_lifetime),
         signals=signals,
         aclose=database.aclose,
     )
+
+
+def _vector_search(database: Database) -> VectorSearch:
+    return SqliteVectors(database) if database.dialect == "sqlite" else PostgresVectors(database)
 
 
 class Trim:

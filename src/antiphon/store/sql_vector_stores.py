@@ -81,7 +81,7 @@ class SqlVectorStores:
         """Add files to one store, with their jobs, and the batch that they belong to."""
         await self._vectors.prepare()
         store_id = files[0].store_id
-        script = vector_file_scripts.add(tenant, store_id, files, quota, batch, self._now())
+        script = vector_file_scripts.add(tenant, store_id, files, quota, batch=batch, now=self._now())
         await self._db.write(script, large=True)
 
     async def store_file(self, tenant: str, store_id: str, file_id: str) -> VectorStoreFile:
@@ -99,7 +99,9 @@ class SqlVectorStores:
         batch: str | None = None,
     ) -> tuple[Sequence[VectorStoreFile], bool]:
         """A part of the list of files, and whether more follows."""
-        script = vector_file_scripts.page(tenant, store_id, page, status, batch, self._now())
+        script = vector_file_scripts.page(
+            tenant, store_id, page, status=status, batch_id=batch, now=self._now()
+        )
         return await self._db.read(script)
 
     async def set_attributes(
@@ -151,7 +153,7 @@ class SqlVectorStores:
         self, tenant: str, store_id: str, file_id: str, after: int, limit: int
     ) -> Sequence[FoundChunk]:
         """Chunks of a completed file."""
-        script = found_chunks.content(tenant, store_id, file_id, after, limit, self._now())
+        script = found_chunks.content(tenant, store_id, file_id, after, limit, now=self._now())
         return await self._db.read(script)
 
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from antiphon.embeddings.base import Vector
-from antiphon.store.chunk_index import Array, Block, ChunkIndex, Portion, load_numpy, unit_rows
+from antiphon.store.chunk_index import Array, Block, ChunkIndex, Portion, compare, load_numpy, unit_rows
 from antiphon.store.chunk_scripts import chunk_number
 from antiphon.store.database import Database, Script, Statement
 from antiphon.store.ingestion_scripts import COMPONENT_BYTES
@@ -68,8 +68,9 @@ class SqliteVectors:
 def _read(chunk_set: int, portions: Sequence[Portion]) -> Script[list[bytes] | None]:
     """The vectors of portions; None: some are erased."""
     numbers = [chunk_number(chunk_set, portion.first) for portion in portions]
-    rows = dict((yield Statement("vectors_of_portions", (msgspec.json.encode(numbers).decode(),))))
-    return [rows[number] for number in numbers] if len(rows) == len(numbers) else None
+    rows = yield Statement("vectors_of_portions", (msgspec.json.encode(numbers).decode(),))
+    vectors: dict[int, bytes] = {number: data for number, data in rows}  # noqa: C416
+    return [vectors[number] for number in numbers] if len(vectors) == len(numbers) else None
 
 
 def _groups(portions: Sequence[Portion], most_rows: int) -> Iterator[tuple[Portion, ...]]:
@@ -92,7 +93,10 @@ def _block(portions: tuple[Portion, ...], data: Sequence[bytes]) -> Block:
 
 
 def _compare(portions: tuple[Portion, ...], data: Sequence[bytes], vector: Vector) -> Array:
-    return _block(portions, data).matrix @ unit_rows(load_numpy(), vector, 1)[0]
+    numpy, matrix = load_numpy(), _block(portions, data).matrix
+    found = numpy.empty(len(matrix), numpy.float32)
+    compare(numpy, matrix, unit_rows(numpy, vector, 1)[0], found)
+    return found
 
 
 def _kept(block: Block, needed: set[int]) -> Block | None:

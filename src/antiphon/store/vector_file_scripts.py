@@ -24,8 +24,8 @@ from antiphon.store.vector_stores import (
 )
 
 _TOKENS_PER_FILE = 2**20
-"""Tokens of the job of a file begin with the file's number, times this. So a file that is added anew has higher
-ones than before, and whoever worked on the former is fenced."""
+"""Tokens of the job of a file begin with the file's number, times this. So a file that is added anew has
+higher ones than before, and whoever worked on the former is fenced."""
 _ALL_NUMBERS = 2**62
 
 
@@ -43,7 +43,7 @@ def add_store(
     """Save a new store with its first files."""
     yield from vector_store_scripts.add(tenant, store, quota)
     if files:
-        yield from add(tenant, store.id, files, quota, None, now)
+        yield from add(tenant, store.id, files, quota, batch=None, now=now)
 
 
 def add(
@@ -51,6 +51,7 @@ def add(
     store_id: str,
     files: Sequence[VectorStoreFile],
     quota: StoreQuota,
+    *,
     batch: FileBatch | None,
     now: int,
 ) -> Script[None]:
@@ -83,7 +84,13 @@ def find(tenant: str, store_id: str, file_id: str, now: int) -> Script[FileRow]:
 
 
 def page(
-    tenant: str, store_id: str, wanted: Page, status: FileStatus | None, batch_id: str | None, now: int
+    tenant: str,
+    store_id: str,
+    wanted: Page,
+    *,
+    status: FileStatus | None,
+    batch_id: str | None,
+    now: int,
 ) -> Script[tuple[list[VectorStoreFile], bool]]:
     """A part of the list, in the order of adding, and whether more follows."""
     row = yield from vector_store_scripts.find(tenant, store_id, now)
@@ -145,7 +152,8 @@ def batch(tenant: str, store_id: str, batch_id: str, now: int) -> Script[FileBat
     created_at, is_cancelled = yield from _batch_row(tenant, store_id, batch_id)
     counts: dict[str, int] = {}
     if not row.store.is_expired:
-        counts = dict((yield Statement("count_vector_batch", (tenant, store_id, batch_id))))
+        rows = yield Statement("count_vector_batch", (tenant, store_id, batch_id))
+        counts = {status: count for status, count in rows}  # noqa: C416
     return FileBatch(
         id=batch_id,
         store_id=store_id,

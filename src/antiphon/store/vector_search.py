@@ -1,7 +1,8 @@
-"""The search for candidates in a vector store: by words and by similarity, over an index that is kept in memory.
+"""The search for candidates in a vector store: by words and by similarity, over an index in memory.
 
-Indexes of the stores that were searched last are kept, within a bound. A search checks in its transaction that
-its index stands for the store's present version, whichever process has changed it, and loads a newer one if not.
+Indexes of the stores that were searched last are kept, within a bound. A search checks in its transaction
+that its index stands for the present version of the store, whichever process has changed it, and loads a
+newer one if not.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ from antiphon.store.chunk_index import (
     Block,
     ChunkIndex,
     Portion,
-    Postings,
     SearchedFile,
+    TermScores,
     load_numpy,
 )
 from antiphon.store.chunk_words import term_tokens
@@ -33,8 +34,8 @@ from antiphon.store.vector_store_scripts import StoreRow
 from antiphon.store.vector_stores import Candidate, CandidateQuery
 
 MAX_CACHED_VECTOR_BYTES = 256 * 1024 * 1024
-"""The most memory for the indexes of all stores. The vectors of a store that is larger are read for every search,
-in blocks."""
+"""The most memory for the indexes of all stores. The vectors of a store that is larger are read for every
+search, in blocks."""
 MAX_QUERY_TERMS = 64
 """The terms of a query that are searched for; the rest is ignored."""
 _MAX_ATTEMPTS = 10
@@ -120,7 +121,7 @@ class CandidateSearch:
         self, key: _Key, index: ChunkIndex, query: CandidateQuery
     ) -> Sequence[Candidate] | None:
         terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
-        kept = index.kept_postings(terms)
+        kept = index.kept_scores(terms)
         missing = [term for term in terms if term not in kept]
         now = int(self._clock())
         read = await self._db.read(read_postings(key, index.version, index.chunk_set, missing, now))
@@ -179,12 +180,12 @@ class CandidateSearch:
 def _by_words(
     index: ChunkIndex,
     query: CandidateQuery,
-    kept: Mapping[str, Postings],
+    kept: Mapping[str, TermScores],
     lists: Mapping[str, Sequence[str | bytes | None]],
 ) -> tuple[Array, Array, Array]:
     """The lexical score of every chunk, which chunks the filter admits, and the rows of the best chunks."""
-    read = {term: index.keep_postings(term, levels) for term, levels in lists.items()}
-    scores = index.lexical([*kept.values(), *read.values()])
+    read = {term: index.term_scores(term, levels) for term, levels in lists.items()}
+    scores = index.lexical(each for _, each in sorted({**kept, **read}.items()))
     mask = index.mask(query.filter)
     return scores, mask, index.best(scores, mask, query.limit, 0.0)
 
@@ -197,7 +198,14 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
         for number, file_id, attributes in (yield Statement("searched_files", (tenant, store_id)))
     ]
     portions = yield Statement("searched_portions", (tenant, store_id, row.chunk_set))
-    return Snapshot(row, files, [Portion(*values[:4], bytes(values[4])) for values in portions])
+    return Snapshot(
+        row,
+        files,
+        [
+            Portion(first, count, file, ordinal, bytes(lengths))
+            for first, count, file, ordinal, lengths in portions
+        ],
+    )
 
 
 def read_postings(
@@ -210,7 +218,8 @@ def read_postings(
     tokens = {term: term_tokens(chunk_set, term) for term in terms}
     slots: dict[str, str | bytes | None] = {}
     if tokens:
-        slots = dict((yield Statement("postings", (_json_list(tokens.values()),))))
+        rows = yield Statement("postings", (_json_list(tokens.values()),))
+        slots = {token: found for token, found in rows}  # noqa: C416
     return row, {term: [slots[token] for token in names] for term, names in tokens.items()}
 
 

@@ -1,7 +1,7 @@
 """Scripts of vector stores: their rows, what tenants use, expiry and deletion.
 
-Locks are taken in one order, jobs, then the row of the store, then its files, then its chunks, then the usage of
-the tenant, so that no two transactions wait for each other.
+Locks are taken in one order, jobs, then the row of the store, then its files, then its chunks, then the usage
+of the tenant, so that no two transactions wait for each other.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,15 @@ from antiphon.store.vector_stores import (
 )
 
 DAY_SECONDS = 86_400
+NEVER = 0
+"""The time at which nothing has expired: for a look at the row alone."""
 USE_SECONDS = 60
 """That a store was used is written at most once in this time."""
 MAX_ERASED_ROWS = 500
 """The most files and batches of deleted stores that one script of upkeep erases."""
 
+_AFTER_ALL_IDS = "vt"
+"""Sorts behind every id of a store."""
 _USAGE_COLUMN = 10
 
 
@@ -60,8 +64,10 @@ def find(tenant: str, store_id: str, now: int) -> Script[StoreRow]:
 
 
 def lock(tenant: str, store_id: str, now: int) -> Script[StoreRow]:
-    """Return one store that others cannot change until the end of the transaction. Raises `InvalidRequest` if it
-    has expired."""
+    """Return one store that others cannot change until the end of the transaction.
+
+    Raises `InvalidRequest` if it has expired.
+    """
     rows = yield Statement("lock_vector_store", (tenant, store_id))
     if not rows:
         raise store_not_found(store_id)
@@ -83,7 +89,7 @@ def page(tenant: str, wanted: Page, now: int) -> Script[tuple[list[VectorStore],
     ascending = wanted.order == "asc"
     low, high = (wanted.after, wanted.before) if ascending else (wanted.before, wanted.after)
     name = "vector_stores_upwards" if ascending is not backwards else "vector_stores_downwards"
-    rows = yield Statement(name, (tenant, low, high, wanted.limit + 1))
+    rows = yield Statement(name, (tenant, low or "", high or _AFTER_ALL_IDS, wanted.limit + 1))
     stores = [parse(row, now).store for row in rows[: wanted.limit]]
     return stores[::-1] if backwards else stores, len(rows) > wanted.limit
 
@@ -204,7 +210,7 @@ def _too_many_stores(quota: StoreQuota) -> InvalidRequest:
 
 def _too_many_bytes(quota: StoreQuota) -> InvalidRequest:
     message = (
-        f"There is no room for this file: all vector stores together may have {quota.bytes:,} bytes of chunks and "
-        "vectors. Delete files or stores that you do not need."
+        f"There is no room for this file: all vector stores together may have {quota.bytes:,} bytes of "
+        "chunks and vectors. Delete files or stores that you do not need."
     )
     return InvalidRequest(message, code="vector_store_quota_exceeded")

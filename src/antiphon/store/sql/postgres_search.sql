@@ -1,10 +1,42 @@
 -- The search for words and vectors, on PostgreSQL with the extension `vector`.
 
--- name: add_vectors
-INSERT INTO chunk_vectors (number, chunk_set, file, vector) VALUES ($1, $2, $3, $4::float4[]::vector);
-
 -- name: postings
 -- Of each token in the JSON array $1, the slots of the chunks that it is in, in 4 bytes each.
 SELECT token, (
-    SELECT string_agg(int8send(number), '') FROM chunks WHERE words @@ token::tsquery
+    SELECT string_agg(int4send((number & 2147483647)::int4), '') FROM chunks WHERE words @@ token::tsquery
 ) FROM jsonb_array_elements_text($1::jsonb) token;
+
+-- name: vectors_are_kept
+SELECT to_regclass('chunk_vectors') IS NOT NULL;
+
+-- name: add_vectors
+INSERT INTO chunk_vectors (number, file, vector) VALUES ($1, $2, $3::float4[]::vector);
+
+-- name: set_vector_search
+-- For this transaction: plans for these values, and how much of the graph is searched.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
+    set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', $1::text, true);
+
+-- name: set_graph_search
+-- For this transaction: rows come in the order of the index.
+SELECT set_config('enable_sort', 'off', true);
+
+-- name: nearest
+-- An exact search: the index is not on this expression.
+SELECT number, 1 - (vector <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
+WHERE number >= $1 AND number < $2 AND NOT (file = ANY($4::bigint[]))
+ORDER BY vector <=> (SELECT $3::float4[]::vector) LIMIT $5;
+
+-- name: nearest_in_files
+SELECT number, 1 - (vector <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
+WHERE number >= $1 AND number < $2 AND file = ANY($4::bigint[])
+ORDER BY vector <=> (SELECT $3::float4[]::vector) LIMIT $5;
+
+-- name: nearest_by_graph
+SELECT number, 1 - (vector::vector({dimensions}) <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
+WHERE vector_dims(vector) = {dimensions} AND number >= $1 AND number < $2 AND NOT (file = ANY($4::bigint[]))
+ORDER BY vector::vector({dimensions}) <=> (SELECT $3::float4[]::vector) LIMIT $5;
+
+-- name: similarities_of_chunks
+SELECT number, 1 - (vector <=> (SELECT $1::float4[]::vector)) FROM chunk_vectors
+WHERE number = ANY($2::bigint[]);

@@ -550,14 +550,14 @@ RETURNING id, name, description, metadata, created_at, last_active_at, expires_a
 SELECT id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
     dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version
 FROM vector_stores
-WHERE tenant = $1 AND ($2::text IS NULL OR id > $2) AND ($3::text IS NULL OR id < $3) AND is_deleted = 0
+WHERE tenant = $1 AND id > $2 AND id < $3 AND is_deleted = 0
 ORDER BY id LIMIT $4;
 
 -- name: vector_stores_downwards
 SELECT id, name, description, metadata, created_at, last_active_at, expires_after_days, expires_at, model,
     dimensions, usage_bytes, in_progress, completed, failed, cancelled, is_expired, chunk_set, version
 FROM vector_stores
-WHERE tenant = $1 AND ($2::text IS NULL OR id > $2) AND ($3::text IS NULL OR id < $3) AND is_deleted = 0
+WHERE tenant = $1 AND id > $2 AND id < $3 AND is_deleted = 0
 ORDER BY id DESC LIMIT $4;
 
 -- name: change_vector_store
@@ -734,9 +734,14 @@ VALUES ($1, $2, $3, $4, $5, $6, $7::tsvector);
 -- name: portions_of_file
 SELECT first, count FROM chunk_portions WHERE chunk_set = $1 AND file = $2;
 
--- name: portions_to_erase
-SELECT p.chunk_set, p.first, p.count FROM chunk_sets s JOIN chunk_portions p ON p.chunk_set = s.number
-WHERE s.to_erase = 1 ORDER BY p.chunk_set, p.first LIMIT $1;
+-- name: chunk_sets_to_erase
+SELECT number FROM chunk_sets WHERE to_erase = 1 ORDER BY number LIMIT $1;
+
+-- name: first_portions
+SELECT first, count FROM chunk_portions WHERE chunk_set = $1 ORDER BY first LIMIT $2;
+
+-- name: delete_chunk_set
+DELETE FROM chunk_sets WHERE number = $1;
 
 -- name: erase_portion
 DELETE FROM chunk_portions WHERE chunk_set = $1 AND first = $2;
@@ -746,11 +751,6 @@ DELETE FROM chunks WHERE number >= $1 AND number < $2;
 
 -- name: erase_vectors
 DELETE FROM chunk_vectors WHERE number >= $1 AND number < $2;
-
--- name: delete_erased_chunk_sets
-DELETE FROM chunk_sets WHERE to_erase = 1
-    AND NOT EXISTS (SELECT 1 FROM chunk_portions p WHERE p.chunk_set = chunk_sets.number)
-RETURNING number;
 
 -- name: listed_chunks
 -- $4 is a JSON array of numbers, each a file's number * 2^32 + an ordinal.

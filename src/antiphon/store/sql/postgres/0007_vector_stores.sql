@@ -102,5 +102,4 @@ ALTER TABLE chunks SET (toast_tuple_target = 128);
 ALTER TABLE chunks ALTER COLUMN words SET STORAGE EXTERNAL;
 CREATE INDEX chunk_words ON chunks USING gin (words) WITH (fastupdate = off);
 
--- The table of vectors, `chunk_vectors`, needs the extension `vector`. Antiphon creates both when the first vector
--- store is used, so that a database without the extension serves all else (postgres_vectors.py).
+-- The table of vectors needs the extension `vector`. `postgres_migrations.py` creates both, if that is possible.

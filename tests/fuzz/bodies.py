@@ -242,10 +242,6 @@ class Bodies:
         """An upload of one part of `part`."""
         return {"purpose": "user_data", "filename": "a.bin", "bytes": 5, "mime_type": "text/plain"}
 
-    def embeddings(self) -> JsonObject:
-        """Texts to embed."""
-        return {"model": "auto", "input": self._rng.choice((self.text(), [self.text(), "b"]))}
-
     def vector_store(self) -> JsonObject:
         """A new vector store."""
         expiry = {"anchor": "last_active_at", "days": 3}

@@ -43,7 +43,6 @@ class Routes:
             "POST /v1/chat/completions": bodies.chat,
             "POST /v1/messages": bodies.messages,
             "POST /v1/messages/count_tokens": bodies.messages,
-            "POST /v1/embeddings": bodies.embeddings,
             "POST /v1/vector_stores": bodies.vector_store,
             "POST /v1/conversations": bodies.conversation,
             "POST /v1/embeddings": bodies.embeddings,

@@ -120,10 +120,13 @@ def build_turn(
     given = request.items if items is None else items
     tools = _find_tools(request, given, native, hosted, found)
     start = history
+    given_params = params
+
+    def path(index: int) -> str:
+        return _param(index - start, given_params)
+
     seen, places, sources = show_as_functions(
-        *(given, tools.known, native, found),
-        path=lambda index: _param(index - start, params),
-        result_tokens=hosted.result_tokens,
+        given, tools.known, native, found, path=path, result_tokens=hosted.result_tokens
     )
     if places:
         history = sum(1 for place in places if place < start)

@@ -58,7 +58,7 @@ async def create(creator: Creator, **params: object) -> Response:
 async def stream(creator: Creator, **params: object) -> list[dict[str, Any]]:
     request = create_from(**{"model": "m", "input": "Why?", "stream": True, "tools": [TOOL], **params})
     batches = [batch async for batch in creator.start(request, CALLER).events()]
-    events = to_wire([event for batch in batches for event in batch])
+    events = [to_wire(event) for batch in batches for event in batch]
     check_order(events)
     return events
 

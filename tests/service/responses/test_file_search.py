@@ -105,7 +105,7 @@ async def test_searching_is_sent_before_the_search_ends(
     request = create_from(model="m", input="Why?", stream=True, tools=[TOOL])
     seen: list[str] = []
     async for batch in creator.start(request, CALLER).events():
-        seen += [event["type"] for event in to_wire(batch)]
+        seen += [to_wire(event)["type"] for event in batch]
         if seen[-1] == "response.file_search_call.searching":
             assert not passages.gate.is_set()
             passages.gate.set()
@@ -122,7 +122,7 @@ async def test_a_slow_search_is_accompanied_by_heartbeats(
     request = create_from(model="m", input="Why?", stream=True, tools=[TOOL])
     seen: list[str] = []
     async for batch in creator.start(request, CALLER).events():
-        seen += [event["type"] for event in to_wire(batch)]
+        seen += [to_wire(event)["type"] for event in batch]
         if seen.count("keepalive") == 2:
             passages.gate.set()
     assert seen[-1] == "response.completed"
@@ -322,7 +322,7 @@ async def test_a_client_that_leaves_ends_the_search(
     run = creator.start(create_from(model="m", input="Why?", stream=True, tools=[TOOL]), CALLER)
     events = run.events()
     async for batch in events:
-        if any(event["type"].endswith("searching") for event in to_wire(batch)):
+        if any(to_wire(event)["type"].endswith("searching") for event in batch):
             await asyncio.sleep(0)
             break
     await events.aclose()

@@ -259,8 +259,7 @@ class ResponseRun:
 
     def take_private(self) -> PrivateSides:
         """The private sides of items that have ended since the last call, in their stored form."""
-        private = {} if self._answer is None else self._answer.machine.private
-        if len(private) == self._private_taken:
+        if self._answer is None or len(private := self._answer.machine.private) == self._private_taken:
             return NONE_PRIVATE
         new = dict(islice(private.items(), self._private_taken, None))
         self._private_taken = len(private)

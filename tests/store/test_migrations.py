@@ -17,6 +17,7 @@ from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.statements import Dialect
 from tests.store.conftest import FILE_TABLES, VECTOR_TABLES
 from tests.store.values import answers, events, queued, response
+from tests.store.vector_values import QUOTA, a_chunk, a_file, a_store, complete
 
 KNOWN = [Migration(1, "initial", "", "a"), Migration(2, "second", "", "b")]
 FILES = load_migrations("sqlite")
@@ -97,6 +98,9 @@ async def test_migrating_from_the_first_version_preserves_the_data(
     assert await store.responses.response("t", "resp_1") == response("resp_1", "1!")
     assert await store.responses.continuation("t", "resp_1") == Continuation([answers("1!")])
     assert await store.jobs.look(["response", "agent_run"]) == (False, None)
+    await store.vector_stores.add_store("t", a_store(), [a_file(1)], QUOTA)
+    await complete(store, a_file(1), [a_chunk(0, "text")])
+    assert len(await store.vector_stores.content("t", "vs_1", "file-0001", 0, 10)) == 1
     await database.aclose()
 
 

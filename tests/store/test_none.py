@@ -3,11 +3,13 @@
 import pytest
 
 from antiphon.errors import NotFound, Unsupported
-from antiphon.store.base import ApiKey, Conversation, Fenced
+from antiphon.store.base import ApiKey, Conversation, Fenced, Job, Page
 from antiphon.store.files import FilePage, FileQuota, Upload
 from antiphon.store.none import no_stores
 from antiphon.store.ports import Stores
+from antiphon.store.vector_stores import INGESTION, CandidateQuery, VectorStoreChange
 from tests.store.values import ALL_ITEMS, ended, events, queued, turn
+from tests.store.vector_values import QUOTA, a_file, a_store
 
 KEY = ApiKey(id="key_1", tenant="t", name="n", digest="d", scopes=(), created_at=1)
 
@@ -85,6 +87,37 @@ async def test_it_has_no_files(no_store: Stores) -> None:
     ):
         with pytest.raises(Unsupported, match="stores no files"):
             await call
+
+
+async def test_it_has_no_vector_stores(no_store: Stores) -> None:
+    stores, page = no_store.vector_stores, Page()
+    job = Job(kind=INGESTION, tenant="t", id="vs_1/file-0001", owner="o")
+    for call in (
+        stores.add_store("t", a_store(), [], QUOTA),
+        stores.store("t", "vs_1"),
+        stores.list_stores("t", page),
+        stores.change_store("t", "vs_1", VectorStoreChange()),
+        stores.use_store("t", "vs_1"),
+        stores.delete_store("t", "vs_1"),
+        stores.add_files("t", [a_file(1)], QUOTA),
+        stores.store_file("t", "vs_1", "file-0001"),
+        stores.list_files("t", "vs_1", page),
+        stores.set_attributes("t", "vs_1", "file-0001", {}),
+        stores.delete_file("t", "vs_1", "file-0001"),
+        stores.batch("t", "vs_1", "vsfb_1"),
+        stores.cancel_batch("t", "vs_1", "vsfb_1"),
+        stores.chunks("t", "vs_1", []),
+        stores.content("t", "vs_1", "file-0001", 0, 1),
+        stores.candidates("t", "vs_1", CandidateQuery()),
+        stores.begin_reindex("t", "vs_1", "m"),
+    ):
+        with pytest.raises(Unsupported, match="no vector stores"):
+            await call
+    assert await stores.claim_file(job) is None
+    for write in (stores.add_chunks(job, [], QUOTA), stores.end_file(job, None)):
+        with pytest.raises(Fenced):
+            await write
+    assert await stores.sweep_stores() == 0
 
 
 async def test_it_has_no_keys(no_store: Stores) -> None:

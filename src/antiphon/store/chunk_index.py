@@ -26,6 +26,8 @@ _MAX_KEPT_FILTERS = 16
 _ROW_BYTES = 40
 """What a chunk needs in memory beside its vector."""
 _FILE_BYTES = 1000
+_ARRAY_HEADER, _ARRAY_STEP = 6, 2
+"""Of PostgreSQL's arrays, in words of 4 bytes: where the first element is, and how far it is to the next."""
 
 Array = Any
 """An array of numpy."""
@@ -164,12 +166,12 @@ class ChunkIndex:
         return found
 
     def _read_slots(self, slots: str | bytes | None) -> Array:
-        """Slots as SQLite has joined them to a text, or PostgreSQL to bytes."""
+        """Slots as SQLite has joined them to a text, or PostgreSQL to an array in its binary form."""
         if slots is None:
             return self._numpy.zeros(0, self._numpy.int64)
         if isinstance(slots, str):
             return self._numpy.fromstring(slots, dtype=self._numpy.int64, sep=",")
-        return self._numpy.frombuffer(slots, ">u4").astype(self._numpy.int64)
+        return self._numpy.frombuffer(slots, ">u4")[_ARRAY_HEADER::_ARRAY_STEP].astype(self._numpy.int64)
 
     def _keep(self, term: str, scores: TermScores) -> None:
         """Keep these scores in place of the oldest ones. Threads may be here at the same time."""

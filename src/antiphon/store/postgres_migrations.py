@@ -10,11 +10,12 @@ from antiphon.store.statements import INDEXED_DIMENSIONS, load_statements
 logger = logging.getLogger(__name__)
 
 _VECTOR_TABLE = """
-CREATE TABLE chunk_vectors (number bigint PRIMARY KEY, file bigint NOT NULL, vector vector NOT NULL)
+CREATE TABLE chunk_vectors (number bigint PRIMARY KEY, file bigint NOT NULL, vector vector NOT NULL);
+CREATE INDEX chunk_vectors_by_file ON chunk_vectors (file, number);
 """
 _VECTOR_INDEX = """
 CREATE INDEX chunk_vectors_{dimensions} ON chunk_vectors
-USING hnsw ((vector::vector({dimensions})) vector_cosine_ops) WHERE vector_dims(vector) = {dimensions}
+USING hnsw ((vector::vector({dimensions})) vector_ip_ops) WHERE vector_dims(vector) = {dimensions}
 """
 _LOCK_ID = 0x616E7469  # "anti": a number that other programs are unlikely to use
 

@@ -1,4 +1,4 @@
-"""Vectors on PostgreSQL: a row per chunk, searched by the extension `vector` (pgvector).
+"""Vectors on PostgreSQL: a row per chunk, with length 1, searched by the extension `vector` (pgvector).
 
 Small stores and searches with a filter are exact. In a large store the graph of an index (HNSW) is searched,
 which holds the vectors of all stores with the same dimensions: if it finds too few of this store, the search
@@ -7,7 +7,7 @@ is exact.
 
 import asyncio
 import math
-from array import array
+import struct
 from collections.abc import Mapping, Sequence
 
 from antiphon.embeddings.base import Vector
@@ -20,7 +20,7 @@ from antiphon.store.ingestion_scripts import COMPONENT_BYTES
 from antiphon.store.statements import INDEXED_DIMENSIONS
 from antiphon.store.vector_search import SimilarityQuery, Snapshot
 
-MIN_GRAPH_CHUNKS = 20_000
+MIN_GRAPH_CHUNKS = 10_000
 """Stores with fewer chunks are searched exactly."""
 MIN_GRAPH_CANDIDATES = 200
 """How many candidates a search of the graph keeps: more find more of the nearest ones, and take longer."""
@@ -73,13 +73,8 @@ def _admitted(index: ChunkIndex, wanted: SimilarityQuery) -> list[int]:
 
 
 def _by_row(index: ChunkIndex, found: Sequence[Row]) -> dict[int, float]:
-    """The similarities by rows; that of a vector without a direction is 0."""
-    rows = {number: index.row_of(number % SET_CHUNKS) for number, _ in found}
-    return {
-        row: 0.0 if math.isnan(similarity) else similarity
-        for number, similarity in found
-        if (row := rows[number]) is not None
-    }
+    places = ((index.row_of(number % SET_CHUNKS), similarity) for number, similarity in found)
+    return {row: similarity for row, similarity in places if row is not None}
 
 
 def _vectors_are_kept() -> Script[bool]:
@@ -115,6 +110,7 @@ def _search(index: ChunkIndex, wanted: SimilarityQuery, files: list[int] | None)
 
 
 def _components(vector: Vector) -> list[float]:
-    components = array("f")
-    components.frombytes(vector)
-    return components.tolist()
+    """The components of a vector with length 1; one without a direction stays as it is."""
+    components = struct.unpack(f"<{len(vector) // COMPONENT_BYTES}f", vector)
+    length = math.hypot(*components) or 1.0
+    return [component / length for component in components]

@@ -32,11 +32,13 @@ from antiphon.store.vector_stores import (
 class SqlVectorStores:
     """See `VectorStores`. Calls that write or erase many chunks are large: others need not wait for them."""
 
-    def __init__(self, database: Database, vectors: VectorSearch, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, vectors: VectorSearch, clock: Clock, search: CandidateSearch | None = None
+    ) -> None:
         self._db = database
         self._vectors = vectors
         self._clock = clock
-        self._search = CandidateSearch(database, vectors, clock)
+        self._search = search or CandidateSearch(database, vectors, clock)
 
     def _now(self) -> int:
         return int(self._clock())

@@ -104,6 +104,11 @@ class CandidateSearch:
         self._indexes: OrderedDict[_Key, ChunkIndex] = OrderedDict()
         self._loads: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
 
+    @property
+    def memory_bytes(self) -> int:
+        """About what the kept indexes need."""
+        return sum(index.memory_bytes for index in self._indexes.values())
+
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         """See `VectorStores`."""
         await asyncio.to_thread(load_numpy)
@@ -171,10 +176,8 @@ class CandidateSearch:
         """Keep an index in place of those that were not used for the longest time."""
         self._indexes[key] = index
         self._indexes.move_to_end(key)
-        size = sum(each.memory_bytes for each in self._indexes.values())
-        while size > self._max_bytes and len(self._indexes) > 1:
-            _, dropped = self._indexes.popitem(last=False)
-            size -= dropped.memory_bytes
+        while self.memory_bytes > self._max_bytes and len(self._indexes) > 1:
+            self._indexes.popitem(last=False)
 
 
 def _by_words(

@@ -1,9 +1,9 @@
 -- The search for words and vectors, on PostgreSQL with the extension `vector`.
 
 -- name: postings
--- Of each token in the JSON array $1, the slots of the chunks that it is in, in 4 bytes each.
+-- Of each token in the JSON array $1, the slots of the chunks that it is in, as an array in its binary form.
 SELECT token, (
-    SELECT string_agg(int4send((number & 2147483647)::int4), '') FROM chunks WHERE words @@ token::tsquery
+    SELECT array_send(array_agg((number & 2147483647)::int4)) FROM chunks WHERE words @@ token::tsquery
 ) FROM jsonb_array_elements_text($1::jsonb) token;
 
 -- name: vectors_are_kept
@@ -22,21 +22,29 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
 SELECT set_config('enable_sort', 'off', true);
 
 -- name: nearest
--- An exact search: the index is not on this expression.
-SELECT number, 1 - (vector <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
-WHERE number >= $1 AND number < $2 AND NOT (file = ANY($4::bigint[]))
-ORDER BY vector <=> (SELECT $3::float4[]::vector) LIMIT $5;
+-- Vectors have the length 1, so the cosine is their inner product, of which <#> is the negative. An exact search:
+-- the index is not on this expression.
+SELECT number, -distance FROM (
+    SELECT number, vector <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
+    WHERE number >= $1 AND number < $2 AND NOT (file = ANY($4::bigint[]))
+    ORDER BY distance LIMIT $5
+) AS found;
 
 -- name: nearest_in_files
-SELECT number, 1 - (vector <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
-WHERE number >= $1 AND number < $2 AND file = ANY($4::bigint[])
-ORDER BY vector <=> (SELECT $3::float4[]::vector) LIMIT $5;
+SELECT number, -distance FROM (
+    SELECT number, vector <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
+    WHERE number >= $1 AND number < $2 AND file = ANY($4::bigint[])
+    ORDER BY distance LIMIT $5
+) AS found;
 
 -- name: nearest_by_graph
-SELECT number, 1 - (vector::vector({dimensions}) <=> (SELECT $3::float4[]::vector)) FROM chunk_vectors
-WHERE vector_dims(vector) = {dimensions} AND number >= $1 AND number < $2 AND NOT (file = ANY($4::bigint[]))
-ORDER BY vector::vector({dimensions}) <=> (SELECT $3::float4[]::vector) LIMIT $5;
+SELECT number, -distance FROM (
+    SELECT number, vector::vector({dimensions}) <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
+    WHERE vector_dims(vector) = {dimensions} AND number >= $1 AND number < $2
+        AND NOT (file = ANY($4::bigint[]))
+    ORDER BY distance LIMIT $5
+) AS found;
 
 -- name: similarities_of_chunks
-SELECT number, 1 - (vector <=> (SELECT $1::float4[]::vector)) FROM chunk_vectors
+SELECT number, -(vector <#> (SELECT $1::float4[]::vector)) FROM chunk_vectors
 WHERE number = ANY($2::bigint[]);

@@ -59,6 +59,13 @@ class EmbeddingServer:
 @asynccontextmanager
 async def run_embedding_server(manner: Manner = "base64") -> AsyncGenerator[EmbeddingServer, None]:
     server = EmbeddingServer(manner)
+    async with serve_embeddings(server):
+        yield server
+
+
+@asynccontextmanager
+async def serve_embeddings(server: EmbeddingServer) -> AsyncGenerator[None, None]:
+    """Serve on a free port, until the end of the context."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/embeddings", server.answer)
     runner = web.AppRunner(app)
@@ -68,6 +75,6 @@ async def run_embedding_server(manner: Manner = "base64") -> AsyncGenerator[Embe
     host, port = runner.addresses[0][:2]
     server.url = f"http://{host}:{port}/v1"
     try:
-        yield server
+        yield
     finally:
         await runner.cleanup()

@@ -1,0 +1,163 @@
+"""Vector stores over their routes: quality of searches, speed of ingestion, and lag of the event loop.
+
+    python -m bench.vector_stores quality FOLDER...
+    python -m bench.vector_stores load [PAGES]
+
+`quality` adds each text of a collection (`bench/retrieval.py`) as a file, asks every question with
+``POST /v1/vector_stores/{id}/search`` and its defaults, and reports nDCG@10; words and vectors alone are
+measured by weights of the same search. `load` adds a PDF file while 64 streams run, and measures the event
+loop as `bench/embedding_load.py` does.
+"""
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from openai import AsyncOpenAI
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import OPERATOR
+from antiphon.embedded import Antiphon
+from antiphon.protocol.vector_stores import NewStoreFile
+from antiphon.service.routing.router import Route
+from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
+from antiphon.settings import Settings, StoreSettings
+from bench.embedding_load import STREAMS, Tick, follow, play, report, tick
+from bench.retrieval import DEPTH, Collection, ndcg, read_collection
+
+POLL_SECONDS = 0.5
+WORDS_PER_PAGE = 400
+BATCH_FILES = 500
+
+
+def open_antiphon(folder: str) -> Antiphon:
+    settings = Settings(store=StoreSettings(url=f"sqlite:{folder}/bench.db"))
+    return Antiphon(settings, routes=[Route("m", ScriptedBackend(play))])
+
+
+async def wait_until_added(client: AsyncOpenAI, store_id: str) -> Any:
+    while True:
+        store = await client.vector_stores.retrieve(store_id)
+        if not store.file_counts.in_progress:
+            return store
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def add_collection(client: AsyncOpenAI, collection: Collection) -> str:
+    """A store with one file per text; the name of the file is the id of the text."""
+    store = await client.vector_stores.create(name=collection.name)
+    files: list[str] = []
+    for name, text in collection.documents.items():
+        file = await client.files.create(file=(f"{name}.txt", text.encode() or b" "), purpose="assistants")
+        files.append(file.id)
+    for start in range(0, len(files), BATCH_FILES):
+        await client.vector_stores.file_batches.create(store.id, file_ids=files[start : start + BATCH_FILES])
+    return store.id
+
+
+async def score(collection: Collection, rank: Callable[[str], Awaitable[list[str]]]) -> tuple[float, float]:
+    """nDCG@10, and milliseconds per question."""
+    asked = [query for query in collection.queries if query in collection.grades]
+    began, total = time.perf_counter(), 0.0
+    for query in asked:
+        total += ndcg(await rank(collection.queries[query]), collection.grades[query])
+    return total / len(asked), (time.perf_counter() - began) / len(asked) * 1000
+
+
+async def measure_quality(collection: Collection) -> None:
+    with TemporaryDirectory() as folder:
+        async with open_antiphon(folder) as antiphon:
+            client = antiphon.openai_client()
+            began = time.perf_counter()
+            store_id = await add_collection(client, collection)
+            store = await wait_until_added(client, store_id)
+            seconds = time.perf_counter() - began
+            counts = store.file_counts
+            print(f"{counts.completed} files in {seconds:.0f} s, {counts.failed} failed", flush=True)
+            search = antiphon._open().services.vector_stores.search
+
+            async def by_default(query: str) -> list[str]:
+                found = await client.vector_stores.search(store_id, query=query, max_num_results=DEPTH)
+                return [Path(result.filename).stem for result in found.data]
+
+            def by(weights: HybridWeights) -> Callable[[str], Awaitable[list[str]]]:
+                async def rank(query: str) -> list[str]:
+                    wanted = PassageQuery(queries=(query,), limit=DEPTH, weights=weights)
+                    found = await search.search(OPERATOR.tenant, [store_id], wanted)
+                    return [Path(passage.filename).stem for passage in found]
+
+                return rank
+
+            methods = {
+                "BM25 alone": by(HybridWeights(0.0, 1.0)),
+                "vectors alone": by(HybridWeights(1.0, 0.0)),
+                "POST /search, defaults": by_default,
+            }
+            for name, rank in methods.items():
+                quality, milliseconds = await score(collection, rank)
+                print(f"| {collection.name} | {name} | {quality:.3f} | {milliseconds:.1f} ms |", flush=True)
+
+
+def pdf(pages: int) -> bytes:
+    from tests.documents.pdf_file import pdf_file  # noqa: PLC0415 -- the tests' maker of small files
+
+    def lines(page: int) -> str:
+        words = [f"word{(page * 31 + number) % 997}" for number in range(WORDS_PER_PAGE)]
+        rows = [" ".join(words[start : start + 10]) for start in range(0, len(words), 10)]
+        return ") Tj 0 -14 Td (".join(rows)
+
+    return pdf_file(*map(lines, range(pages)))
+
+
+async def measure_load(pages: int) -> None:
+    with TemporaryDirectory() as folder:
+        async with open_antiphon(folder) as antiphon:
+            client = antiphon.openai_client()
+            store = await client.vector_stores.create()
+            await client.embeddings.create(model="auto", input="load the model")
+            file = await client.files.create(file=("pages.pdf", pdf(pages)), purpose="assistants")
+            streams = [asyncio.create_task(follow(antiphon)) for _ in range(STREAMS)]
+            ticks: list[Tick] = []
+            ticking = asyncio.create_task(tick(ticks))
+            await asyncio.sleep(3)
+            gc.collect()
+            gc.freeze()
+            ticks.clear()
+            await asyncio.sleep(5)
+            report(f"{STREAMS} streams alone", ticks)
+            began = time.perf_counter()
+            added = await antiphon._open().services.vector_stores.files.add(
+                OPERATOR, store.id, NewStoreFile(file_id=file.id)
+            )
+            await wait_until_added(client, store.id)
+            seconds = time.perf_counter() - began
+            report(f"a PDF file of {pages} pages", ticks)
+            ticking.cancel()
+            for stream in streams:
+                stream.cancel()
+            await asyncio.gather(*streams, return_exceptions=True)
+            content = await client.vector_stores.files.content(added.id, vector_store_id=store.id)
+            chunks = len(content.data)
+    child = getrusage(RUSAGE_CHILDREN)
+    cpu = child.ru_utime + child.ru_stime
+    print(f"{chunks} chunks in {seconds:.0f} s; {chunks / cpu:.1f} per second of the children's CPU time")
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments[:1] == ["quality"]:
+        for folder in arguments[1:]:
+            asyncio.run(measure_quality(read_collection(Path(folder))))
+    elif arguments[:1] == ["load"]:
+        asyncio.run(measure_load(int(arguments[1]) if arguments[1:] else 300))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -11,7 +11,11 @@ from tests.documents.pdf_file import pdf_file
 from tests.embeddings.embedding_server import run_embedding_server
 from tests.serving import run_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conformance")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("conformance"),
+    pytest.mark.requirement("VECTOR-STORES/sdk-helpers"),
+]
 
 
 @pytest.fixture

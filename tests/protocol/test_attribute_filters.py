@@ -21,6 +21,7 @@ def compare(kind: str, key: str, value: Any) -> dict[str, Any]:
     return {"type": kind, "key": key, "value": value}
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-filters")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -76,6 +77,7 @@ def nested(levels: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-filter-errors")
 @pytest.mark.parametrize(
     ("given", "param"),
     [

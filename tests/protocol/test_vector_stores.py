@@ -83,6 +83,7 @@ def test_a_change_tells_null_from_absent() -> None:
     assert change.name is msgspec.UNSET
 
 
+@pytest.mark.requirement("VECTOR-STORES/file-chunking")
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
@@ -95,6 +96,7 @@ def test_the_strategy_of_a_file(strategy: Any, expected: StaticChunking) -> None
     assert parse_store_file(encoded(file_id="file-1", chunking_strategy=strategy)).chunking == expected
 
 
+@pytest.mark.requirement("VECTOR-STORES/file-chunking")
 @pytest.mark.parametrize(
     ("static", "param"),
     [
@@ -110,6 +112,7 @@ def test_the_bounds_of_chunks(static: dict[str, int], param: str) -> None:
     assert raised.value.param == f"chunking_strategy.static.{param}"
 
 
+@pytest.mark.requirement("VECTOR-STORES/file-attributes")
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -160,6 +163,7 @@ def test_a_batch_of_files_has_its_own() -> None:
     assert batch.param.format(1) == "files[1].file_id"
 
 
+@pytest.mark.requirement("VECTOR-STORES/batch-files")
 @pytest.mark.parametrize(("members", "param"), BAD_BATCHES)
 def test_bad_batches(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
@@ -167,6 +171,7 @@ def test_bad_batches(members: dict[str, Any], param: str) -> None:
     assert raised.value.param == param
 
 
+@pytest.mark.requirement("VECTOR-STORES/batch-files")
 def test_the_largest_batch() -> None:
     assert len(parse_file_batch(encoded(file_ids=[f"file-{n}" for n in range(2000)])).files) == 2000
 

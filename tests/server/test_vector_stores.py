@@ -61,6 +61,7 @@ def error_of(answer: httpx2.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, error["param"], error["code"]
 
 
+@pytest.mark.requirement("VECTOR-STORES/store-object", "VECTOR-STORES/store-change")
 async def test_the_form_of_a_store(server: ServerUnderTest) -> None:
     store = await post(
         server, STORES, name="n", metadata={"a": "b"}, expires_after={"anchor": "last_active_at", "days": 2}
@@ -84,6 +85,9 @@ async def test_the_form_of_a_store(server: ServerUnderTest) -> None:
     assert (changed["name"], changed["expires_at"], changed["metadata"]) == (None, None, {"a": "b"})
 
 
+@pytest.mark.requirement(
+    "VECTOR-STORES/file-object", "VECTOR-STORES/file-content", "VECTOR-STORES/file-attributes"
+)
 async def test_the_form_of_a_file_and_of_its_content(server: ServerUnderTest) -> None:
     store = await new_store(server)
     file_id = await new_file(server, "# Title\n\nSome text.", "a.md")
@@ -119,6 +123,7 @@ async def test_long_content_is_one_valid_answer(server: ServerUnderTest) -> None
     assert all(f"Paragraph {number}." in joined for number in range(300))
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-results", "VECTOR-STORES/search-rewrite")
 async def test_the_form_of_a_search(server: ServerUnderTest) -> None:
     store = await new_store(server, "owls hunt at night", "whales sing")
     found = await post(
@@ -133,6 +138,7 @@ async def test_the_form_of_a_search(server: ServerUnderTest) -> None:
     assert 0 < best["score"] <= 1
 
 
+@pytest.mark.requirement("VECTOR-STORES/batch-poll-after")
 async def test_objects_in_progress_say_when_to_ask_again(server: ServerUnderTest) -> None:
     store = await new_store(server)
     file_id = await new_file(server, "x")
@@ -147,6 +153,7 @@ async def test_objects_in_progress_say_when_to_ask_again(server: ServerUnderTest
         assert "openai-poll-after-ms" not in answer.headers
 
 
+@pytest.mark.requirement("VECTOR-STORES/store-list")
 async def test_lists_are_paged_in_both_directions(server: ServerUnderTest) -> None:
     ids = [(await post(server, STORES, name=str(number)))["id"] for number in range(5)]
     newest = await get(server, f"{STORES}?limit=2")
@@ -161,6 +168,7 @@ async def test_lists_are_paged_in_both_directions(server: ServerUnderTest) -> No
     assert (await get(server, f"{STORES}/{ids[0]}/files"))["data"] == []
 
 
+@pytest.mark.requirement("VECTOR-STORES/file-filter")
 async def test_files_are_listed_by_status(server: ServerUnderTest) -> None:
     store = await new_store(server, "good")
     bad = await new_file(server, " ", "blank.txt")
@@ -176,6 +184,7 @@ async def test_files_are_listed_by_status(server: ServerUnderTest) -> None:
     )
 
 
+@pytest.mark.requirement("VECTOR-STORES/store-delete")
 async def test_deletions(server: ServerUnderTest) -> None:
     store = await new_store(server, "text")
     [file] = (await get(server, f"{STORES}/{store['id']}/files"))["data"]
@@ -193,6 +202,7 @@ async def test_deletions(server: ServerUnderTest) -> None:
     )
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-filter-errors")
 @pytest.mark.parametrize(
     ("path", "members", "expected"),
     [
@@ -226,6 +236,7 @@ async def test_content_of_an_unfinished_file_is_refused(server: ServerUnderTest)
     assert error_of(answer) == (400, "file_id", "invalid_value")
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-unavailable")
 async def test_an_embedding_model_that_fails_is_a_503(
     server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,11 @@ from tests.embeddings.embedding_server import EmbeddingServer, serve_embeddings
 from tests.postgres import PostgresServer
 from tests.serving import Served, run_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("crash")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("crash"),
+    pytest.mark.requirement("VECTOR-STORES/ingestion-durable"),
+]
 
 PARAGRAPHS = 150
 TEXT = "\n\n".join(

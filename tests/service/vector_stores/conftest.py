@@ -9,9 +9,9 @@ from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from tests.service.vector_stores.world import World, open_world
-from tests.store.conftest import Opened, connections, opened, postgres_url
+from tests.store.conftest import Opened, clock, connections, opened, postgres_url
 
-__all__ = ["connections", "opened", "postgres_url"]
+__all__ = ["clock", "connections", "opened", "postgres_url"]
 
 
 @pytest.fixture

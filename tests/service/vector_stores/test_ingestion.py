@@ -51,6 +51,7 @@ async def test_a_long_file_is_saved_in_portions(world: World) -> None:
     assert [sum(f"topic{number}." in text for text in found) for number in range(120)] == [1] * 120
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-no-text")
 @pytest.mark.parametrize(
     ("data", "name", "code", "reason"),
     [
@@ -69,6 +70,7 @@ async def test_a_file_without_text_fails_with_the_reason(
     assert file.error.code == code
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-no-text")
 async def test_a_scan_says_that_it_is_one(world: World) -> None:
     store = await world.new_store()
     file = await world.add(store.id, scanned_pdf(), "scan.pdf")
@@ -90,6 +92,7 @@ async def test_a_deleted_file_fails(world: World) -> None:
         await world.file(store.id, second)
 
 
+@pytest.mark.requirement("VECTOR-STORES/batch-independence")
 async def test_one_bad_file_does_not_stop_a_batch(world: World) -> None:
     store = await world.new_store()
     ids = [await world.new_file(f"good {number}") for number in range(3)]
@@ -119,6 +122,7 @@ async def test_an_unknown_file_in_a_batch_adds_none(world: World) -> None:
     assert (await world.service.retrieve(CALLER, store.id)).file_counts.total == 0
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-waits")
 async def test_a_model_out_of_reach_delays_a_file_which_says_so(world: World) -> None:
     store = await world.new_store()
     world.embedder.errors = [BackendUnreachable("No connection.") for _ in range(4)]
@@ -165,6 +169,7 @@ async def test_a_text_that_the_model_refuses_fails_alone(world: World) -> None:
     assert (await world.add(store.id, "y")).status == "completed"
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-bounded")
 async def test_attempts_after_unexpected_errors_are_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +183,7 @@ async def test_attempts_after_unexpected_errors_are_bounded(
     assert len(world.embedder.errors) == 7
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-quotas")
 async def test_a_quota_of_bytes_fails_a_file(stores: Stores) -> None:
     async with open_world(stores, quota=StoreQuota(stores=2, files=5, bytes=2000)) as world:
         store = await world.new_store()
@@ -192,6 +198,7 @@ async def test_a_quota_of_bytes_fails_a_file(stores: Stores) -> None:
             await world.new_store()
 
 
+@pytest.mark.requirement("VECTOR-STORES/batch-files")
 async def test_a_cancelled_batch_stops(world: World) -> None:
     store = await world.new_store()
     done = await world.add(store.id, "done before")
@@ -210,6 +217,7 @@ async def test_a_cancelled_batch_stops(world: World) -> None:
     assert [passage.file_id for passage in await world.search(store.id, "done")] == [done.id]
 
 
+@pytest.mark.requirement("VECTOR-STORES/store-delete")
 async def test_a_removed_file_is_not_found_any_more(world: World) -> None:
     store = await world.new_store("apples and pears", "stars and planets")
     [found] = await world.search(store.id, "planets", limit=1)
@@ -218,6 +226,7 @@ async def test_a_removed_file_is_not_found_any_more(world: World) -> None:
     assert (await world.files.retrieve(CALLER, found.file_id)).id == found.file_id
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-durable")
 async def test_a_process_that_stops_is_continued_after_the_saved_portions(stores: Stores) -> None:
     async with open_world(stores) as first:
         store = await first.new_store()
@@ -239,6 +248,7 @@ async def test_a_process_that_stops_is_continued_after_the_saved_portions(stores
     assert all(any(f"topic{number}." in text for text in found) for number in range(120))
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-model")
 async def test_a_store_moves_to_another_model(world: World) -> None:
     store = await world.new_store("apples and pears", "stars and planets")
     other = TestedEmbedder("other", dimensions=32)
@@ -252,6 +262,7 @@ async def test_a_store_moves_to_another_model(world: World) -> None:
     assert found.text == "stars and planets"
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-unspaced")
 async def test_text_in_scripts_without_spaces_is_found(world: World) -> None:
     store = await world.new_store("東京都庁は新宿にある。", "ภาษาไทยไม่มีช่องว่าง", "这家公司成立于一九九八年。")
     for query, expected in (("新宿", "新宿"), ("ไทย", "ไทย"), ("公司", "公司")):
@@ -259,6 +270,7 @@ async def test_text_in_scripts_without_spaces_is_found(world: World) -> None:
         assert expected in best.text
 
 
+@pytest.mark.requirement("VECTOR-STORES/ingestion-mixed-documents")
 async def test_mixed_documents(world: World) -> None:
     store = await world.new_store()
     made: dict[str, bytes | str] = {

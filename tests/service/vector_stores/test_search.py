@@ -1,17 +1,24 @@
 """Searches: scores, filters, several queries and stores, neighbours, and stores that cannot be searched."""
 
+import time
+
 import pytest
 
 from antiphon.errors import BackendUnreachable, EmbeddingUnavailable, InvalidRequest, NotFound
 from antiphon.protocol.attribute_filters import parse_filter
 from antiphon.protocol.vector_stores import Chunking, StaticChunking, StoreChange, StoreExpiry, parse_search
+from antiphon.service.vector_stores.objects import store_object
 from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
 from antiphon.service.vector_stores.search import MAX_JOINED_CHUNKS, passage_query
-from tests.service.vector_stores.world import CALLER, TestedEmbedder, World
+from antiphon.store.signals import LocalSignals
+from antiphon.store.sql_stores import sql_stores
+from tests.service.vector_stores.world import CALLER, TestedEmbedder, World, open_world
+from tests.store.conftest import Clock, Opened
 
 ANIMALS = ("The owl hunts at night.", "The whale sings in the sea.", "The ant carries a leaf.")
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-results")
 async def test_scores_are_between_0_and_1_and_the_best_comes_first(world: World) -> None:
     store = await world.new_store(*ANIMALS)
     found = await world.search(store.id, "whale in the sea")
@@ -21,6 +28,7 @@ async def test_scores_are_between_0_and_1_and_the_best_comes_first(world: World)
     assert all(0 < score <= 1 for score in scores)
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-ranking")
 async def test_a_threshold_and_a_limit(world: World) -> None:
     store = await world.new_store(*ANIMALS)
     [best] = await world.search(store.id, "the whale sings in the sea", score_threshold=0.9)
@@ -39,6 +47,7 @@ async def test_several_queries_are_one_call_and_each_chunk_has_its_best_score(wo
     assert set(both) >= {ANIMALS[0], ANIMALS[2]}
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-ranking")
 async def test_weights(world: World) -> None:
     store = await world.new_store(*ANIMALS)
     world.embedder.calls.clear()
@@ -50,6 +59,7 @@ async def test_weights(world: World) -> None:
     assert vectors[0].text == ANIMALS[0]
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-filters")
 async def test_filters_are_applied_before_the_ranking(world: World) -> None:
     store = await world.new_store()
     for number in range(30):
@@ -122,6 +132,7 @@ async def test_a_search_counts_as_use(world: World) -> None:
     assert (await world.service.retrieve(CALLER, store.id)).last_active_at >= store.last_active_at
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-unavailable")
 async def test_a_model_that_fails_is_a_503(world: World) -> None:
     store = await world.new_store(ANIMALS[0])
     world.embedder.errors = [BackendUnreachable("No connection.")]
@@ -130,6 +141,7 @@ async def test_a_model_that_fails_is_a_503(world: World) -> None:
     assert (raised.value.status, raised.value.code) == (503, "embedding_unavailable")
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-model")
 async def test_another_model_of_the_same_name_is_noticed(world: World) -> None:
     store = await world.new_store(ANIMALS[0])
     world.embeddings.change([TestedEmbedder("hashed", dimensions=16)])
@@ -138,7 +150,26 @@ async def test_another_model_of_the_same_name_is_noticed(world: World) -> None:
     assert raised.value.code == "embedding_model_mismatch"
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-rewrite")
 def test_a_rewritten_query_has_the_words_that_carry_its_meaning() -> None:
     search = parse_search(b'{"query": ["What is the weather in the woods?"], "rewrite_query": true}')
     assert passage_query(search).queries == ("weather woods",)
     assert passage_query(parse_search(b'{"query": "What is it?"}')).queries == ("What is it?",)
+
+
+@pytest.mark.requirement("VECTOR-STORES/store-expiry")
+async def test_a_store_that_expires_between_two_searches(opened: Opened, clock: Clock) -> None:
+    clock.now = time.time()
+    stores = sql_stores(opened.database, LocalSignals(), clock)
+    async with open_world(stores) as world:
+        store = await world.new_store(ANIMALS[0], expires_after=StoreExpiry("last_active_at", 1))
+        assert await world.search(store.id, "owl")
+        clock.now += 2 * 86400
+        for refused in (world.search(store.id, "owl"), world.add(store.id, "more")):
+            with pytest.raises(InvalidRequest) as raised:
+                await refused
+            assert raised.value.code == "vector_store_expired"
+        with pytest.raises(InvalidRequest):
+            await world.service.search.check("owner", [store.id])
+        expired = store_object(await world.service.retrieve(CALLER, store.id))
+        assert (expired.status, expired.file_counts.total) == ("expired", 0)

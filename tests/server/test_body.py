@@ -9,13 +9,14 @@ import httpx2
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import ANONYMOUS
 from antiphon.errors import BodyTimeout, BodyTooLarge, InvalidRequest, Overloaded
 from antiphon.protocol.bounds import MAX_VALUES, UNCOUNTED_BYTES
 from antiphon.protocol.items import Message
 from antiphon.protocol.large_body import MAX_RESTORED_VALUES, LargeBody
 from antiphon.server import admission
 from antiphon.server import exchange as exchange_module
-from antiphon.server.admission import SMALL_BODY_BYTES, BodyBudget
+from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget
 from antiphon.server.app import App, Served
 from antiphon.server.exchange import Exchange
 from antiphon.server.guard import Head
@@ -50,8 +51,7 @@ def piece(body: bytes, more: bool = True) -> AsgiMessage:
 
 async def test_a_body_in_pieces_is_put_together() -> None:
     assert (
-        await exchange([piece(b"a"), piece(b"b"), piece(b"c", more=False)]).body(10, BodyBudget(100))
-        == b"abc"
+        await exchange([piece(b"a"), piece(b"b"), piece(b"c", more=False)]).body(10, Admission(100)) == b"abc"
     )
 
 
@@ -66,12 +66,12 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 @pytest.mark.requirement("PROTOCOL/errors-large")
 async def test_a_body_beyond_the_limit_is_rejected(messages: list[AsgiMessage]) -> None:
     with pytest.raises(BodyTooLarge):
-        await exchange(messages).body(10, BodyBudget(100))
+        await exchange(messages).body(10, Admission(100))
 
 
 async def test_a_body_that_is_declared_too_large_is_not_read() -> None:
     with pytest.raises(BodyTooLarge):
-        await exchange([], content_length=b"11").body(10, BodyBudget(100))
+        await exchange([], content_length=b"11").body(10, Admission(100))
 
 
 @pytest.mark.parametrize("messages", [[], [piece(b"a")]])
@@ -79,12 +79,12 @@ async def test_a_body_that_does_not_come_times_out(messages: list[AsgiMessage]) 
     request = exchange(messages)
     with pytest.raises(BodyTimeout), Lifetimes().lease(request.receive) as lease:
         lease.expect_body(0.01)
-        await request.body(10, BodyBudget(100))
+        await request.body(10, Admission(100))
 
 
 async def test_a_client_disconnect_in_mid_body() -> None:
     with pytest.raises(ClientGone):
-        await exchange([piece(b"a"), {"type": "http.disconnect"}]).body(10, BodyBudget(100))
+        await exchange([piece(b"a"), {"type": "http.disconnect"}]).body(10, Admission(100))
 
 
 LARGE = SMALL_BODY_BYTES * 2
@@ -102,7 +102,8 @@ def reserved(budget: BodyBudget, size: int) -> bool:
 
 @pytest.mark.parametrize("declared", [b"", b"%d" % LARGE])
 async def test_a_large_body_takes_its_part_of_the_budget_while_it_is_received(declared: bytes) -> None:
-    budget = BodyBudget(LARGE * 2)
+    limits = Admission(LARGE * 2)
+    budget = limits.bodies
     room: list[bool] = []
     arriving = [piece(b"x" * LARGE), piece(b"", more=False)]
 
@@ -115,25 +116,27 @@ async def test_a_large_body_takes_its_part_of_the_budget_while_it_is_received(de
 
     head = Head(content_length=declared)
     request = Exchange({"method": "POST", "path": "/"}, receive, send, head=head, request_id="r")
-    assert len(await request.body(LARGE, budget)) == LARGE
+    assert len(await request.body(LARGE, limits)) == LARGE
     assert room == [not declared, False]
     assert reserved(budget, LARGE * 2)
 
 
 @pytest.mark.parametrize("declared", [b"", b"%d" % LARGE])
 async def test_a_body_without_room_is_refused_and_takes_none(declared: bytes) -> None:
-    budget = BodyBudget(LARGE * 2)
+    limits = Admission(LARGE * 2)
+    budget = limits.bodies
     budget.reserve("other", LARGE + 1)
     with pytest.raises(Overloaded):
-        await exchange([piece(b"x" * LARGE, more=False)], declared).body(LARGE, budget)
-    assert len(await exchange([piece(b"x" * 1000, more=False)]).body(LARGE, budget)) == 1000
+        await exchange([piece(b"x" * LARGE, more=False)], declared).body(LARGE, limits)
+    assert len(await exchange([piece(b"x" * 1000, more=False)]).body(LARGE, limits)) == 1000
     assert reserved(budget, LARGE - 1)
 
 
 async def test_a_broken_off_body_gives_its_part_back() -> None:
-    budget = BodyBudget(LARGE)
+    limits = Admission(LARGE)
+    budget = limits.bodies
     with pytest.raises(ClientGone):
-        await exchange([piece(b"x" * LARGE), {"type": "http.disconnect"}]).body(LARGE, budget)
+        await exchange([piece(b"x" * LARGE), {"type": "http.disconnect"}]).body(LARGE, limits)
     assert reserved(budget, LARGE)
 
 
@@ -176,6 +179,23 @@ def test_bodies_that_arrive_together_need_room_together(monkeypatch: pytest.Monk
     budget.reserve("b", 60)
 
 
+@pytest.mark.parametrize("size", [10, LARGE])
+async def test_a_body_that_was_received_waits_for_its_start(size: int) -> None:
+    limits = Admission(LARGE)
+
+    async def read() -> bytes:
+        while limits.starts.start_now(ANONYMOUS.tenant):
+            pass
+        return await exchange([piece(b"x" * size, more=False)]).body(LARGE, limits)
+
+    body = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    assert not body.done()
+    assert reserved(limits.bodies, LARGE) == (size < LARGE)  # it still takes its part of the budget
+    assert len(await asyncio.wait_for(body, 5)) == size
+    assert reserved(limits.bodies, LARGE)
+
+
 def test_a_tenant_may_use_half_of_the_budget_with_several_bodies() -> None:
     budget = BodyBudget(100)
     budget.reserve("a", 80)  # one body may be larger
@@ -195,7 +215,7 @@ MANY_VALUES = b'{"a":[' + b"{}," * MAX_VALUES + b"{}]}"
 async def test_a_body_with_too_many_values_is_refused_before_its_end() -> None:
     half = len(MANY_VALUES) // 2 + 100_000
     with pytest.raises(InvalidRequest) as caught:
-        await exchange([piece(MANY_VALUES[:half])]).body(10**7, BodyBudget(10**7))
+        await exchange([piece(MANY_VALUES[:half])]).body(10**7, Admission(10**7))
     assert caught.value.code == "too_many_values"
 
 
@@ -204,9 +224,9 @@ async def test_values_before_the_count_begins_are_counted(cut: int) -> None:
     body = b"[" + b"[]," * (MAX_VALUES // 2) + b"[]]"
     pieces = [piece(body[:cut]), piece(body[cut:], more=False)]
     with pytest.raises(InvalidRequest):
-        await exchange(pieces).body(10**7, BodyBudget(10**7))
+        await exchange(pieces).body(10**7, Admission(10**7))
     text = b'"' + b"," * (MAX_VALUES + 1) + b'"'
-    whole = await exchange([piece(text[:cut]), piece(text[cut:], more=False)]).body(10**7, BodyBudget(10**7))
+    whole = await exchange([piece(text[:cut]), piece(text[cut:], more=False)]).body(10**7, Admission(10**7))
     assert whole == text
 
 
@@ -263,7 +283,7 @@ def in_pieces(body: bytes, size: int = 100_000) -> list[AsgiMessage]:
 
 async def test_the_texts_of_a_large_body_are_decoded_as_they_arrive() -> None:
     body = LARGE_TEXT + b"}"
-    received = await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7))
+    received = await exchange(in_pieces(body)).decodable_body(10**7, Admission(10**7))
     assert isinstance(received, LargeBody)
     assert len(received.skeleton()) < 1_300_000 - 100_000 * 9
     assert received.decode("x") == json.loads(body)
@@ -271,7 +291,7 @@ async def test_the_texts_of_a_large_body_are_decoded_as_they_arrive() -> None:
 
 async def test_a_large_body_is_given_as_bytes_to_routes_that_need_them() -> None:
     body = LARGE_TEXT + b"}"
-    assert await exchange(in_pieces(body)).body(10**7, BodyBudget(10**7)) == body
+    assert await exchange(in_pieces(body)).body(10**7, Admission(10**7)) == body
 
 
 @pytest.mark.parametrize(
@@ -283,12 +303,12 @@ async def test_a_large_body_is_given_as_bytes_to_routes_that_need_them() -> None
     ids=["not large", "no long text"],
 )
 async def test_a_body_without_much_long_text_stays_as_it_is(body: bytes) -> None:
-    assert await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7)) == body
+    assert await exchange(in_pieces(body)).decodable_body(10**7, Admission(10**7)) == body
 
 
 async def test_a_large_body_of_many_values_is_decoded_at_once() -> None:
     body = LARGE_TEXT + b', "image": [' + b"1," * MAX_RESTORED_VALUES + b"1]}"
-    received = await exchange(in_pieces(body)).decodable_body(10**7, BodyBudget(10**7))
+    received = await exchange(in_pieces(body)).decodable_body(10**7, Admission(10**7))
     assert received == body
 
 

@@ -8,6 +8,7 @@ from antiphon.errors import BodyTooLarge, Overloaded
 from antiphon.memory_use import resident_bytes
 from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
 from antiphon.protocol.large_body import LARGE_BODY_BYTES, MAX_RESTORED_VALUES, Body, LargeBody
+from antiphon.server.start_queue import StartQueue
 
 SMALL_BODY_BYTES = 64 * 1024
 """Bodies up to this size are not counted."""
@@ -27,6 +28,7 @@ class Admission:
         self.overload: str | None = None
         """Why no more work is taken, as a sentence; set by the watchdog."""
         self.bodies = BodyBudget(max_bodies_bytes, max_memory_bytes)
+        self.starts = StartQueue()
 
     def check(self) -> None:
         """Raise `Overloaded` if the server is."""

@@ -18,7 +18,7 @@ from antiphon.errors import (
 )
 from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget, ReceivedBody, too_large
+from antiphon.server.admission import SMALL_BODY_BYTES, Admission, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header, challenge
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -98,13 +98,14 @@ class Exchange:
         """The parameters of the query string."""
         return Query(self._query_string)
 
-    async def body(self, limit: int, budget: BodyBudget) -> bytes:
-        """The complete JSON body. Its size is checked before and while it is read."""
-        body = await self.decodable_body(limit, budget, may_be_large=False)
+    async def body(self, limit: int, admission: Admission) -> bytes:
+        """The complete JSON body, when the request may start. Its size is checked before and while it is
+        read."""
+        body = await self.decodable_body(limit, admission, may_be_large=False)
         assert isinstance(body, bytes)
         return body
 
-    async def decodable_body(self, limit: int, budget: BodyBudget, *, may_be_large: bool = True) -> Body:
+    async def decodable_body(self, limit: int, admission: Admission, *, may_be_large: bool = True) -> Body:
         """The same; the texts of a large one are decoded."""
         self._check_json()
         declared, piece, more = int(self.head.content_length or 0), b"", True
@@ -113,17 +114,21 @@ class Exchange:
             piece, more = _piece(await self.receive())
             if not more and len(piece) <= small:
                 self._has_body = False
+                if not admission.starts.start_now(self.caller.tenant):
+                    await admission.starts.wait(self.caller.tenant)
                 return piece
-        received = ReceivedBody(limit, budget, self.caller.tenant, may_be_large=may_be_large)
+        received = ReceivedBody(limit, admission.bodies, self.caller.tenant, may_be_large=may_be_large)
         try:
             received.expect(declared)
             received.add(piece)
             while more:
                 piece, more = _piece(await self.receive())
                 received.add(piece)
+            self._has_body = False
+            if not admission.starts.start_now(self.caller.tenant):
+                await admission.starts.wait(self.caller.tenant)
         finally:
             received.release()
-        self._has_body = False
         if received.size > YIELDING_BYTES:
             await asyncio.sleep(0)
             return await received.large()
@@ -283,12 +288,12 @@ class BodyReader:
     def read_within(self, exchange: Exchange, lease: Lease) -> Awaitable[bytes]:
         """The complete body, for routes that work on: then they call `lease.expect_disconnect`."""
         self._expect(lease)
-        return exchange.body(self.max_bytes, self.admission.bodies)
+        return exchange.body(self.max_bytes, self.admission)
 
     def read_decodable(self, exchange: Exchange, lease: Lease) -> Awaitable[Body]:
         """The same; the texts of a large body are decoded."""
         self._expect(lease)
-        return exchange.decodable_body(self.max_bytes, self.admission.bodies)
+        return exchange.decodable_body(self.max_bytes, self.admission)
 
     def _expect(self, lease: Lease) -> None:
         self.admission.check()

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -27,6 +28,7 @@ from antiphon.errors import AddressInUse, SettingsError
 from antiphon.server.app import App
 from antiphon.server.http_protocol import HttpProtocol
 from antiphon.server.websocket_protocol import ReceiveLimits, WebSocketProtocol
+from antiphon.thread_priority import let_event_loop_go_first
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,9 @@ PING_SECONDS = 20.0
 """Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
 ACCEPTS_AT_ONCE = 8
 """Connections that are accepted in each iteration of the event loop."""
+SWITCH_SECONDS = 0.0005
+"""After this time, another thread gives the interpreter's lock back to the event loop, which gives it up at
+every system call. Python's default is ten times as long."""
 LARGE_BLOCK_BYTES = 1024 * 1024
 _M_MMAP_THRESHOLD = -3
 """The name of the parameter in glibc's `malloc.h`."""
@@ -208,6 +213,13 @@ def return_large_blocks() -> None:
     """
     with suppress(OSError, AttributeError):  # a library without `mallopt`: musl, macOS, Windows
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def prefer_event_loop() -> None:
+    """Let the event loop go before the other threads of this process."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    executor = ThreadPoolExecutor(thread_name_prefix="antiphon-work", initializer=let_event_loop_go_first)
+    asyncio.get_running_loop().set_default_executor(executor)
 
 
 def stop_tracking_generators() -> None:

@@ -12,7 +12,7 @@ from antiphon.errors import StoreFull, StoreUnavailable
 from antiphon.store import sqlite_file
 from antiphon.store.database import Script
 from antiphon.store.migrations import Migration, load_migrations
-from antiphon.store.sqlite_writer import Job, SqliteWriter
+from antiphon.store.sqlite_writer import MAX_BATCH_SCRIPTS, Job, SqliteWriter
 from antiphon.store.statements import Dialect, load_statements
 
 T = TypeVar("T")
@@ -38,10 +38,15 @@ class SqliteDatabase:
         self._closed = False
         self._loop = loop = asyncio.get_running_loop()
         statements = load_statements("sqlite")
-        self._writer = SqliteWriter(writer, statements, "BEGIN IMMEDIATE", self._written, loop)
-        # A database in memory belongs to its one connection.
+        self._writer = SqliteWriter(
+            writer, statements, "BEGIN IMMEDIATE", self._written, loop, max_batch=MAX_BATCH_SCRIPTS
+        )
+        # A read has no commit to share, so it does not wait for those after it. A database in memory belongs
+        # to its one connection.
         self._reader = (
-            SqliteWriter(reader, statements, "BEGIN", _resolve_waiters, loop) if reader else self._writer
+            SqliteWriter(reader, statements, "BEGIN", _resolve_waiters, loop, max_batch=1)
+            if reader
+            else self._writer
         )
 
     @staticmethod

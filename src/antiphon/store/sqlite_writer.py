@@ -5,7 +5,6 @@ transaction of its own, after those that wait: nobody waits for more than one of
 """
 
 import sqlite3
-import sys
 import threading
 from asyncio import AbstractEventLoop, Future
 from collections import deque
@@ -16,10 +15,10 @@ from typing import Any
 
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.store.database import Script
+from antiphon.thread_priority import let_event_loop_go_first
 
-LARGE_SWITCH_SECONDS = 0.0005
 MAX_BATCH_SCRIPTS = 256
-"""The most scripts in one transaction: it bounds how long the first of them waits for the commit."""
+"""The most scripts in one commit: it bounds how long the first of them waits for it."""
 
 _BUG_CODES = frozenset(
     {
@@ -48,7 +47,7 @@ class Job:
 
 class SqliteWriter:
     """Runs jobs in the order of `put`, large ones after others. It calls `on_batch` in the event loop after
-    every batch."""
+    every batch of at most `max_batch` jobs."""
 
     def __init__(
         self,
@@ -57,12 +56,15 @@ class SqliteWriter:
         begin: str,
         on_batch: Callable[[Sequence[Job]], None],
         loop: AbstractEventLoop,
+        *,
+        max_batch: int,
     ) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
         self._statements = statements
         self._begin = begin
         self._on_batch = on_batch
+        self._max_batch = max_batch
         self._loop = loop
         self._synced = ""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -82,28 +84,19 @@ class SqliteWriter:
         self._thread.join()
 
     def _work(self) -> None:
+        let_event_loop_go_first()
         while not self._closing:
             self._run_and_report(self._next_batch())
             if self._postponed:
-                self._run_postponed()
+                self._run_and_report([self._postponed.popleft()])
         while self._postponed:
-            self._run_postponed()
-        self._connection.close()
-
-    def _run_postponed(self) -> None:
-        """Run a large job, and let the event loop interrupt it sooner: whenever the loop has given up the
-        interpreter's lock, it gets it back after the switch interval."""
-        ordinary = sys.getswitchinterval()
-        sys.setswitchinterval(min(LARGE_SWITCH_SECONDS, ordinary))
-        try:
             self._run_and_report([self._postponed.popleft()])
-        finally:
-            sys.setswitchinterval(ordinary)
+        self._connection.close()
 
     def _next_batch(self) -> list[Job]:
         """All queued jobs, except large ones, which are postponed. Waits if there is nothing to do."""
         batch: list[Job] = []
-        while len(batch) < MAX_BATCH_SCRIPTS:
+        while len(batch) < self._max_batch:
             try:
                 job = self._queue.get(block=not (batch or self._postponed))
             except Empty:

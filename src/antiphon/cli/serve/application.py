@@ -18,6 +18,7 @@ from antiphon.errors import SettingsError
 from antiphon.server.app import App
 from antiphon.server.process import (
     drain_on_signals,
+    prefer_event_loop,
     reload_on_signal,
     return_large_blocks,
     spare_collector,
@@ -75,6 +76,7 @@ class ServedApp:
         reload_on_signal(partial(live.reload, self.read), alone=server.workers == 1)
         spare_collector()
         return_large_blocks()
+        prefer_event_loop()
         stop_tracking_generators()
         self._watchdog = asyncio.get_running_loop().create_task(Watchdog(app.admission).run())
         if self.ticket.acquire(False):

@@ -9,6 +9,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from antiphon.server.http_protocol import HttpProtocol
+from antiphon.server.receive_queue import ReceiveQueue
 from antiphon.server.types import ASGIApp, Message, Receive, Scope, Send
 
 TIMEOUT_SECONDS = 5
@@ -56,10 +57,12 @@ class Transport:
 
 
 class Connection:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, receive_queue: ReceiveQueue | None = None) -> None:
         config = uvicorn.Config(cast("Any", app), log_config=None, access_log=False, server_header=False)
         config.load()
-        self.protocol = HttpProtocol(config=config, server_state=ServerState(), app_state={})
+        self.protocol = HttpProtocol(
+            config=config, server_state=ServerState(), app_state={}, receive_queue=receive_queue
+        )
         self.transport = Transport()
         self.protocol.connection_made(cast("asyncio.Transport", self.transport))
 

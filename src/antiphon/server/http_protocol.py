@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 import httptools
@@ -18,6 +18,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from antiphon.errors import AntiphonError, HeadersTooLarge, InvalidRequest, UnsupportedHttpVersion
+from antiphon.server.receive_queue import ReceiveQueue
 from antiphon.server.request_cycle import RequestCycle, error_answer, header_lines
 from antiphon.server.send_watch import CHECK_SECONDS, CLOSE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SendWatch
 from antiphon.server.types import ASGIApp, Scope
@@ -47,12 +48,15 @@ class HttpProtocol(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        receive_queue: ReceiveQueue | None = None,
     ) -> None:
         if not config.loaded:
             config.load()
         self._config = config
         self._app = cast("ASGIApp", cast("Any", config).loaded_app)
         self._app_state = app_state
+        self._receive_queue = receive_queue or ReceiveQueue()
         self.loop = _loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.tasks = server_state.tasks
@@ -64,8 +68,8 @@ class HttpProtocol(asyncio.Protocol):
         self._written_bytes = 0
         """Handed to the transport so far."""
         self._closing = False
-        self.writable: asyncio.Future[None] | None = None
-        self._reading = True
+        self.until_writable: asyncio.Future[None] | None = None
+        self._reading: Literal["yes", "paused", "queued"] = "yes"
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._trailers = 0
@@ -121,12 +125,12 @@ class HttpProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the application answers."""
-        if self.writable is None:
-            self.writable = self.loop.create_future()
+        if self.until_writable is None:
+            self.until_writable = self.loop.create_future()
 
     def resume_writing(self) -> None:
-        if self.writable is not None:
-            waiter, self.writable = self.writable, None
+        if self.until_writable is not None:
+            waiter, self.until_writable = self.until_writable, None
             waiter.set_result(None)
 
     def shutdown(self) -> None:
@@ -254,7 +258,7 @@ class HttpProtocol(asyncio.Protocol):
             self._close()
         if self.transport.is_closing():
             return
-        self.resume_reading()
+        self.resume_now()
         if self._pipelined:
             self._start(self._pipelined.popleft())
         elif self._refusal is not None:
@@ -265,13 +269,20 @@ class HttpProtocol(asyncio.Protocol):
             self._idle_since = self.loop.time()
 
     def pause_reading(self) -> None:
-        if self._reading:
-            self._reading = False
+        if self._reading == "yes":
+            self._reading = "paused"
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if not self._reading:
-            self._reading = True
+        """Receive more of a body, when this connection's turn has come."""
+        if self._reading == "paused":
+            self._reading = "queued"
+            self._receive_queue.resume(self)
+
+    def resume_now(self) -> None:
+        """Receive again, if that was paused."""
+        if self._reading != "yes" and not self.transport.is_closing():
+            self._reading = "yes"
             self.transport.resume_reading()
 
     def write(self, data: bytes) -> None:

@@ -27,6 +27,7 @@ from uvicorn.supervisors import Multiprocess
 from antiphon.errors import AddressInUse, SettingsError
 from antiphon.server.app import App
 from antiphon.server.http_protocol import HttpProtocol
+from antiphon.server.receive_queue import ReceiveQueue
 from antiphon.server.websocket_protocol import ReceiveLimits, WebSocketProtocol
 from antiphon.thread_priority import let_event_loop_go_first
 
@@ -83,7 +84,7 @@ def make_config(
     return uvicorn.Config(
         cast("Any", build_app),
         factory=True,
-        http=HttpProtocol,
+        http=cast("Any", partial(HttpProtocol, receive_queue=ReceiveQueue())),
         ws=cast("Any", partial(WebSocketProtocol, limits=limits)),
         ws_max_size=max_message,
         ws_ping_interval=PING_SECONDS,

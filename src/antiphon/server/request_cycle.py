@@ -35,11 +35,11 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     server_state: ServerState
-    writable: asyncio.Future[None] | None
+    until_writable: asyncio.Future[None] | None
     """Wait for this before you write, if it is not `None`."""
 
     def resume_reading(self) -> None:
-        """Receive again, if that was paused."""
+        """Receive more of the body, if that was paused."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -192,7 +192,7 @@ class RequestCycle:
     async def send(self, message: Message) -> None:
         """ASGI: the head of the answer, then its body. The head leaves with the first piece of the body: one
         system call and one packet for a JSON answer."""
-        kind, is_writable = message["type"], self._connection.writable is None
+        kind, is_writable = message["type"], self._connection.until_writable is None
         if kind == "http.response.body":
             body, more = message.get("body", b""), message.get("more_body", False)
             if not is_writable or self._unsent or len(body) > MAX_WRITE_BYTES:
@@ -231,8 +231,8 @@ class RequestCycle:
             self._send_body(bytes(rest), more=more)
 
     async def _until_writable(self) -> None:
-        while (writable := self._connection.writable) is not None and not self._disconnected:
-            await asyncio.shield(writable)
+        while (waiter := self._connection.until_writable) is not None and not self._disconnected:
+            await asyncio.shield(waiter)
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._phase != "unanswered":

@@ -142,7 +142,8 @@ class Background:
             with suppress(Fenced):
                 await self._end(claim, tenant, error)
             return
-        attempt = self._attempts[tenant, response_id] = _Attempt(run, log)
+        attempt = _Attempt(run, log, replace(claim.response, status="in_progress"))
+        self._attempts[tenant, response_id] = attempt
         try:
             await run_until_first_ends(self._make(run, log), log.write())
         except Fenced:
@@ -192,20 +193,13 @@ class Background:
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """Cancel a response, whichever process works on it. An ended response is unchanged."""
         store, tenant = self.creator.store, caller.tenant
-        response = await store.responses.response(tenant, response_id)
+        attempt = self._attempts.get((tenant, response_id))
+        if attempt is not None:
+            response = await self._cancel_attempt(attempt, tenant, response_id)
+        else:
+            response = await store.responses.response(tenant, response_id)
         if not response.background:
             raise InvalidRequest("Cannot cancel a synchronous response.", code="not_cancellable")
-        attempt = self._attempts.get((tenant, response_id))
-        if response.status in UNFINISHED and attempt is not None:
-            # It knows its output already: it need not be read from the log. If the answer is over, its end is
-            # being stored, which is not begun again.
-            if not attempt.run.over:
-                attempt.cancelled = True
-                await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(attempt.ended.wait(), CANCEL_SECONDS)
-            # It is not read again: that takes a tenth of a second for the largest answers.
-            response = attempt.log.saved or await store.responses.response(tenant, response_id)
         while response.status in UNFINISHED:
             claim = await store.background.claim(tenant, response_id)
             if claim is not None:
@@ -215,6 +209,22 @@ class Background:
         store.signals.publish(f"events:{response_id}")
         await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
         return response
+
+    async def _cancel_attempt(self, attempt: "_Attempt", tenant: str, response_id: str) -> Response:
+        """End a run of this process. It knows its output: nothing need be read. If the answer is over, its
+        end is being stored, which is not begun again."""
+        if not attempt.run.over:
+            attempt.cancelled = True
+            await self.jobs.stop(RESPONSE_JOB, tenant, response_id)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(attempt.ended.wait(), CANCEL_SECONDS)
+        # To read it takes a tenth of a second for the largest answers.
+        return attempt.log.saved or await self.creator.store.responses.response(tenant, response_id)
+
+    def unfinished(self, caller: Caller, response_id: str) -> Response | None:
+        """A response that this process is making, as it is stored until its end; None if it makes none."""
+        attempt = self._attempts.get((caller.tenant, response_id))
+        return None if attempt is None else attempt.unfinished
 
     async def _end(self, claim: Claim, tenant: str, error: AntiphonError | None = None) -> None:
         """End a claimed response without calling the model: as failed, or as cancelled."""
@@ -272,6 +282,7 @@ class _Attempt:
 
     run: ResponseRun
     log: EventLog
+    unfinished: Response
     cancelled: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 

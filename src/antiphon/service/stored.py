@@ -25,6 +25,10 @@ class BackgroundRuns(Protocol):
         """End it; returns the response as it is now."""
         ...
 
+    def unfinished(self, caller: Caller, response_id: str) -> Response | None:
+        """It as it is stored until its end, if this process is making it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredResponses:
@@ -48,11 +52,13 @@ class StoredResponses:
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """End a background response; returns it as it is now. To store the end of a large one may take
-        seconds if others are stored: then it is returned unfinished, and is cancelled without the client."""
+        seconds if others are stored: then it is returned unfinished, and is cancelled without the client. To
+        read it would wait for others, too."""
+        unfinished = self.background.unfinished(caller, response_id)
         try:
             return await self._cancelling.run_for(self.background.cancel(caller, response_id), CANCEL_SECONDS)
         except TimeoutError:
-            return await self.store.response(caller.tenant, response_id)
+            return unfinished or await self.store.response(caller.tenant, response_id)
 
     async def delete(self, caller: Caller, response_id: str) -> None:
         """Delete a response; one that is still being made is cancelled first."""

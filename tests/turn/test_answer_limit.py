@@ -1,5 +1,6 @@
 """An answer is cut off at its limits, exactly, and counted over all of its batches."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from antiphon.protocol.content import Logprob
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.protocol.tool_items import WebSearchCall
-from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
+from antiphon.turn.answer_limit import MAX_UNMEASURED_TEXTS, AnswerBounds, AnswerLimit
 from antiphon.turn.chunks import (
     HEARTBEAT,
     AnnotationAdded,
@@ -53,6 +54,18 @@ def test_bytes_are_those_of_utf_8(text: str, split: int) -> None:
     last = passed[49]
     assert isinstance(last, TextDelta)
     assert last.text == text.encode()[:-1].decode(errors="ignore")
+
+
+def test_texts_are_not_kept_in_memory_until_the_end() -> None:
+    limit = AnswerLimit(AnswerBounds(max_bytes=10**9))
+    tracemalloc.start()
+    try:
+        for number in range(5 * MAX_UNMEASURED_TEXTS):
+            limit.take([TextDelta(f"é{number}" * 500)])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * MAX_UNMEASURED_TEXTS * len(f"é{5 * MAX_UNMEASURED_TEXTS}" * 500)
 
 
 @pytest.mark.parametrize(

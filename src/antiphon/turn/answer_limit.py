@@ -68,6 +68,7 @@ same."""
 
 MAX_CHARACTER_BYTES = 4
 """Of a character in UTF-8."""
+MAX_UNMEASURED_TEXTS = 1000
 _UNCOUNTED = frozenset((Heartbeat, UsageReported, Finished))
 
 
@@ -90,7 +91,8 @@ class AnswerLimit:
         self._bounds = bounds
         self._bytes = self._tokens = self._items = self._calls = 0
         self._unmeasured: list[str] = []
-        """Texts of which `_bytes` holds an upper bound; they are measured before a limit is reached."""
+        """Texts of which `_bytes` holds an upper bound; they are measured before a limit is reached, or when
+        there are many: until then they stay in memory."""
         self._item: _Item | None = None
         """The item of the last chunk."""
         self.reached: str | None = None
@@ -127,10 +129,15 @@ class AnswerLimit:
             return self._take_each(batch)
         if items > self._items:
             self._items, self._item = items, "message"
-        if unmeasured is not None:
-            self._unmeasured += unmeasured
         self._bytes, self._tokens = size, tokens
+        if unmeasured is not None:
+            self._measure_later(unmeasured)
         return batch
+
+    def _measure_later(self, texts: list[str]) -> None:
+        self._unmeasured += texts
+        if len(self._unmeasured) > MAX_UNMEASURED_TEXTS:
+            self._measure()
 
     def _measure(self) -> None:
         """Replace the upper bounds by sizes. Encoding every text at once would cost more than the rest."""

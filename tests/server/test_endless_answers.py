@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
+from antiphon.protocol.response import Response
+from antiphon.protocol.shape import Shape
 from tests.flooding_upstream import FloodingUpstream, run_flooding_upstream
 from tests.server.test_slow_readers import TIMEOUT_SECONDS, ask, connected, question, request, serving, until
 from tests.server.test_websocket_wire import CREATE, events_of_turn
@@ -69,6 +71,20 @@ async def test_json_answers_end(upstream: FloodingUpstream) -> None:
         assert answer["choices"][0]["finish_reason"] == "length"
         _, answer = await ask(here, question("/v1/messages", "text-200000", stream=False))
         assert answer["stop_reason"] == "max_tokens"
+
+
+async def test_a_large_json_answer_is_encoded_in_slices(
+    upstream: FloodingUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(_shape: Shape, response: Response) -> bytes:
+        raise AssertionError(f"{response.id} is encoded at once")
+
+    async with serving(upstream, answers={"max_bytes": 3_000_000}) as here:
+        _, small = await ask(here, question("/v1/responses", "text-5", stream=False))
+        monkeypatch.setattr(Shape, "encode", encode)
+        _, large = await ask(here, question("/v1/responses", "text-4000000", stream=False))
+    assert small.keys() <= large.keys()
+    assert len(large["output"][0]["content"][0]["text"]) == 3_000_000
 
 
 async def test_a_websocket_ends_its_turn_and_continues(upstream: FloodingUpstream) -> None:

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.long_texts import encoded_parts
@@ -21,7 +22,7 @@ MIN_PIECE_BYTES = 64 * 1024
 """Smaller pieces are joined, so that thousands of texts are not as many writes."""
 
 
-async def encode_sliced(body: JsonObject) -> list[bytes]:
+async def encode_sliced(body: JsonObject | Struct) -> list[bytes]:
     """The pieces of the encoded body. The loop is held for one slice at a time."""
     pieces: list[bytes] = []
     small: list[bytes] = []
@@ -36,7 +37,7 @@ async def encode_sliced(body: JsonObject) -> list[bytes]:
     return [*pieces, b"".join(small)]
 
 
-def _pieces(body: JsonObject) -> Iterator[bytes]:
+def _pieces(body: JsonObject | Struct) -> Iterator[bytes]:
     for part in encoded_parts(body, secrets.token_hex(16)):
         if isinstance(part, bytes):
             yield part

@@ -54,17 +54,21 @@ class Shape:
 
     def encode(self, response: Response) -> bytes:
         """A response as JSON."""
-        return _encode(response if self.plain else self._shaped(response))
+        return _encode(self.shaped(response))
+
+    def shaped(self, response: Response) -> Response:
+        """A response whose JSON has this form."""
+        return response if self.plain else self._changed(response)
 
     def encode_event(self, event: Event) -> tuple[str, bytes]:
         """An event as JSON, and its type."""
         if not self.plain and isinstance(event, WITH_RESPONSE):
             if self._profile.truncated == "completed" and isinstance(event, ResponseIncomplete):
                 event = ResponseCompleted(event.sequence_number, event.response)
-            event = replace(event, response=self._shaped(event.response))
+            event = replace(event, response=self._changed(event.response))
         return str(event.__struct_config__.tag), _encode(event)
 
-    def _shaped(self, response: Response) -> Response:
+    def _changed(self, response: Response) -> Response:
         profile, changes = self._profile, dict[str, object]()
         if profile.created:
             changes["created"] = response.created_at

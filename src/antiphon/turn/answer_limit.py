@@ -100,6 +100,11 @@ class AnswerLimit:
         self.ended = False
         """Whether the end of the answer was given: nothing more of it is read."""
 
+    @property
+    def bytes_bound(self) -> int:
+        """The answer so far has no more bytes than this."""
+        return self._bytes
+
     def reach(self, limit: str) -> None:
         """End the answer with its next batch: it has reached a limit that is counted elsewhere."""
         self.reached = limit

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import ClassVar
 
 import msgspec
 
+from antiphon.backends.sliced_json import encode_sliced
 from antiphon.caller import DELETE, READ, WRITE
 from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
 from antiphon.protocol.ids import RESPONSE_ID
@@ -18,7 +19,7 @@ from antiphon.protocol.requests import CreateResponse, StreamOptions
 from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason
 from antiphon.protocol.sse import SseRenderer
-from antiphon.server.error_shapes import internal_error
+from antiphon.server.error_shapes import Header, internal_error
 from antiphon.server.exchange import COUNTED_BY, YIELDING_BYTES, BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
@@ -142,7 +143,7 @@ class ResponsesRoutes:
                     await self._stream(exchange, run, renderer)
                     return
                 response = await run.result()
-            await self._answer(exchange, response)
+            await self._answer(exchange, response, run.bytes_bound)
         except ClientGone:
             if run is not None:
                 await run.abandon()
@@ -160,10 +161,13 @@ class ResponsesRoutes:
             "GET /v1/responses opens a WebSocket, and this was a plain request. Use `POST /v1/responses`."
         )
 
-    def _answer(self, exchange: Exchange, response: Response) -> Awaitable[None]:
+    def _answer(self, exchange: Exchange, response: Response, max_bytes: int = 0) -> Awaitable[None]:
+        """Send a response; one that may be large in slices."""
         profile = exchange.profile
         reason = finish_reason(response) if profile.finish_reason == "header" else None
         headers = () if reason is None else ((b"x-proxy-finish-reason", reason.encode()),)
+        if max_bytes > YIELDING_BYTES:
+            return _send_sliced(exchange, Shape(profile).shaped(response), headers)
         return exchange.send_json(Shape(profile).encode(response), headers=headers)
 
     async def _submit(self, exchange: Exchange, request: CreateResponse, body: Body) -> None:
@@ -201,6 +205,18 @@ class ResponsesRoutes:
         Route("POST /v1/responses", create, WRITE),
         Route("GET /v1/responses", upgrade, WRITE, websocket=True),
     )
+
+
+async def _send_sliced(exchange: Exchange, response: Response, headers: tuple[Header, ...]) -> None:
+    """Send a response whose encoding would hold the event loop for too long."""
+    pieces = await encode_sliced(response)
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        for piece in pieces:
+            yield piece
+
+    length = sum(map(len, pieces))
+    await exchange.send_media(body(), "application/json", headers=headers, length=length)
 
 
 class InputTokensRoutes:

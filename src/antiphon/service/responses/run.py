@@ -253,6 +253,11 @@ class ResponseRun:
         return self._answer.machine.response
 
     @property
+    def bytes_bound(self) -> int:
+        """The answer so far has no more bytes than this."""
+        return self._limit.bytes_bound
+
+    @property
     def failure(self) -> AntiphonError | None:
         """The error that ended it, if one did."""
         return None if self._answer is None else self._answer.machine.failure

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.errors import Unavailable
+from antiphon.errors import NotFound, Unavailable
 from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matches
 from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
@@ -455,6 +455,27 @@ async def test_the_index_is_made_again_after_a_restart(tmp_path: Path, clock: Cl
             await ingest(store, a_file(1), [a_chunk(0, "text")])
         assert len(await search(store, "text", vector=angle(0))) == 1
         await database.aclose()
+
+
+async def test_the_index_of_a_deleted_store_is_dropped(opened: Opened, clock: Clock) -> None:
+    store, bounded = with_bound(opened, clock, 5000)
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    await ingest(store, a_file(1), [a_chunk(0, "text")])
+    await search(store, "text")
+    await store.vector_stores.delete_store("t", "vs_1")
+    with pytest.raises(NotFound):
+        await search(store, "text")
+    assert bounded.memory_bytes == 0
+
+
+async def test_text_that_is_no_unicode_is_made_valid(store: Stores) -> None:
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    chunk = Chunk(ordinal=0, text="a \ud800", terms=["a", "\ud800"], vector=angle(0), label="\udfff")
+    await ingest(store, a_file(1), [chunk])
+    [found] = await store.vector_stores.content("t", "vs_1", "file-0001", 0, 1)
+    assert (found.text, found.label) == ("a ?", "?")
+    query = CandidateQuery(terms=["\ud800"])
+    assert len(await store.vector_stores.candidates("t", "vs_1", query)) == 1
 
 
 async def test_chunks_are_read_by_file_and_ordinal(store: Stores, count_rows: CountRows) -> None:

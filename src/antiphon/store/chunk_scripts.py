@@ -31,7 +31,8 @@ def add(chunk_set: int, file_number: int, chunks: Sequence[Chunk]) -> Script[int
     yield Statement("add_portion", portion)
     rows = [
         (
-            *(chunk_number(chunk_set, slot), chunk_set, file_number, chunk.ordinal, chunk.text, chunk.label),
+            *(chunk_number(chunk_set, slot), chunk_set, file_number, chunk.ordinal),
+            *(_valid(chunk.text), _valid(chunk.label)),
             chunk_tokens(chunk_set, chunk.terms),
         )
         for slot, chunk in enumerate(chunks, first)
@@ -73,3 +74,8 @@ def _erase(portions: Sequence[Row]) -> Script[None]:
     yield Statement("erase_chunks", ranges, many=True)
     yield Statement("erase_vectors", ranges, many=True)
     yield Statement("erase_portion", [(chunk_set, first) for chunk_set, first, _ in portions], many=True)
+
+
+def _valid(text: str) -> str:
+    """Replace lone surrogates, which databases refuse."""
+    return text.encode("utf-8", "replace").decode()

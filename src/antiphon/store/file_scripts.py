@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import vector_file_scripts
-from antiphon.store.chunk_scripts import MAX_ERASED_CHUNKS
 from antiphon.store.database import Row, Script, Statement
 from antiphon.store.files import (
     WRITE_TIMEOUT_SECONDS,
@@ -126,13 +125,15 @@ def delete(tenant: str, file_id: str, now: int) -> Script[list[str]]:
 
 
 def sweep(now: int) -> Script[int]:
-    """Erase a batch of expired files; how many."""
-    expired = yield Statement("expired_files", (now, MAX_BATCH_FILES))
-    chosen, chunks = list[Row](), 0
-    for tenant, file_id in expired:
-        if chunks < MAX_ERASED_CHUNKS:
-            chosen.append((tenant, file_id))
-            chunks += yield from vector_file_scripts.forget_file(tenant, file_id, now)
+    """Erase a batch of expired files; how many.
+
+    It ends after one that is in vector stores: to erase its chunks takes a while, and locks their rows.
+    """
+    chosen: list[Row] = []
+    for tenant, file_id in (yield Statement("expired_files", (now, MAX_BATCH_FILES))):
+        chosen.append((tenant, file_id))
+        if (yield from vector_file_scripts.forget_file(tenant, file_id, now)):
+            break
     yield from erase(chosen)
     return len(chosen)
 

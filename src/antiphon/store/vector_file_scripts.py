@@ -60,7 +60,7 @@ def add(
     row = yield from vector_store_scripts.lock(tenant, store_id, now)
     ids = msgspec.json.encode([file.id for file in files]).decode()
     former = yield Statement("listed_vector_files", (tenant, store_id, ids))
-    yield from _delete(tenant, row, [_file_row(each) for each in former])
+    freed = yield from _delete(tenant, row, [_file_row(each) for each in former])
     total = row.store.file_counts.total - len(former) + len(files)
     if total > quota.files:
         raise _too_many_files(quota)
@@ -72,6 +72,7 @@ def add(
     yield Statement("add_vector_file", rows, many=True)
     yield from _add_jobs(tenant, store_id, [(number, file.id) for number, file in numbered])
     yield from vector_store_scripts.count(tenant, store_id, {"in_progress": len(files)}, 0, found=False)
+    yield from vector_store_scripts.give_back(tenant, freed)
 
 
 def find(tenant: str, store_id: str, file_id: str, now: int) -> Script[FileRow]:
@@ -127,23 +128,23 @@ def delete(tenant: str, store_id: str, file_id: str, now: int) -> Script[None]:
     yield from find(tenant, store_id, file_id, now)
     row = yield from vector_store_scripts.lock(tenant, store_id, now)
     rows = yield Statement("find_vector_file", (tenant, store_id, file_id))
-    yield from _delete(tenant, row, [_file_row(each) for each in rows])
+    freed = yield from _delete(tenant, row, [_file_row(each) for each in rows])
+    yield from vector_store_scripts.give_back(tenant, freed)
 
 
 def forget_file(tenant: str, file_id: str, now: int) -> Script[int]:
-    """Remove a file that is deleted from all stores that have it; how many chunks it had there."""
-    chunks = 0
-    for (store_id,) in (yield Statement("stores_of_file", (tenant, file_id))):
+    """Remove a file that is deleted from all stores that have it; how many."""
+    stores = yield Statement("stores_of_file", (tenant, file_id))
+    freed = 0
+    for (store_id,) in stores:
         yield from _remove_jobs(tenant, store_id, [file_id])
         rows = yield Statement("lock_vector_store", (tenant, store_id))
-        found = [
-            _file_row(each) for each in (yield Statement("find_vector_file", (tenant, store_id, file_id)))
-        ]
         if not rows or (row := vector_store_scripts.parse(rows[0], now)).store.is_expired:
             continue  # upkeep erases all of it
-        yield from _delete(tenant, row, found)
-        chunks += sum(each.chunks for each in found)
-    return chunks
+        found = yield Statement("find_vector_file", (tenant, store_id, file_id))
+        freed += yield from _delete(tenant, row, [_file_row(each) for each in found])
+    yield from vector_store_scripts.give_back(tenant, freed)
+    return len(stores)
 
 
 def batch(tenant: str, store_id: str, batch_id: str, now: int) -> Script[FileBatch]:
@@ -181,6 +182,7 @@ def cancel(tenant: str, store_id: str, batch_id: str, now: int) -> Script[FileBa
         moved: dict[FileStatus, int] = {"in_progress": -len(files), "cancelled": len(files)}
         yield from vector_store_scripts.count(tenant, store_id, moved, -freed, found=False)
         yield Statement("cancel_vector_batch", (tenant, store_id, batch_id))
+        yield from vector_store_scripts.give_back(tenant, freed)
     return (yield from batch(tenant, store_id, batch_id, now))
 
 
@@ -193,6 +195,7 @@ def end(tenant: str, row: StoreRow, ended: FileRow, error: FileError | None) -> 
     yield Statement("end_vector_file", (tenant, store_id, ended.file.id, status, *reason))
     moved: dict[FileStatus, int] = {"in_progress": -1, status: 1}
     yield from vector_store_scripts.count(tenant, store_id, moved, -freed, found=error is None)
+    yield from vector_store_scripts.give_back(tenant, freed)
 
 
 def restart(tenant: str, row: StoreRow) -> Script[int]:
@@ -211,7 +214,7 @@ def restart(tenant: str, row: StoreRow) -> Script[int]:
     deltas: dict[FileStatus, int] = {status: -count for status, count in moved.items()}
     deltas["in_progress"] = deltas.get("in_progress", 0) + len(files)
     yield from vector_store_scripts.count(tenant, store_id, deltas, -usage, found=True)
-    yield from vector_store_scripts.charge(tenant, 0, -usage, StoreQuota(0, 0, 0))
+    yield from vector_store_scripts.give_back(tenant, usage)
     return len(files)
 
 
@@ -221,7 +224,7 @@ def job_id(store_id: str, file_id: str) -> str:
 
 
 def _remove_jobs(tenant: str, store_id: str, file_ids: Sequence[str]) -> Script[None]:
-    yield from jobs.remove(INGESTION, [(tenant, job_id(store_id, file_id)) for file_id in file_ids])
+    yield from jobs.remove(INGESTION, [(tenant, job_id(store_id, file_id)) for file_id in sorted(file_ids)])
 
 
 def _add_jobs(tenant: str, store_id: str, numbered: Sequence[tuple[int, str]]) -> Script[None]:
@@ -232,10 +235,10 @@ def _add_jobs(tenant: str, store_id: str, numbered: Sequence[tuple[int, str]]) -
     yield Statement("add_job", rows, many=True)
 
 
-def _delete(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[None]:
-    """Erase files of a locked store, whose jobs are removed."""
+def _delete(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[int]:
+    """Erase files of a locked store, whose jobs are removed; the bytes to give back."""
     if not files:
-        return
+        return 0
     freed = yield from _empty(tenant, row, files)
     keys = [(tenant, row.store.id, each.file.id) for each in files]
     yield Statement("delete_vector_file", keys, many=True)
@@ -243,20 +246,18 @@ def _delete(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[None
     deltas: dict[FileStatus, int] = {status: -count for status, count in statuses.items()}
     found = "completed" in deltas
     yield from vector_store_scripts.count(tenant, row.store.id, deltas, -freed, found=found)
+    return freed
 
 
 def _empty(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[int]:
-    """Erase the chunks of files; the bytes that they had, which the tenant gets back."""
+    """Erase the chunks of files; the bytes to give back."""
     filled = [each for each in files if each.chunks]
     for each in filled:
         yield from chunk_scripts.erase_file(row.chunk_set, each.number)
     if filled:
         keys = [(tenant, row.store.id, each.file.id) for each in filled]
         yield Statement("empty_vector_file", keys, many=True)
-    freed = sum(each.file.usage_bytes for each in filled)
-    if freed:
-        yield from vector_store_scripts.charge(tenant, 0, -freed, StoreQuota(0, 0, 0))
-    return freed
+    return sum(each.file.usage_bytes for each in filled)
 
 
 def _batch_row(tenant: str, store_id: str, batch_id: str) -> Script[tuple[int, int]]:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.embeddings.base import Vector
-from antiphon.errors import StoreUnavailable
+from antiphon.errors import NotFound, StoreUnavailable
 from antiphon.protocol.ids import Clock
 from antiphon.store import vector_store_scripts
 from antiphon.store.chunk_index import (
@@ -111,15 +111,20 @@ class CandidateSearch:
 
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         """See `VectorStores`."""
-        await asyncio.to_thread(load_numpy)
         key = (tenant, store_id)
         index = self._indexes.get(key)
-        for _ in range(_MAX_ATTEMPTS):
-            if index is not None:
-                found = await self._search(key, index, query)
-                if found is not None:
-                    return found
-            index = await self._load(key)
+        if index is None:
+            await asyncio.to_thread(load_numpy)  # the first import would hold the event loop
+        try:
+            for _ in range(_MAX_ATTEMPTS):
+                if index is not None:
+                    found = await self._search(key, index, query)
+                    if found is not None:
+                        return found
+                index = await self._load(key)
+        except NotFound:
+            self._indexes.pop(key, None)
+            raise
         raise StoreUnavailable(f"Vector store '{store_id}' changes too often to be searched now. Try again.")
 
     async def _search(

@@ -161,6 +161,12 @@ def charge(tenant: str, stores: int, size: int, quota: StoreQuota) -> Script[Non
     raise _too_many_stores(quota) if used + stores > quota.stores else _too_many_bytes(quota)
 
 
+def give_back(tenant: str, size: int) -> Script[None]:
+    """Subtract from what a tenant has."""
+    if size:
+        yield from charge(tenant, 0, -size, StoreQuota(0, 0, 0))
+
+
 def count(
     tenant: str, store_id: str, files: Mapping[FileStatus, int], size: int, *, found: bool
 ) -> Script[None]:

@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.errors import StoreUnavailable, Unavailable
 from antiphon.jobs import worker as worker_module
+from antiphon.jobs.kinds import Kind
 from antiphon.jobs.process_lock import ProcessLock
 from antiphon.jobs.worker import CANCEL_TOPIC, Worker
 from antiphon.store.base import Job, Settled
@@ -273,3 +274,45 @@ async def test_one_process_works_on_a_file(stores: Stores, tmp_path: Path) -> No
     assert second.acquire()
     await other.aclose()
     second.release()
+
+
+async def test_saved_jobs_are_begun_here_or_claimed_by_whoever_adopts(
+    stores: Stores, make: MakeWorker
+) -> None:
+    work, adopting = Recorder(), Recorder()
+    for name in ("a", "b", "c"):
+        await stores.jobs.add(job(name))
+    own = make(work)
+    await own.begin(KIND, "t", ["a", "b"])
+    await until(lambda: work.ids() == ["a", "b"])
+    worker = make(adopting)
+    worker.adopt()
+    await until(lambda: adopting.ids() == ["c"])
+    await stores.jobs.add(job("d"))
+    await worker.begin(KIND, "t", ["d"])
+    await until(lambda: adopting.ids() == ["c", "d"])
+
+
+async def test_saved_jobs_are_left_to_the_process_that_has_the_lock(stores: Stores, tmp_path: Path) -> None:
+    held = ProcessLock(tmp_path / "lock")
+    assert held.acquire()
+    work = Recorder()
+    await stores.jobs.add(job("a"))
+    worker = Worker(stores.jobs, stores.signals, owner="other", lock=ProcessLock(tmp_path / "lock"))
+    worker.register(Kind(name=KIND, work=work))
+    await worker.begin(KIND, "t", ["a"])
+    await asyncio.sleep(0.05)
+    assert work.ids() == []
+    await worker.aclose()
+    held.release()
+
+
+async def test_work_on_removed_jobs_is_stopped(stores: Stores, make: MakeWorker) -> None:
+    work = Recorder(hangs=True)
+    worker = make(work)
+    await submit(worker, stores, "a")
+    await until(lambda: work.ids() == ["a"])
+    held = await stores.jobs.held(worker.owner)
+    await stores.jobs.settle([Settled(each, "finished") for each in held])
+    worker.stop_removed()
+    await until(lambda: work.stopped == ["a"])

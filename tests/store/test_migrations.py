@@ -115,6 +115,7 @@ async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> 
     connection = sqlite_file.connect(path)
     for table in ("jobs", "seal_key", *FILE_TABLES.split(", "), *VECTOR_TABLES.split(", "), "chunk_words"):
         connection.execute(f"DROP TABLE {table}")  # as before version 4
+    connection.execute("ALTER TABLE events DROP COLUMN private")
     connection.execute("DELETE FROM schema_migrations WHERE version >= 4")
     connection.close()
     database = await SqliteDatabase.open(path)

@@ -70,3 +70,11 @@ def complete_declaration(tool: FileSearchTool) -> JsonObject:
         "ranking_options": ranking,
         "vector_store_ids": tool.vector_store_ids,
     }
+
+
+def short_declaration(body: JsonObject) -> JsonObject:
+    """A complete declaration without the members that have their defaults, for servers that may have others,
+    or do not know all of them."""
+    default = complete_declaration(FileSearchTool(vector_store_ids=[]))
+    kept = ("type", "vector_store_ids")
+    return {name: value for name, value in body.items() if name in kept or value != default.get(name)}

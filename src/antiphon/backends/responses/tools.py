@@ -11,6 +11,7 @@ from antiphon.backends.registry import Endpoint
 from antiphon.errors import Unsupported
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrades
+from antiphon.protocol.file_search import FILE_SEARCH, short_declaration
 from antiphon.protocol.items import Item
 from antiphon.protocol.parse_tools import read_tools
 from antiphon.protocol.tool_items import ToolSearchOutput
@@ -147,4 +148,4 @@ def _hosted(tool: HostedTool, downgrades: Downgrades) -> JsonObject:
         downgrades.add(
             "output_omitted", "partial images are not shown: an image is shown when it is complete", "tools"
         )
-    return tool.complete
+    return short_declaration(tool.complete) if tool.type == FILE_SEARCH else tool.complete

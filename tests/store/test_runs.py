@@ -67,6 +67,17 @@ async def test_the_log_grows_and_the_response_is_in_progress(store: Stores) -> N
     assert (await claimed(store)).response.status == "in_progress"
 
 
+async def test_private_sides_in_the_log_are_for_the_next_attempt_only(store: Stores) -> None:
+    await submit(store)
+    token = (await claimed(store)).token
+    found = replace(events(2), private={"fs_1": '{"results":[{"text":"found"}]}'})
+    await store.background.append("t", "resp_1", token, found)
+    await store.background.append("t", "resp_1", token, replace(events(3), private={"fs_2": "{}"}))
+    claim = await claimed(store)
+    assert claim.private == {"fs_1": '{"results":[{"text":"found"}]}', "fs_2": "{}"}
+    assert await store.background.events("t", "resp_1", 1) == ([events(2), events(3)], False)
+
+
 async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Stores) -> None:
     await submit(store)
     token = (await claimed(store)).token

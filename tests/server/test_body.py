@@ -242,9 +242,11 @@ Those of files read forms."""
 
 @pytest.mark.parametrize("route", READING, ids=lambda route: route.path)
 async def test_every_route_that_reads_a_body_counts_its_values(open_client: OpenClient, route: Route) -> None:
+    ids = {"uploads": "upload_1", "vector_stores": "vs_1"}
+    own = next((id for name, id in ids.items() if name in route.path), "conv_1")
     async with open_client() as client:
         answer = await client.post(
-            route.path.replace("{id}", "upload_1" if "uploads" in route.path else "conv_1"),
+            route.path.replace("{id}", own).replace("{file_id}", "file-1"),
             content=MANY_VALUES,
             headers={"content-type": "application/json"},
         )

@@ -35,6 +35,10 @@ class RecordingStore:
         self.calls.append("deleted")
         self.stored_response = None
 
+    def unfinished(self, caller: Caller, response_id: str) -> Response | None:
+        del caller, response_id
+        return None
+
     async def cancel(self, _tenant: str, response_id: str) -> Response:
         self.calls.append("cancelled")
         return await self.response(_tenant, response_id)

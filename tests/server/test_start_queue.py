@@ -94,6 +94,27 @@ async def test_the_requests_of_a_tenant_start_in_their_order() -> None:
     assert order == list(range(60))
 
 
+def test_an_event_loop_that_was_closed_is_not_waited_for() -> None:
+    queue = StartQueue()
+
+    async def fill() -> None:
+        while queue.start_now("a"):
+            pass
+        asyncio.get_running_loop().stop()
+
+    async def start() -> None:
+        if not queue.start_now("a"):
+            await asyncio.wait_for(queue.wait("a"), 5)
+
+    closed = asyncio.new_event_loop()
+    filling = closed.create_task(fill())
+    closed.run_forever()
+    assert filling.done()
+    closed.close()
+    asyncio.run(start())
+    asyncio.run(start())
+
+
 async def test_a_request_that_is_cancelled_while_it_waits_takes_no_turn() -> None:
     queue = StartQueue()
     while queue.start_now("a"):

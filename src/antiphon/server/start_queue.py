@@ -27,7 +27,8 @@ class StartQueue:
         had to wait."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """The first tenant is next."""
-        self._expects_turn = False
+        self._turn_in: asyncio.AbstractEventLoop | None = None
+        """The event loop that will call for the next turn."""
         self._turn_at = 0.0
         """When the next turn was scheduled."""
 
@@ -57,10 +58,11 @@ class StartQueue:
         await waiter
 
     def _expect_turn(self) -> None:
-        if not self._expects_turn:
-            self._expects_turn = True
+        loop = asyncio.get_running_loop()
+        if loop is not self._turn_in:  # one that was closed does not call any more
+            self._turn_in = loop
             self._turn_at = time.perf_counter()
-            asyncio.get_running_loop().call_soon(self._take_turn)
+            loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         """Let requests start, if any wait. This is called in every iteration while there are some: behind
@@ -68,7 +70,7 @@ class StartQueue:
         share = ITERATION_SECONDS / max(time.perf_counter() - self._turn_at, 1e-6)
         starts = int(self._max_starts * min(2.0, share))
         self._max_starts = starts = min(MAX_STARTS, max(1, starts))
-        self._expects_turn = False
+        self._turn_in = None
         self._served.clear()
         if not self._waiting:
             self._started = 0

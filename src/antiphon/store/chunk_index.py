@@ -215,14 +215,13 @@ class ChunkIndex:
         return [self.files[place].number for place in places]
 
     def best(self, scores: Array, mask: Array, limit: int, least: float) -> Array:
-        """The rows with the highest scores above `least`, which is no more than any score."""
+        """The rows with the highest scores above `least`. The others are left out first: many equal scores
+        would make the partition slow."""
         numpy = self._numpy
-        if mask is not None:
-            scores = numpy.where(mask, scores, numpy.float32(least))
-        rows = numpy.arange(self.rows)
-        if self.rows > limit:
-            rows = numpy.argpartition(scores, -limit)[-limit:]
-        return rows[scores[rows] > least]
+        rows = numpy.flatnonzero(scores > least if mask is None else (scores > least) & mask)
+        if len(rows) <= limit:
+            return rows
+        return rows[numpy.argpartition(scores[rows], -limit)[-limit:]]
 
     def similarities(self, vector: Vector) -> Array:
         """The cosine for every chunk, where the vectors are in memory."""

@@ -152,7 +152,7 @@ class VectorStores(Protocol):
         ...
 
     async def change_store(self, tenant: str, store_id: str, change: VectorStoreChange) -> VectorStore:
-        """Change a store; it was used now."""
+        """Change a store; it was used now. Raises `InvalidRequest` (`vector_store_expired`)."""
         ...
 
     async def use_store(self, tenant: str, store_id: str) -> None:
@@ -218,7 +218,8 @@ class VectorStores(Protocol):
     async def add_chunks(self, job: Job, chunks: Sequence[Chunk], quota: StoreQuota) -> None:
         """Save the next chunks of a claimed file. The first vector of a store decides its dimensions.
 
-        Raises `Fenced`, `NotFound` if the file is gone, and `InvalidRequest` beyond the quota.
+        Chunks that are saved already are ignored. Raises `Fenced`, also if the file was deleted or its batch
+        cancelled, and `InvalidRequest` beyond the quota and for vectors of other dimensions.
         """
         ...
 
@@ -228,7 +229,7 @@ class VectorStores(Protocol):
         ...
 
     async def end_file(self, job: Job, error: FileError | None) -> None:
-        """Complete a file, or fail it and erase its chunks. Raises `Fenced`."""
+        """Complete a file, or fail it and erase its chunks; its job is done. Raises `Fenced`."""
         ...
 
     async def chunks(
@@ -246,7 +247,8 @@ class VectorStores(Protocol):
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         """The best chunks by words and the best by similarity, without repetition, in no particular order.
 
-        Raises `InvalidRequest` if the vector has other dimensions than those of the store.
+        Raises `InvalidRequest` if the vector has other dimensions than those of the store, or if the store
+        has expired, and `Unavailable` if packages or an extension of the database are missing.
         """
         ...
 

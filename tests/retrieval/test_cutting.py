@@ -43,3 +43,8 @@ async def test_a_file_without_text_says_why(cutter: FileCutter) -> None:
     with pytest.raises(Unreadable) as raised:
         await cutter.cut("t", CutJob(b"\x00\x01\x02\x03" * 100, "a.bin", 100, 0))
     assert raised.value.code == "unsupported_file"
+
+
+async def test_a_portion_of_large_chunks_has_fewer_of_them(cutter: FileCutter) -> None:
+    portions = list(await cutter.cut("t", CutJob(TEXT * 4, "a.txt", 4096, 0)))
+    assert max(map(len, portions)) == 3

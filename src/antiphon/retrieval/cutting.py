@@ -17,6 +17,8 @@ from antiphon.retrieval.token_chunks import TextChunk, cut_document
 
 CUT = "antiphon.retrieval.cutting:cut_encoded"
 PORTION_CHUNKS = 16
+PORTION_TOKENS = 12_800
+"""A portion of large chunks has fewer of them: to decode and to save one takes a few milliseconds."""
 MAX_AT_ONCE_BYTES = 8 * 1024
 """A short text is cut at once, which takes a few milliseconds: to pass it to a child takes longer."""
 
@@ -79,5 +81,6 @@ def cut_encoded(payload: bytes) -> bytes:
 
 def _portions(document: Document, job: CutJob) -> Iterator[list[CutChunk]]:
     chunks = islice(cut_document(document, job.max_tokens, job.overlap_tokens), job.skipped, None)
-    while portion := [CutChunk(each, " ".join(each.terms())) for each in islice(chunks, PORTION_CHUNKS)]:
+    size = max(1, min(PORTION_CHUNKS, PORTION_TOKENS // job.max_tokens))
+    while portion := [CutChunk(each, " ".join(each.terms())) for each in islice(chunks, size)]:
         yield portion

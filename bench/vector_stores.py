@@ -25,7 +25,6 @@ from openai import AsyncOpenAI
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import OPERATOR
 from antiphon.embedded import Antiphon
-from antiphon.protocol.vector_stores import Chunking, NewStoreFile, StaticChunking
 from antiphon.service.routing.router import Route
 from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
 from antiphon.settings import Settings, StoreSettings
@@ -35,7 +34,7 @@ from bench.retrieval import DEPTH, ROOT, Collection, ndcg, read_collection
 POLL_SECONDS = 0.5
 WORDS_PER_PAGE = 400
 BATCH_FILES = 500
-CHUNKING = StaticChunking(Chunking(250, 0))
+CHUNKING: Any = {"max_chunk_size_tokens": 250, "chunk_overlap_tokens": 0}
 
 
 def open_antiphon(folder: str) -> Antiphon:
@@ -82,7 +81,8 @@ async def measure_quality(collection: Collection) -> None:
             seconds = time.perf_counter() - began
             counts = store.file_counts
             print(f"{counts.completed} files in {seconds:.0f} s, {counts.failed} failed", flush=True)
-            search = antiphon._open().services.vector_stores.search
+            # Weights are no parameter of the route.
+            search = antiphon._open().services.vector_stores.search  # pyright: ignore[reportPrivateUsage]
 
             async def by_default(query: str) -> list[str]:
                 found = await client.vector_stores.search(store_id, query=query, max_num_results=DEPTH)
@@ -149,8 +149,8 @@ async def measure_load(pages: int) -> None:
             await asyncio.sleep(5)
             await report_and_rest(f"{STREAMS} streams alone", ticks)
             began = time.perf_counter()
-            added = await antiphon._open().services.vector_stores.files.add(
-                OPERATOR, store.id, NewStoreFile(file_id=file.id, chunking_strategy=CHUNKING)
+            added = await client.vector_stores.files.create(
+                store.id, file_id=file.id, chunking_strategy={"type": "static", "static": CHUNKING}
             )
             await wait_until_added(client, store.id)
             seconds = time.perf_counter() - began

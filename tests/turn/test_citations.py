@@ -86,6 +86,7 @@ def test_markers_become_citations(text: str, expected: str, cited: Cited) -> Non
         "`a [1]` and ``b [2]``",
         "```\nx = [1]\n```",
         "````\n```\n[1]\n````",
+        "```\na ``` [1]\n```",
         "[1](https://example.org)",
         "[] [a] [1a] [1,] [ 1 ] [1",
         "see [x][1]",

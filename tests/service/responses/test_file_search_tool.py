@@ -8,11 +8,13 @@ import pytest
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound
+from antiphon.protocol.attribute_filters import Comparison
 from antiphon.protocol.items import FunctionCall
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.service.hosted_tools.file_search import FileSearch
-from antiphon.turn.chunks import Finished, HostedItemDone, TextDelta
+from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
+from antiphon.turn.chunks import Finished, HostedItemDone, RefusalDelta, TextDelta
 from tests.service.conftest import MakeCreator
 from tests.service.passages import ScriptedPassages
 from tests.service.responses.searches import (
@@ -136,6 +138,34 @@ async def test_a_search_can_be_demanded(
     assert "the server called 'file_search' for it" in str(response["downgrades"])
     assert response["usage"]["total_tokens"] == 10
     assert not any("I know it" in str(event) for event in events)
+
+
+async def test_a_refusal_is_not_replaced_by_a_search(
+    searching: MakeSearching, passages: ScriptedPassages
+) -> None:
+    creator, _ = searching([TextDelta("I"), RefusalDelta("No."), Finished("stop")])
+    response = await create(creator, tool_choice={"type": "file_search"})
+    assert msgspec.to_builtins(response.output[0])["content"][1]["refusal"] == "No."
+    assert not passages.queries
+
+
+async def test_the_options_of_the_tool_are_those_of_the_search(
+    searching: MakeSearching, passages: ScriptedPassages
+) -> None:
+    creator, _ = searching(SEARCH, ANSWER)
+    ranking = {"score_threshold": 0.5, "hybrid_search": {"embedding_weight": 1, "text_weight": 0.5}}
+    filters = {"type": "eq", "key": "year", "value": 2024}
+    tool = {**TOOL, "max_num_results": 3, "filters": filters, "ranking_options": ranking}
+    await create(creator, tools=[tool])
+    assert passages.queries == [
+        PassageQuery(
+            queries=("why blue",),
+            filter=Comparison("eq", "year", 2024),
+            limit=3,
+            score_threshold=0.5,
+            weights=HybridWeights(1.0, 0.5),
+        )
+    ]
 
 
 async def test_only_declared_tools_can_be_demanded(searching: MakeSearching) -> None:

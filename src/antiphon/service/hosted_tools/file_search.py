@@ -37,7 +37,9 @@ _PARAMETERS: JsonObject = {
     "properties": {
         "queries": {
             "type": "array",
-            "items": {"type": "string"},
+            "items": {"type": "string", "maxLength": 300},
+            "minItems": 1,
+            "maxItems": 4,
             "description": "What to search for: the user's question in his own words first, then one to "
             "three variants with other words.",
         }

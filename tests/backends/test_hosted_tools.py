@@ -67,6 +67,14 @@ def test_a_model_is_shown_a_function_and_the_passages(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_search_without_results_is_shown_as_a_call_too(kind: str) -> None:
+    history = [{"role": "user", "content": "Why?"}, {**FOUND, "results": []}]
+    body = sent(kind, turn(kind, input=history))
+    assert "The search found nothing." in body
+    assert "file_search_call" not in body
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_choice_of_the_tool_is_that_of_its_function(kind: str) -> None:
     chosen = turn(kind, input="Why?", tool_choice={"type": "file_search"})
     assert not isinstance(chosen.choice, str)

@@ -1,6 +1,7 @@
 """`file_search`: the server searches, the model continues with the passages, and cites them."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,10 @@ from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.service.hosted_tools import calls as hosted_calls
 from antiphon.service.hosted_tools.calls import HostedLimits
 from antiphon.service.hosted_tools.file_search import FileSearch
+from antiphon.service.responses.context import CONVERSATION_LEASE_SECONDS
 from antiphon.service.routing.router import Route, Router
+from antiphon.store.base import Conversation
+from antiphon.store.ports import Stores
 from antiphon.turn.chunks import (
     CallDelta,
     CallFinished,
@@ -37,6 +41,7 @@ from tests.service.responses.searches import (
     stream,
 )
 from tests.turn.folding import to_wire
+from tests.turn.order import check_order
 
 
 @pytest.mark.requirement("HOSTED/loop-rounds")
@@ -126,6 +131,48 @@ async def test_a_slow_search_is_accompanied_by_heartbeats(
         if seen.count("keepalive") == 2:
             passages.gate.set()
     assert seen[-1] == "response.completed"
+
+
+async def test_text_before_a_demanded_call_does_not_delay_its_events(
+    searching: MakeSearching, passages: ScriptedPassages
+) -> None:
+    passages.gate = asyncio.Event()
+    creator, _ = searching([TextDelta("Let me look."), *call("why"), Finished("tool_calls")], ANSWER)
+    choice = {"type": "file_search"}
+    request = create_from(model="m", input="Why?", stream=True, tools=[TOOL], tool_choice=choice)
+    events: list[dict[str, Any]] = []
+    async with asyncio.timeout(10):
+        async for batch in creator.start(request, CALLER).events():
+            events += map(to_wire, batch)
+            if events[-1]["type"] == "response.file_search_call.searching":
+                passages.gate.set()
+    check_order(events)
+    kinds = [item["type"] for item in events[-1]["response"]["output"]]
+    assert kinds == ["message", "file_search_call", "message"]
+
+
+async def test_a_conversation_stays_locked_while_a_tool_runs(
+    searching: MakeSearching, passages: ScriptedPassages, store: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_calls, "HEARTBEAT_SECONDS", 0.01)
+    passages.gate, now = asyncio.Event(), [1000.0]
+    creator, _ = searching(SEARCH, ANSWER, clock=lambda: now[0])
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+    request = create_from(model="m", input="Why?", stream=True, tools=[TOOL], conversation="conv_1")
+    enter, entered = store.conversations.enter, list[str]()
+
+    async def counted(*arguments: Any) -> Any:
+        entered.append("again")
+        return await enter(*arguments)
+
+    monkeypatch.setattr(store.conversations, "enter", counted)
+    async with asyncio.timeout(10):
+        async for batch in creator.start(request, CALLER).events():
+            if any(to_wire(event)["type"] == "keepalive" for event in batch):
+                now[0] += CONVERSATION_LEASE_SECONDS
+                if len(entered) > 2:
+                    passages.gate.set()
+    assert len(entered) > 2
 
 
 @pytest.mark.requirement("HOSTED/search-results")

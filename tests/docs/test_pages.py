@@ -113,7 +113,7 @@ def unknown_option(words: list[str]) -> str:
             options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
             if word not in options | {"--help", "--version"}:
                 return f"{command.name} {word}"
-        elif isinstance(command, click.Group) and re.fullmatch(r"[a-z]+", word):
+        elif isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
             if word not in command.commands:
                 return f"{command.name} {word}"
             command = command.commands[word]

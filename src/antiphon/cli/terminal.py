@@ -113,3 +113,13 @@ def format_duration(seconds: float) -> str:
 def format_date(timestamp: float) -> str:
     """A time in UTC, to the minute."""
     return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def format_size(size: int) -> str:
+    """A number of bytes in the largest unit that fits: `812 B`, `1.5 kB`, `20.0 MB`."""
+    amount, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"

@@ -7,8 +7,10 @@ from antiphon.wiring.files import open_files
 from antiphon.wiring.folders import data_folder, models_folder, seal_secret, store_path
 from antiphon.wiring.sources import key_pepper, make_ids, seal_fingerprint
 from antiphon.wiring.stores import open_database, open_stores
+from antiphon.wiring.vector_stores import OpenVectorStores, open_vector_stores
 
 __all__ = [
+    "OpenVectorStores",
     "build_app",
     "data_folder",
     "key_pepper",
@@ -21,6 +23,7 @@ __all__ = [
     "open_files",
     "open_services",
     "open_stores",
+    "open_vector_stores",
     "seal_fingerprint",
     "seal_secret",
     "store_path",

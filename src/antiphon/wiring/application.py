@@ -15,8 +15,6 @@ from antiphon.errors import SettingsError
 from antiphon.http.download import Downloader
 from antiphon.http.egress import AllowPublic
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
-from antiphon.jobs.process_lock import ProcessLock, lock_path
-from antiphon.jobs.worker import Worker
 from antiphon.known_secrets import KNOWN_SECRETS, url_password
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.agent_runs import AgentRuns
@@ -41,20 +39,20 @@ from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
 from antiphon.service.upkeep import start_upkeep
-from antiphon.settings import LOOPBACK, POSTGRES, Settings, no_keys
-from antiphon.store.ports import Stores
+from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import open_agent, serve_agent
 from antiphon.wiring.embeddings import EmbedderSet, open_embedders
 from antiphon.wiring.files import make_files
-from antiphon.wiring.folders import data_folder, seal_secret, store_path
+from antiphon.wiring.folders import data_folder, seal_secret
 from antiphon.wiring.hosted_tools import hosted_limits, make_served_tools
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
-from antiphon.wiring.sources import key_pepper, make_ids, make_owner
+from antiphon.wiring.sources import key_pepper, make_ids
 from antiphon.wiring.stores import open_stores
 from antiphon.wiring.vector_stores import make_vector_stores
+from antiphon.wiring.workers import make_worker
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +131,7 @@ async def _open(
             files=_file_texts(settings, files, stack),
             options=_response_options(settings, make_served_tools(settings, stores, embedders.embeddings)),
         )
-        worker = _make_worker(settings, stores)
+        worker = make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
         stack.push_async_callback(worker.aclose)
         yield Services(
@@ -212,15 +210,6 @@ def pool_limits(settings: Settings) -> PoolLimits:
 
 def _make_router(names: Names, routes: Sequence[Route], health: HealthPolicy) -> Router:
     return Router(routes, chance=random.random, names=names, health=health, clock=time.monotonic)
-
-
-def _make_worker(settings: Settings, stores: Stores) -> Worker:
-    """The worker of this process. On PostgreSQL several processes work; on an SQLite file one does."""
-    owner = make_owner()
-    if settings.store.url.startswith(POSTGRES):
-        return Worker(stores.jobs, stores.signals, owner=owner, lease=settings.background.lease)
-    lock = ProcessLock(lock_path(store_path(settings))) if settings.lasting else None
-    return Worker(stores.jobs, stores.signals, owner=owner, lock=lock)
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """Vector stores from the settings."""
 
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
 
 from antiphon.documents.reader import DocumentReader
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
@@ -16,9 +18,36 @@ from antiphon.service.vector_stores.stores import VectorStoreService
 from antiphon.settings import Settings
 from antiphon.store.ports import Stores
 from antiphon.store.vector_stores import StoreQuota
+from antiphon.wiring.embeddings import open_embedders
+from antiphon.wiring.files import make_files
+from antiphon.wiring.sources import make_ids
+from antiphon.wiring.stores import open_stores
+from antiphon.wiring.workers import make_worker
 
 CUTTING_SHARE = 3
 """A file that is read, cut and indexed may take so many times the limits of one that is only read."""
+
+
+class OpenVectorStores(NamedTuple):
+    """Vector stores, their files, and the worker that adds files to them when it adopts jobs."""
+
+    stores: VectorStoreService
+    files: Files
+    jobs: Worker
+
+
+@asynccontextmanager
+async def open_vector_stores(settings: Settings) -> AsyncGenerator[OpenVectorStores, None]:
+    """The operations on vector stores alone, for as long as the context lasts."""
+    async with open_embedders(settings) as embedders, AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_stores(settings))
+        files = make_files(settings, opened, make_ids())
+        jobs = make_worker(settings, opened)
+        stores = make_vector_stores(
+            settings, stores=opened, files=files, embeddings=embedders.embeddings, jobs=jobs, stack=stack
+        )
+        stack.push_async_callback(jobs.aclose)
+        yield OpenVectorStores(stores, files, jobs)
 
 
 def make_vector_stores(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.files.command import format_size
+from antiphon.cli.terminal import format_size
 from tests.cli.conftest import Run
 from tests.cli.terminal import terminal
 

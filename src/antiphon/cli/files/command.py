@@ -8,12 +8,21 @@ from typing import Any
 import click
 
 from antiphon.caller import Caller
-from antiphon.cli.files.adding import LocalFile, progress_bar
+from antiphon.cli.files.adding import progress_bar
 from antiphon.cli.keys import parse_duration
 from antiphon.cli.options import JSON_OPTION, STORE_OPTIONS, TENANT_OPTION, load_with_store
-from antiphon.cli.terminal import format_date, format_duration, output, print_json, print_note, print_table
+from antiphon.cli.terminal import (
+    format_date,
+    format_duration,
+    format_size,
+    output,
+    print_json,
+    print_note,
+    print_table,
+)
 from antiphon.protocol.files import PURPOSES, FileObject, check_lifetime
 from antiphon.service.files.files import file_object
+from antiphon.service.files.local_file import LocalFile
 from antiphon.settings import Settings
 from antiphon.store.files import FilePage
 from antiphon.wiring import make_ids, open_files
@@ -196,13 +205,3 @@ def _row(file: FileObject, now: float) -> tuple[str, ...]:
     expires = "" if file.expires_at is None else f"in {format_duration(file.expires_at - now)}"
     age = format_duration(now - file.created_at)
     return file.id, file.filename, file.purpose, format_size(file.bytes), age, expires
-
-
-def format_size(size: int) -> str:
-    """A number of bytes in the largest unit that fits: `812 B`, `1.5 kB`, `20.0 MB`."""
-    amount, unit = float(size), "B"
-    for larger in ("kB", "MB", "GB"):
-        if amount < 1000:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"

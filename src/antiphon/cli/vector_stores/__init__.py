@@ -1,0 +1,1 @@
+"""`antiphon vector-stores`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.embeddings.minilm import is_installed
 from tests.discovery.servers import ScriptedServer, in_thread, serving
 from tests.docs.transcript import ROOT, Block, blocks_of, commands_of, follow, matches, shell
 from tests.postgres import PostgresServer
@@ -58,6 +59,15 @@ def test_the_tutorial_about_an_agent(tmp_path: Path) -> None:
     port = str(free_port())
     with shell(tmp_path, {"ANTIPHON_SERVER__PORT": port}) as opened:
         follow(page("tutorials/python-agent.md"), opened, tmp_path, {"8080": port})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_installed(), reason="antiphon[retrieval] is missing")
+def test_the_tutorial_about_documents(tmp_path: Path) -> None:
+    port = str(free_port())
+    variables = {"ANTIPHON_SERVER__PORT": port, "ANTIPHON_DISCOVERY__ENABLED": "false"}
+    with shell(tmp_path, variables) as opened:
+        follow(page("tutorials/documents.md"), opened, tmp_path, {"8080": port})
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from antiphon.documents.detection import glance
 from antiphon.documents.document import Document, Unreadable
 from antiphon.documents.reader import BlockingReader
 
@@ -15,6 +16,7 @@ MAX_TEXT_BYTES = 2_000_000
 MAX_DOCUMENT_BYTES = 20_000_000
 """A PDF file and the like is much larger than its text."""
 DOCUMENT_NAMES = frozenset({".docx", ".eml", ".ods", ".pdf", ".pptx", ".rtf", ".xls", ".xlsx"})
+PROBE_BYTES = 64 * 1024
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """In addition to all whose names begin with a dot, such as `.git`."""
 
@@ -115,3 +117,15 @@ class FileFinder:
 
 def _is_skipped(name: str) -> bool:
     return name.startswith(".") or name in SKIPPED_FOLDERS
+
+
+def may_be_document(place: Path) -> bool:
+    """Whether a file is of a type that is read, by its beginning. One that cannot be opened may be."""
+    try:
+        with place.open("rb") as file:
+            kind = glance(file.read(PROBE_BYTES), place.name)
+    except Unreadable:
+        return False
+    except OSError:
+        return True
+    return kind != "zip" or place.suffix.lower() in DOCUMENT_NAMES

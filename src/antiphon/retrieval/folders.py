@@ -46,7 +46,7 @@ class FolderRetriever:
         vectors: VectorSource | None = None,
     ) -> None:
         root = root.resolve()
-        self._finder = FileFinder([_checked(folder, root) for folder in folders], root)
+        self._finder = FileFinder([checked_folder(folder, root) for folder in folders], root)
         self._monotonic = monotonic
         self._index = ChunkIndex()
         self._indexed: dict[str, FoundFile] = {}
@@ -122,7 +122,8 @@ class FolderRetriever:
             self._chunk_ids[path] = now
 
 
-def _checked(folder: Path, root: Path) -> Path:
+def checked_folder(folder: Path, root: Path) -> Path:
+    """The folder, if it exists within the root. Raises `SettingsError`."""
     place = (root / folder).resolve()
     if not place.is_dir():
         raise SettingsError(f"The folder '{folder}' does not exist. Correct `agent.documents`.")

@@ -99,7 +99,7 @@ class ChunkIndex:
         # A quoted term is never an operator; several terms in one pair of quotes would form a phrase.
         match = " OR ".join(f'"{term}"' for term in terms)
         for row in self._database.execute(_HITS, (match,)):
-            if scope.admits(_metadata(row)):
+            if scope.admits(metadata_of(_chunk(row, ""))):
                 yield row
 
     def _fused(
@@ -107,7 +107,9 @@ class ChunkIndex:
     ) -> Iterator[_Row]:
         """All rows within the scope that share a word with the query or are similar to it, best first."""
         scores = {row[0]: row[1] for row in lexical}
-        admitted = {row[0]: row for row in self._database.execute(_ALL) if scope.admits(_metadata(row))}
+        admitted = {
+            row[0]: row for row in self._database.execute(_ALL) if scope.admits(metadata_of(_chunk(row, "")))
+        }
         similar = {number: similarities.get(row[2], 0.0) for number, row in admitted.items()}
         fused = fuse(scores, similar)
         for number in sorted(fused, key=lambda number: (-fused[number], number)):
@@ -130,17 +132,16 @@ def _distinct(rows: Iterable[_Row]) -> Iterator[_Row]:
             yield row
 
 
-def _metadata(row: _Row) -> dict[str, object]:
+def metadata_of(chunk: RagChunk) -> dict[str, object]:
     """The metadata that a scope can filter by."""
-    _, _, identity, path, start_line, end_line, language, symbol, symbol_type = row
     return {
-        **_place(path),
-        "id": identity,
-        "language": language,
-        "symbol": symbol or None,
-        "symbol_type": symbol_type or None,
-        "start_line": start_line,
-        "end_line": end_line,
+        **_place(chunk.path),
+        "id": chunk.id,
+        "language": chunk.language,
+        "symbol": chunk.symbol or None,
+        "symbol_type": chunk.symbol_type or None,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
     }
 
 

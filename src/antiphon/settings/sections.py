@@ -267,6 +267,9 @@ class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Your own server tools: `module:name` of a `ServerTool`, a `Tool`, a list, or a typed function."""
     documents: tuple[str, ...] = ()
     """Folders with the documents of the agent. Empty: no retrieval."""
+    vector_store: str = ""
+    """The name of a vector store of the tenant `default` that is kept in step with `documents`, and searched
+    for the agent. Empty: an index in memory."""
     ranking: Literal["auto", "lexical", "hybrid"] = "auto"
     """How documents are ranked: `lexical` by words, `hybrid` by words and vectors of `embeddings.model`;
     `auto`: hybrid with the bundled embedding model, if it is served."""

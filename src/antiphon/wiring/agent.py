@@ -17,10 +17,14 @@ from antiphon.orchestrator.file_tools import file_tools
 from antiphon.orchestrator.models import ConversationContext, Limits
 from antiphon.orchestrator.modes import Mode, Modes, mode_tool, modes_from
 from antiphon.orchestrator.resolution import offered_tools
-from antiphon.retrieval.folders import FolderRetriever, VectorSource
+from antiphon.retrieval.files import FileFinder
+from antiphon.retrieval.folders import FolderRetriever, VectorSource, checked_folder
 from antiphon.retrieval.scope import parse_scope
 from antiphon.service.services import Services
 from antiphon.service.tenant_service import TenantService
+from antiphon.service.vector_stores.folder_sync import FolderSync
+from antiphon.service.vector_stores.local_files import LocalFiles
+from antiphon.service.vector_stores.retriever import StoreRetriever
 from antiphon.settings import AgentSettings
 from antiphon.tools.declaration import ServerTool
 from antiphon.tools.registry import ToolRegistry, load_tools
@@ -118,10 +122,31 @@ def _check_scope(mode: Mode) -> None:
 def _retriever(settings: AgentSettings, embedders: EmbedderSet | None) -> FolderRetriever | None:
     if not settings.documents:
         return None
-    folders = [Path(folder).resolve() for folder in settings.documents]
-    # Paths are shown relative to the current folder, or to a common parent if a folder lies elsewhere.
-    root = Path(os.path.commonpath([Path.cwd(), *folders]))
+    folders, root = _folders(settings)
     return FolderRetriever(folders, root=root, vectors=_vectors(settings, embedders))
+
+
+def _folders(settings: AgentSettings) -> tuple[list[Path], Path]:
+    """The folders, and what paths are relative to: the current folder, or a common parent if one lies
+    elsewhere."""
+    folders = [Path(folder).resolve() for folder in settings.documents]
+    return folders, Path(os.path.commonpath([Path.cwd(), *folders]))
+
+
+def make_store_retriever(settings: AgentSettings, services: Services) -> StoreRetriever:
+    """Retrieval from `agent.vector_store`; its `sync` is to be run."""
+    if not settings.documents:
+        raise SettingsError("agent.vector_store is set. Set agent.documents, too: the folders of its files.")
+    if services.store.stateless:
+        raise SettingsError("agent.vector_store needs a store. Set store.url to another one than 'none'.")
+    folders, root = _folders(settings)
+    sync = FolderSync(
+        FileFinder([checked_folder(folder, root) for folder in folders], root),
+        LocalFiles(services.files, services.vector_stores),
+        Caller.of(DEFAULT_TENANT),
+        settings.vector_store,
+    )
+    return StoreRetriever(services.vector_stores.search, sync, root)
 
 
 def _vectors(settings: AgentSettings, embedders: EmbedderSet | None) -> VectorSource | None:

@@ -7,8 +7,11 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from antiphon.documents.reader import MAX_FILE_BYTES, DocumentReader
 from antiphon.errors import SettingsError
@@ -42,7 +45,7 @@ from antiphon.service.upkeep import start_upkeep
 from antiphon.settings import LOOPBACK, Settings, no_keys
 from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
-from antiphon.wiring.agent import open_agent, serve_agent
+from antiphon.wiring.agent import make_store_retriever, open_agent, serve_agent
 from antiphon.wiring.embeddings import EmbedderSet, open_embedders
 from antiphon.wiring.files import make_files
 from antiphon.wiring.folders import data_folder, seal_secret
@@ -77,13 +80,20 @@ async def open_agents(
     settings: Settings, routes: Sequence[Route] | None = None, live: LiveRoutes | None = None
 ) -> AsyncGenerator[Served, None]:
     """The services and the agent on top of them, for as long as the context lasts."""
+    bound = settings.agent.vector_store
+    indexed = msgspec.structs.replace(settings.agent, documents=()) if bound else settings.agent
     async with (
         open_embedders(settings) as embedders,
-        open_agent(settings.agent, embedders) as agent,
+        open_agent(indexed, embedders) as agent,
         _open(settings, routes, embedders, live) as services,
+        AsyncExitStack() as stack,
     ):
         creator, background = services.creator, services.background
         served = serve_agent(agent, services)
+        if bound:
+            retriever = make_store_retriever(settings.agent, services)
+            served = serve_agent(replace(agent, retriever=retriever), services)
+            _run(stack, retriever.sync.run)
         runs = AgentRuns(
             store=services.store.agent_runs,
             jobs=background.jobs,

@@ -6,12 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from antiphon.documents.detection import glance
-from antiphon.documents.document import Unreadable
-from antiphon.retrieval.files import DOCUMENT_NAMES, SKIPPED_FOLDERS
+from antiphon.retrieval.files import SKIPPED_FOLDERS, may_be_document
 from antiphon.service.vector_stores.local_files import LocalSource
-
-PROBE_BYTES = 64 * 1024
 
 
 class FoundFiles(NamedTuple):
@@ -61,7 +57,7 @@ def find_files(paths: Iterable[Path], current: Path) -> FoundFiles:
             files.setdefault(top, LocalSource(top.relative_to(root).as_posix(), top))
             continue
         for place in _walk(top, _rules_above(top)):
-            if _is_read(place):
+            if may_be_document(place):
                 files.setdefault(place, LocalSource(place.relative_to(root).as_posix(), place))
             else:
                 skipped.add(place)
@@ -107,15 +103,3 @@ def _is_ignored(place: Path, is_folder: bool, rules: Sequence[IgnoreRule]) -> bo
     """The last rule that matches decides."""
     last = next((rule for rule in reversed(rules) if rule.matches(place, is_folder)), None)
     return last is not None and not last.is_negated
-
-
-def _is_read(place: Path) -> bool:
-    """Whether this may be a document. A file that cannot be opened is tried, so that the reason is shown."""
-    try:
-        with place.open("rb") as file:
-            kind = glance(file.read(PROBE_BYTES), place.name)
-    except Unreadable:
-        return False
-    except OSError:
-        return True
-    return kind != "zip" or place.suffix.lower() in DOCUMENT_NAMES

@@ -13,11 +13,11 @@ import asyncio
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
+from tempfile import TemporaryDirectory
 
 import numpy
 from tests.postgres import PostgresServer
@@ -139,18 +139,17 @@ def in_child(*arguments: object) -> None:
 
 def compare(sizes: list[int], queries: int) -> None:
     """Fill and search stores on both databases."""
-    folder = Path(tempfile.mkdtemp(prefix="antiphon-bench-"))
-    server_folder = Path(tempfile.mkdtemp(prefix="antiphon-bench-postgres-"))
-    server = PostgresServer(server_folder)
-    print("database     chunks query     first     p50     p95     CPU      MB", flush=True)
-    try:
-        for size in sizes:
-            with server.database() as postgres:
-                for url in (f"sqlite:{folder / f'{size}.db'}", postgres):
-                    in_child("--url", url, "--fill", "--chunks", size)
-                    in_child("--url", url, "--chunks", size, "--queries", queries)
-    finally:
-        server.stop()
+    with TemporaryDirectory() as folder, TemporaryDirectory() as server_folder:
+        server = PostgresServer(Path(server_folder))
+        print("database     chunks query     first     p50     p95     CPU      MB", flush=True)
+        try:
+            for size in sizes:
+                with server.database() as postgres:
+                    for url in (f"sqlite:{folder}/{size}.db", postgres):
+                        in_child("--url", url, "--fill", "--chunks", size)
+                        in_child("--url", url, "--chunks", size, "--queries", queries)
+        finally:
+            server.stop()
 
 
 def main() -> None:

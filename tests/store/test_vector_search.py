@@ -387,7 +387,7 @@ async def test_without_numpy_the_error_says_what_to_install(
     await ingest(store, a_file(1), [a_chunk(0, "text")])
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(Unavailable, match="needs its packages: run ") as refused:
-        await search(store, "text")
+        await store.vector_stores.candidates("t", "vs_1", CandidateQuery(terms=["text"]))
     assert refused.value.code == "retrieval_not_installed"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import BackendBroken, BackendError, BackendRefused, SettingsError
+from antiphon.errors import BackendBroken, BackendError, BackendRefused, BackendUnreachable, SettingsError
 from antiphon.http.client import (
     EVENT_STREAM,
     JSON,
@@ -23,7 +23,7 @@ from antiphon.http.connection import Disconnected
 from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
 from antiphon.http.exchange import Exchange, fetch
 from antiphon.http.target import Target
-from tests.http.raw_upstream import RawUpstream, Script, answering, complete_response, raw_upstream
+from tests.http.raw_upstream import RawUpstream, Script, Wire, answering, complete_response, raw_upstream
 
 PDF = Accept((200,), ("application/pdf",))
 ANYTHING = Accept()
@@ -205,3 +205,29 @@ def test_an_error_of_connecting_is_marked_unless_this_machine_caused_it() -> Non
     for number in (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL):
         assert not client.connect_error(OSError(number, "")).unsent
     assert not client.connection_error(Disconnected()).unsent
+
+
+async def close_without_an_answer(wire: Wire) -> None:
+    wire.close()
+
+
+@pytest.mark.parametrize("resend", [True, False])
+async def test_a_request_with_side_effects_is_not_sent_again_on_another_connection(resend: bool) -> None:
+    answer = answering(complete_response(200, b"{}"))
+    async with raw_upstream(answer, close_without_an_answer, answer) as upstream:
+        client = HttpClient(Target(name="x", base_url=upstream.url))
+        await fetch(client, client.request("POST", "things", b"1"), 1.0)
+        request = client.request("POST", "things", b"2", resend=resend)
+        if resend:
+            assert await fetch(client, request, 1.0) == b"{}"
+        else:
+            with pytest.raises(BackendUnreachable):
+                await fetch(client, request, 1.0)
+        client.close()
+    assert [wire.body for wire in upstream.wires] == ([b"1", b"2", b"2"] if resend else [b"1", b"2"])
+
+
+async def test_an_error_names_the_kind_of_server() -> None:
+    async with client_for(answering(complete_response(500, b"no")), noun="MCP server") as (client, _):
+        with pytest.raises(BackendRefused, match=r"^The MCP server 'x' answered with status 500: no$"):
+            await fetch(client, client.request("GET", "things"), 1.0)

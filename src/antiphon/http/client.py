@@ -77,6 +77,9 @@ class HttpRequest(Struct, frozen=True):
     """Whether the response has no body: the method is HEAD."""
     pieces: Sequence[bytes] = ()
     """Sent after `data`, without a copy: those of a large body."""
+    resend: bool = True
+    """Whether it may be sent again if the server closes an idle connection just as it is used. Not if it has
+    side effects: the server may have received it."""
 
 
 class HttpClient:
@@ -112,6 +115,7 @@ class HttpClient:
         *,
         headers: Mapping[str, str] | None = None,
         accept: Accept = JSON_OR_EVENTS,
+        resend: bool = True,
     ) -> HttpRequest:
         """Write a request; a large body may come in pieces. A path that begins with a slash is below the
         server's root, not the base URL."""
@@ -127,7 +131,7 @@ class HttpClient:
         elif size > LARGE_BODY_BYTES:
             pieces, body = (body,), b""
         data = b"%b%d\r\n\r\n%b" % (head, size, body)
-        return HttpRequest(data, accept, method == "HEAD", pieces)
+        return HttpRequest(data, accept, method == "HEAD", pieces, resend)
 
     def _line(self, method: str, path: str) -> bytes:
         below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
@@ -135,39 +139,35 @@ class HttpClient:
 
     async def unreadable(self, response: IncomingResponse, accept: Accept) -> BackendError:
         """Why this response, which is not accepted, cannot be read: its status, media type or encoding."""
-        name, status = self.target.name, response.status
+        name, status = self.target.described, response.status
         if status not in accept.statuses:
             if status >= 400:
                 body = await _beginning(response, MAX_ERROR_BYTES)
                 return self._refuse(status, response.headers, body)
             location = redact(response.headers.get("location", ""), self.target.secrets, 200)
             where = f" to '{location}', which is not followed: correct its base_url" if location else ""
-            return BackendBroken(f"The upstream '{name}' answered with status {status}{where}.")
+            return BackendBroken(f"The {name} answered with status {status}{where}.")
         if response.headers.get("content-encoding", "identity") != "identity":
-            return BackendBroken(
-                f"The upstream '{name}' compressed its answer although the request forbade it."
-            )
+            return BackendBroken(f"The {name} compressed its answer although the request forbade it.")
         text = excerpt(await _beginning(response, MAX_EXCERPT_BYTES), self.target.secrets)
         media = response.media_type
-        return BackendBroken(f"The upstream '{name}' answered with '{media}', which cannot be read: {text}")
+        return BackendBroken(f"The {name} answered with '{media}', which cannot be read: {text}")
 
     def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> BackendError:
         text = excerpt(body, self.target.secrets)
-        message = (
-            f"The upstream '{self.target.name}' answered with status {status}{f': {text}' if text else '.'}"
-        )
+        message = f"The {self.target.described} answered with status {status}{f': {text}' if text else '.'}"
         return BackendRefused(message, status=status, retry_after=retry_after(headers))
 
     def connection_error(self, fault: ConnectionFault) -> BackendError:
         """The error for a connection that failed after the request was sent."""
-        name = self.target.name
+        name = self.target.described
         match fault:
             case Disconnected():
-                return BackendUnreachable(f"The upstream '{name}' closed the connection before it answered.")
+                return BackendUnreachable(f"The {name} closed the connection before it answered.")
             case NotHttp():
-                return BackendBroken(f"The upstream '{name}' does not speak HTTP: {redact(str(fault))}")
+                return BackendBroken(f"The {name} does not speak HTTP: {redact(str(fault))}")
             case _:
-                return BackendBroken(f"The upstream '{name}' broke off its answer.")
+                return BackendBroken(f"The {name} broke off its answer.")
 
     def connect_error(self, error: Exception) -> BackendError:
         """The error for a connection that could not be opened."""
@@ -176,23 +176,23 @@ class HttpClient:
         return found
 
     def _connect_error(self, error: Exception) -> BackendError:
-        name = self.target.name
+        name = self.target.described
         match error:
             case TimeoutError():
                 return self.connect_timeout()
             case socket.gaierror():
-                return BackendUnreachable(f"The host of the upstream '{name}' is not known.")
+                return BackendUnreachable(f"The host of the {name} is not known.")
             case ssl.SSLError():
-                return BackendBroken(f"The upstream '{name}' cannot be trusted: {redact(str(error))}")
+                return BackendBroken(f"The {name} cannot be trusted: {redact(str(error))}")
             case OSError(errno=int(number)):
-                return BackendUnreachable(f"The upstream '{name}' cannot be reached: {os.strerror(number)}.")
+                return BackendUnreachable(f"The {name} cannot be reached: {os.strerror(number)}.")
             case _:
-                return BackendUnreachable(f"The upstream '{name}' cannot be reached.")
+                return BackendUnreachable(f"The {name} cannot be reached.")
 
     def connect_timeout(self) -> BackendTimeout:
         """The error for a connection that took too long to open. Unlike other timeouts it may be retried."""
         seconds = self.target.deadlines.connect
-        error = BackendTimeout(f"No connection to the upstream '{self.target.name}' in {seconds:g} s.")
+        error = BackendTimeout(f"No connection to the {self.target.described} in {seconds:g} s.")
         error.retryable = error.unsent = True
         return error
 
@@ -234,5 +234,5 @@ def _write_headers(target: Target, headers: Mapping[str, str]) -> bytes:
     try:
         return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
     except UnicodeEncodeError:
-        message = f"The api_key or a header of the upstream '{target.name}' is not plain text. Correct it."
+        message = f"The api_key or a header of the {target.described} is not plain text. Correct it."
         raise SettingsError(message) from None

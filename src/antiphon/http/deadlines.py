@@ -120,8 +120,8 @@ class DeadlineWatch:
         if self._loop.time() >= self._end:
             raise self._total_passed()
         what = "sent nothing more" if self._started else "did not begin its answer"
-        raise BackendTimeout(f"The upstream '{self._target.name}' {what} within {self._limit:g} s.")
+        raise BackendTimeout(f"The {self._target.described} {what} within {self._limit:g} s.")
 
     def _total_passed(self) -> BackendTimeout:
         seconds = self._target.deadlines.total
-        return BackendTimeout(f"The upstream '{self._target.name}' took longer than {seconds:g} s.")
+        return BackendTimeout(f"The {self._target.described} took longer than {seconds:g} s.")

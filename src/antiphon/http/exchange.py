@@ -120,7 +120,7 @@ class Exchange(DeadlineWatch):
                 self.progress(delivered=False)
             self._size += len(data)
             if self._size > self._target.max_body_bytes:
-                raise BackendBroken(f"The upstream '{self._target.name}' sent a body beyond the size limit.")
+                raise BackendBroken(f"The {self._target.described} sent a body beyond the size limit.")
             self._pieces.append(data)
         return b"".join(self._pieces)
 
@@ -196,7 +196,7 @@ class Exchange(DeadlineWatch):
                 self._raise_if_late()
                 return False
         except Disconnected as fault:
-            if not self._fresh:
+            if not self._fresh and self._request.resend:
                 # The server closed an idle connection just as it was used: this does not count as an attempt.
                 self._fresh, self._response = True, None
                 return await self._send() and await self._head()

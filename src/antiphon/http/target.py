@@ -46,17 +46,24 @@ class Target:
     heartbeat: float = 10.0
     """Seconds after which a wait returns to its caller."""
     max_body_bytes: int = 64 * 1024 * 1024
+    noun: str = "upstream"
+    """What it is, in errors."""
 
     def __post_init__(self) -> None:
         if not _BASE_URL.fullmatch(self.base_url):
             raise SettingsError(
-                f"The upstream '{self.name}' needs a base_url such as 'http://localhost:8000/v1': http or "
+                f"The {self.described} needs a base_url such as 'http://localhost:8000/v1': http or "
                 "https, without user, password, query or white space."
             )
         if not all(map(str.isprintable, (*self.headers, *self.headers.values(), *self.secrets))):
             raise SettingsError(
-                f"The api_key or a header of the upstream '{self.name}' contains a line break. Remove it."
+                f"The api_key or a header of the {self.described} contains a line break. Remove it."
             )
+
+    @property
+    def described(self) -> str:
+        """As errors name it: `upstream 'vllm'`."""
+        return f"{self.noun} '{self.name}'"
 
 
 class Location(NamedTuple):
@@ -77,7 +84,7 @@ def locate(target: Target) -> Location:
         host = (url.hostname or "").encode("idna").decode()
         path = url.path.rstrip("/").encode("ascii").decode()
     except (ValueError, UnicodeError) as error:
-        message = f"The base_url of the upstream '{target.name}' is not a URL: {error}."
+        message = f"The base_url of the {target.described} is not a URL: {error}."
         raise SettingsError(message) from None
     tls = ssl.create_default_context() if url.scheme == "https" else None
     shown = f"[{host}]" if ":" in host else host

@@ -32,6 +32,9 @@
     │   ├── BackendPaused       503  paused after repeated failures; no request was sent
     │   ├── EmbeddingUnavailable 503 the embedding model of a vector store cannot be used
     │   └── BackendBroken       502  the answer of the upstream is not valid
+    ├── McpError                424  a server of tools failed
+    │   ├── McpProtocolError    it answered with an error, or not as the protocol demands
+    │   └── McpHttpError        it cannot be reached, took too long, or answered with an HTTP error
     └── SettingsError           the configuration is invalid; raised at the start, not by requests
 
 The wire form is OpenAI's error object, ``{"message", "type", "param", "code"}``; only `to_wire` makes it. The
@@ -358,6 +361,33 @@ class BackendBroken(BackendError):
     """The model's server closed the connection or sent an invalid answer."""
 
     code = "upstream_protocol_error"
+
+
+class McpError(AntiphonError):
+    """The MCP server failed."""
+
+    status = 424
+    kind = "external_connector_error"
+    param = "tools"
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+        """The code of the JSON-RPC error, or the HTTP status."""
+
+
+class McpProtocolError(McpError):
+    """The MCP server answered with an error, or not as the protocol demands."""
+
+    code = "mcp_protocol_error"
+
+
+class McpHttpError(McpError):
+    """The MCP server cannot be reached, took too long, or answered with an HTTP error."""
+
+    code = "http_error"
+    answered: bool = False
+    """Whether it is the server's own answer, with the status `number`."""
 
 
 class SettingsError(AntiphonError):

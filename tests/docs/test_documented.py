@@ -13,7 +13,14 @@ import antiphon
 from antiphon.backends.registry import ENDPOINTS
 from antiphon.cli.root import main
 from antiphon.server.routes.table import ROUTES
-from antiphon.settings import ModelRow, ModeSettings, ProfileSettings, Settings, UpstreamSettings
+from antiphon.settings import (
+    McpServerSettings,
+    ModelRow,
+    ModeSettings,
+    ProfileSettings,
+    Settings,
+    UpstreamSettings,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +34,7 @@ def setting_names() -> list[str]:
     names += [f"models.{field.encode_name}" for field in msgspec.structs.fields(ModelRow)]
     names += [f"modes.{field.encode_name}" for field in msgspec.structs.fields(ModeSettings)]
     names += [f"profiles.{field.encode_name}" for field in msgspec.structs.fields(ProfileSettings)]
+    names += [f"servers.{field.encode_name}" for field in msgspec.structs.fields(McpServerSettings)]
     names += ["aliases", "fallbacks"]
     for section in msgspec.structs.fields(Settings):
         if section.encode_name not in ("upstreams", "profiles", "aliases", "fallbacks"):
@@ -75,6 +83,7 @@ def setting_defaults() -> dict[str, object]:
     ]
     tables = [(name, table) for name, table in tables if isinstance(table, type)]
     tables += [("upstreams", UpstreamSettings), ("models", ModelRow), ("modes", ModeSettings)]
+    tables.append(("servers", McpServerSettings))
     return {
         f"{name}.{field.encode_name}": field.default
         for name, table in tables

@@ -38,6 +38,7 @@ COMMANDS = {
     "responses": Command("stored.responses", "List, show, delete and export stored responses."),
     "files": Command("files.command", "Add, list, show and delete stored files."),
     "vector-stores": Command("vector_stores.command", "Create, fill, search and delete vector stores."),
+    "mcp": Command("mcp", "List and call the tools of MCP servers."),
     "keys": Command("keys", "Create, list, revoke and delete API keys."),
     "db": Command("db", "Migrate, inspect and vacuum the database."),
     "model": Command("model", "Show capabilities of models; fetch weights to embed one."),

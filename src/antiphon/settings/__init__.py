@@ -1,6 +1,7 @@
 """One frozen settings object: from `antiphon.toml`, then the environment, then the caller's overrides."""
 
 from antiphon.settings.loading import PREFIX, load_settings, no_keys
+from antiphon.settings.mcp import McpServerSettings, McpSettings
 from antiphon.settings.sections import (
     LOOPBACK,
     NO_API_KEY,
@@ -43,6 +44,8 @@ __all__ = [
     "FilesSettings",
     "Listing",
     "LocalSettings",
+    "McpServerSettings",
+    "McpSettings",
     "ModeSettings",
     "ModelRow",
     "ProfileName",

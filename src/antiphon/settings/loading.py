@@ -59,6 +59,9 @@ def check_settings(settings: Settings) -> Settings:
     for address in settings.discovery.addresses:
         if not 0 < int(address.rpartition(":")[2]) < 65536:
             raise SettingsError(f"discovery.addresses: '{address}' has no valid port.")
+    for label, server in settings.mcp.servers.items():
+        if bool(server.url) == bool(server.command):
+            raise SettingsError(f"mcp.servers.{label} needs either a url or a command.")
     return settings
 
 

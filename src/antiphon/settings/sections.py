@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from antiphon.settings.mcp import McpSettings
+
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -457,6 +459,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
+    mcp: McpSettings = McpSettings()
     answers: AnswerSettings = AnswerSettings()
     isolated: IsolatedSettings = IsolatedSettings()
     documents: DocumentSettings = DocumentSettings()

@@ -16,7 +16,7 @@ from antiphon.protocol.items import Message
 from antiphon.protocol.large_body import MAX_RESTORED_VALUES, LargeBody
 from antiphon.server import admission
 from antiphon.server import exchange as exchange_module
-from antiphon.server.admission import SMALL_BODY_BYTES, Admission, BodyBudget
+from antiphon.server.admission import CHEAP_BODY_BYTES, SMALL_BODY_BYTES, Admission, BodyBudget
 from antiphon.server.app import App, Served
 from antiphon.server.exchange import Exchange
 from antiphon.server.guard import Head
@@ -179,7 +179,7 @@ def test_bodies_that_arrive_together_need_room_together(monkeypatch: pytest.Monk
     budget.reserve("b", 60)
 
 
-@pytest.mark.parametrize("size", [10, LARGE])
+@pytest.mark.parametrize("size", [CHEAP_BODY_BYTES + 1, LARGE])
 async def test_a_body_that_was_received_waits_for_its_start(size: int) -> None:
     limits = Admission(LARGE)
 
@@ -194,6 +194,14 @@ async def test_a_body_that_was_received_waits_for_its_start(size: int) -> None:
     assert reserved(limits.bodies, LARGE) == (size < LARGE)  # it still takes its part of the budget
     assert len(await asyncio.wait_for(body, 5)) == size
     assert reserved(limits.bodies, LARGE)
+
+
+async def test_a_cheap_request_does_not_wait_for_its_start() -> None:
+    limits = Admission(LARGE)
+    while limits.starts.start_now(ANONYMOUS.tenant):
+        pass
+    incoming = exchange([piece(b"x" * CHEAP_BODY_BYTES, more=False)])
+    assert len(await asyncio.wait_for(incoming.body(LARGE, limits), 0.05)) == CHEAP_BODY_BYTES
 
 
 def test_a_tenant_may_use_half_of_the_budget_with_several_bodies() -> None:

@@ -54,7 +54,7 @@ class Shape:
 
     def encode(self, response: Response) -> bytes:
         """A response as JSON."""
-        return _encode(self.shaped(response))
+        return _encode(response if self.plain else self._changed(response))
 
     def shaped(self, response: Response) -> Response:
         """A response whose JSON has this form."""

@@ -10,6 +10,8 @@ from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
 from antiphon.protocol.large_body import LARGE_BODY_BYTES, MAX_RESTORED_VALUES, Body, LargeBody
 from antiphon.server.start_queue import StartQueue
 
+CHEAP_BODY_BYTES = 1024
+"""A request with a body up to this size starts at once: that takes less time than to let it wait."""
 SMALL_BODY_BYTES = 64 * 1024
 """Bodies up to this size are not counted."""
 MAX_BODIES_BYTES = 128 * 1024 * 1024

@@ -18,7 +18,7 @@ from antiphon.errors import (
 )
 from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.server.admission import SMALL_BODY_BYTES, Admission, ReceivedBody, too_large
+from antiphon.server.admission import CHEAP_BODY_BYTES, SMALL_BODY_BYTES, Admission, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header, challenge
 from antiphon.server.guard import Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -114,7 +114,7 @@ class Exchange:
             piece, more = _piece(await self.receive())
             if not more and len(piece) <= small:
                 self._has_body = False
-                if not admission.starts.start_now(self.caller.tenant):
+                if len(piece) > CHEAP_BODY_BYTES and not admission.starts.start_now(self.caller.tenant):
                     await admission.starts.wait(self.caller.tenant)
                 return piece
         received = ReceivedBody(limit, admission.bodies, self.caller.tenant, may_be_large=may_be_large)

@@ -77,33 +77,30 @@ class AnswerLimit:
 
     __slots__ = (
         "_bounds",
-        "_bytes",
         "_calls",
         "_item",
         "_items",
         "_tokens",
         "_unmeasured",
+        "bytes_bound",
         "ended",
         "reached",
     )
 
     def __init__(self, bounds: AnswerBounds = DEFAULT_BOUNDS) -> None:
         self._bounds = bounds
-        self._bytes = self._tokens = self._items = self._calls = 0
+        self.bytes_bound = 0
+        """The answer so far has no more bytes than this."""
+        self._tokens = self._items = self._calls = 0
         self._unmeasured: list[str] = []
-        """Texts of which `_bytes` holds an upper bound; they are measured before a limit is reached, or when
-        there are many: until then they stay in memory."""
+        """Texts that `bytes_bound` counts with the most bytes that they can have; they are measured before a
+        limit is reached, or when there are many: until then they stay in memory."""
         self._item: _Item | None = None
         """The item of the last chunk."""
         self.reached: str | None = None
         """The limit that was reached, in words."""
         self.ended = False
         """Whether the end of the answer was given: nothing more of it is read."""
-
-    @property
-    def bytes_bound(self) -> int:
-        """The answer so far has no more bytes than this."""
-        return self._bytes
 
     def reach(self, limit: str) -> None:
         """End the answer with its next batch: it has reached a limit that is counted elsewhere."""
@@ -113,7 +110,7 @@ class AnswerLimit:
         """A batch, cut off where a limit is reached. Most batches are text of one message."""
         if self.reached is not None:
             return self._ending(batch)
-        size, tokens = self._bytes, self._tokens
+        size, tokens = self.bytes_bound, self._tokens
         unmeasured: list[str] | None = None
         for chunk in batch:
             if type(chunk) is TextDelta and not chunk.logprobs:
@@ -134,7 +131,7 @@ class AnswerLimit:
             return self._take_each(batch)
         if items > self._items:
             self._items, self._item = items, "message"
-        self._bytes, self._tokens = size, tokens
+        self.bytes_bound, self._tokens = size, tokens
         if unmeasured is not None:
             self._measure_later(unmeasured)
         return batch
@@ -147,7 +144,7 @@ class AnswerLimit:
     def _measure(self) -> None:
         """Replace the upper bounds by sizes. Encoding every text at once would cost more than the rest."""
         for text in self._unmeasured:
-            self._bytes += _text_bytes(text) - MAX_CHARACTER_BYTES * len(text)
+            self.bytes_bound += _text_bytes(text) - MAX_CHARACTER_BYTES * len(text)
         self._unmeasured = []
 
     def _take_each(self, batch: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -155,10 +152,10 @@ class AnswerLimit:
         for position, chunk in enumerate(batch):
             if type(chunk) in _UNCOUNTED:
                 continue
-            room = self._bounds.max_bytes - self._bytes
+            room = self._bounds.max_bytes - self.bytes_bound
             self._count(chunk)
             if self.reached is not None:
-                part = _first_bytes(chunk, room) if self._bytes > self._bounds.max_bytes else None
+                part = _first_bytes(chunk, room) if self.bytes_bound > self._bounds.max_bytes else None
                 kept = [*batch[:position], *(() if part is None else (part,))]
                 return [*kept, *self._ending(batch[position:])]
         return batch
@@ -173,8 +170,8 @@ class AnswerLimit:
             self._item = item
         self._tokens += 1
         self._calls += kind is CallStarted
-        self._bytes += _chunk_bytes(chunk)
-        if self._bytes > bounds.max_bytes:
+        self.bytes_bound += _chunk_bytes(chunk)
+        if self.bytes_bound > bounds.max_bytes:
             self.reached = f"{bounds.max_bytes} bytes"
         elif self._tokens > bounds.max_tokens:
             self.reached = f"{bounds.max_tokens} tokens"

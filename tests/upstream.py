@@ -217,7 +217,7 @@ def _unanswered(messages: list[JsonObject]) -> list[str]:
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":
-            open_calls.remove(message["tool_call_id"])
+            open_calls = [known for known in open_calls if known != message["tool_call_id"]]
             continue
         if open_calls:
             return open_calls

@@ -14,11 +14,13 @@ from tests.upstream import run_upstream
 
 LEAST_ACCEPTED = 1 / 3
 """The least share of requests on each route that get past validation."""
+UNFINISHED = "GET /v1/vector_stores/{id}/files/{file_id}/content"
+"""The file of a store is seldom read and embedded when its content is asked for, which is a 400 until then."""
 
 
 def check(result: FuzzResult, names: set[str]) -> None:
     assert result.faults == []
-    shares = {name: tally.share for name, tally in result.tallies.items() if name in names}
+    shares = {name: tally.share for name, tally in result.tallies.items() if name in names - {UNFINISHED}}
     assert {name: share for name, share in shares.items() if share < LEAST_ACCEPTED} == {}
 
 
@@ -33,7 +35,7 @@ async def test_a_few_hundred_requests_cause_no_internal_error() -> None:
 
 @pytest.mark.slow
 async def test_requests_on_every_route_cause_no_internal_error() -> None:
-    result = await fuzz(seed=3, requests=14_500)
+    result = await fuzz(seed=3, requests=18_500)
     check(result, set(result.tallies))
     assert min(tally.requests for tally in result.tallies.values()) > 250
 
@@ -46,7 +48,7 @@ async def test_requests_over_http_cause_no_internal_error(tmp_path: Path) -> Non
         run_upstream() as upstream,
         run_server(tmp_path, "--upstream", upstream.url, environment=environment) as served,
     ):
-        result = await fuzz_process(4, 2500, f"http://127.0.0.1:{served.port}", listed_model="echo")
+        result = await fuzz_process(4, 4000, f"http://127.0.0.1:{served.port}", listed_model="echo")
         log = served.log.read_text()
     check(result, set(result.tallies) - {SOCKET})
     assert "Traceback" not in log

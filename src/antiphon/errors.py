@@ -357,6 +357,18 @@ class EmbeddingUnavailable(BackendError):
         self.retry_after = reason.retry_after or Overloaded.retry_after
 
 
+class RerankingUnavailable(BackendError):
+    """The model that ranks results cannot be used now."""
+
+    status = 503
+    code = "reranking_unavailable"
+    retryable = True
+
+    def __init__(self, reason: AntiphonError) -> None:
+        super().__init__(f"The results cannot be ranked now. {reason.message}")
+        self.retry_after = reason.retry_after or Overloaded.retry_after
+
+
 class BackendBroken(BackendError):
     """The model's server closed the connection or sent an invalid answer."""
 

@@ -122,6 +122,8 @@ class VectorStoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Files that one process adds at a time."""
     per_tenant: Annotated[int, Meta(ge=1, le=64)] = 2
     """Files of one tenant that all processes together add at a time."""
+    reranker: str = ""
+    """The model of `rerank_models` that ranks results again; empty: none."""
 
 
 class BackgroundSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -379,6 +381,8 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The models it serves; `*` matches every name."""
     embedding_models: tuple[str | EmbeddingModelRow, ...] = ()
     """The embedding models it serves, at `/embeddings` below its `base_url`."""
+    rerank_models: tuple[str, ...] = ()
+    """The models that rank texts, at `/rerank` below its `base_url`."""
     connect_timeout: Seconds = 5.0
     """Seconds to connect."""
     first_byte_timeout: Seconds = 300.0

@@ -54,7 +54,7 @@ from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
 from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids
 from antiphon.wiring.stores import open_stores
-from antiphon.wiring.vector_stores import make_vector_stores
+from antiphon.wiring.vector_stores import make_passages, make_vector_stores
 from antiphon.wiring.workers import make_worker
 
 logger = logging.getLogger(__name__)
@@ -131,6 +131,7 @@ async def _open(
         checks = Checks(pool)
         ids = make_ids()
         files = make_files(settings, stores, ids)
+        passages = make_passages(settings, stores, embedders.embeddings, stack)
         creator, compactor, tokens = response_services(
             router=router,
             stores=stores,
@@ -139,7 +140,7 @@ async def _open(
             seal_key=seal_key,
             checks=checks,
             files=_file_texts(settings, files, stack),
-            options=_response_options(settings, make_served_tools(settings, stores, embedders.embeddings)),
+            options=_response_options(settings, make_served_tools(settings, stores, passages)),
         )
         worker = make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
@@ -161,7 +162,7 @@ async def _open(
                 settings,
                 stores=stores,
                 files=files,
-                embeddings=embedders.embeddings,
+                passages=passages,
                 jobs=worker,
                 stack=stack,
             ),

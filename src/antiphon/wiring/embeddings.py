@@ -122,11 +122,15 @@ def serves_bundled_model(settings: Settings) -> bool:
 
 
 def make_upstream_embedder(endpoint: Endpoint, row: EmbeddingModelRow) -> UpstreamEmbedder:
+    return UpstreamEmbedder(make_json_client(endpoint), row.name, row.upstream)
+
+
+def make_json_client(endpoint: Endpoint) -> HttpClient:
+    """A client of the routes of an upstream beside that for answers."""
     headers = {"content-type": JSON}
     if endpoint.api_key:
         headers["authorization"] = f"Bearer {endpoint.api_key}"
-    client = HttpClient(endpoint.target(headers), partial(ERRORS.refusal, endpoint))
-    return UpstreamEmbedder(client, row.name, row.upstream)
+    return HttpClient(endpoint.target(headers), partial(ERRORS.refusal, endpoint))
 
 
 def make_local_embedder(settings: Settings) -> LocalEmbedder:

@@ -1,6 +1,5 @@
 """The hosted tools that this server runs, from the settings."""
 
-from antiphon.service.embeddings import Embeddings
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.hosted_tools.calls import HostedLimits
 from antiphon.service.hosted_tools.file_search import FileSearch
@@ -9,11 +8,11 @@ from antiphon.settings import Settings
 from antiphon.store.ports import Stores
 
 
-def make_served_tools(settings: Settings, stores: Stores, embeddings: Embeddings) -> tuple[ServedTool, ...]:
+def make_served_tools(settings: Settings, stores: Stores, passages: Passages) -> tuple[ServedTool, ...]:
     """The tools. Without a store there is nothing that they could search."""
     if stores.stateless:
         return ()
-    return (FileSearch(Passages(stores.vector_stores, embeddings), settings.tools.search_tokens),)
+    return (FileSearch(passages, settings.tools.search_tokens),)
 
 
 def hosted_limits(settings: Settings) -> HostedLimits:

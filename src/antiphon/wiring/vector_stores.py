@@ -6,9 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from antiphon.documents.reader import DocumentReader
+from antiphon.errors import SettingsError
 from antiphon.isolated.pool import IsolatedPool, PoolLimits
 from antiphon.jobs.worker import Worker
 from antiphon.retrieval.cutting import FileCutter
+from antiphon.retrieval.reranking import UpstreamReranker
 from antiphon.service.embeddings import Embeddings
 from antiphon.service.files.files import Files
 from antiphon.service.vector_stores.files import StoreFiles
@@ -18,7 +20,8 @@ from antiphon.service.vector_stores.stores import VectorStoreService
 from antiphon.settings import Settings
 from antiphon.store.ports import Stores
 from antiphon.store.vector_stores import StoreQuota
-from antiphon.wiring.embeddings import open_embedders
+from antiphon.wiring.backends import make_endpoint
+from antiphon.wiring.embeddings import make_json_client, open_embedders
 from antiphon.wiring.files import make_files
 from antiphon.wiring.sources import make_ids
 from antiphon.wiring.stores import open_stores
@@ -43,11 +46,30 @@ async def open_vector_stores(settings: Settings) -> AsyncGenerator[OpenVectorSto
         opened = await stack.enter_async_context(open_stores(settings))
         files = make_files(settings, opened, make_ids())
         jobs = make_worker(settings, opened)
+        passages = make_passages(settings, opened, embedders.embeddings, stack)
         stores = make_vector_stores(
-            settings, stores=opened, files=files, embeddings=embedders.embeddings, jobs=jobs, stack=stack
+            settings, stores=opened, files=files, passages=passages, jobs=jobs, stack=stack
         )
         stack.push_async_callback(jobs.aclose)
         yield OpenVectorStores(stores, files, jobs)
+
+
+def make_passages(
+    settings: Settings, stores: Stores, embeddings: Embeddings, stack: AsyncExitStack
+) -> Passages:
+    """The search over vector stores, with the reranker of the settings."""
+    model = settings.vector_stores.reranker
+    if not model:
+        return Passages(stores.vector_stores, embeddings)
+    row = next((row for row in settings.upstreams if model in row.rerank_models), None)
+    if row is None:
+        raise SettingsError(
+            f"vector_stores.reranker: no upstream has the model '{model}'. Name it in its rerank_models."
+        )
+    client = make_json_client(make_endpoint(row, settings.server.heartbeat))
+    reranker = UpstreamReranker(client, model)
+    stack.push_async_callback(reranker.aclose)
+    return Passages(stores.vector_stores, embeddings, reranker)
 
 
 def make_vector_stores(
@@ -55,7 +77,7 @@ def make_vector_stores(
     *,
     stores: Stores,
     files: Files,
-    embeddings: Embeddings,
+    passages: Passages,
     jobs: Worker,
     stack: AsyncExitStack,
 ) -> VectorStoreService:
@@ -75,7 +97,7 @@ def make_vector_stores(
         stores.vector_stores,
         files.contents,
         FileCutter(DocumentReader(pool)),
-        embeddings,
+        passages.embeddings,
         jobs,
         quota,
         options.concurrency,
@@ -84,8 +106,8 @@ def make_vector_stores(
     return VectorStoreService(
         stores.vector_stores,
         StoreFiles(stores.vector_stores, files.store, ingestion, files.ids, time.time, quota),
-        Passages(stores.vector_stores, embeddings),
-        embeddings,
+        passages,
+        passages.embeddings,
         files.ids,
         time.time,
         quota,

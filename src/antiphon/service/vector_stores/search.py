@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from antiphon.embeddings.base import Vector
-from antiphon.errors import BackendError, EmbeddingUnavailable
+from antiphon.errors import BackendError, EmbeddingUnavailable, RerankingUnavailable
 from antiphon.protocol.vector_stores import Search
 from antiphon.retrieval.fusion import SIMILARITY_WEIGHT, fuse
+from antiphon.retrieval.reranking import Reranker
 from antiphon.retrieval.terms import text_query_terms, without_stop_words
 from antiphon.service.embeddings import Embeddings
 from antiphon.service.vector_stores.models import check_dimensions, model_of
@@ -27,6 +28,7 @@ MAX_QUERY_CHARACTERS = 4000
 CANDIDATES = 100
 """By words, and by similarity, of each store and query."""
 MAX_JOINED_CHUNKS = 3
+MAX_RERANKED_CHUNKS = 50
 MIN_OVERLAP_CHARACTERS = 8
 """A shorter equal end and beginning of two chunks may be a coincidence."""
 
@@ -62,6 +64,7 @@ class Passages:
 
     store: VectorStores
     embeddings: Embeddings
+    reranker: Reranker | None = None
 
     async def check(self, tenant: str, store_ids: Sequence[str]) -> None:
         """Raise `NotFound` for a store that does not exist, and `InvalidRequest` for one that has expired."""
@@ -73,10 +76,25 @@ class Passages:
         for store in stores:
             await self.store.use_store(tenant, store.id)
         scores = await self._scores(tenant, stores, query)
-        ranked = sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+        ranked = _best_first(scores)
+        if self.reranker is not None and query.ranker != "none" and ranked:
+            ranked = await self._reranked(
+                self.reranker, tenant, ranked[:MAX_RERANKED_CHUNKS], query.queries[0]
+            )
         passing = ((place, score) for place, score in ranked if score >= query.score_threshold)
         ranges = _join_neighbours(passing, query.limit)
         return await self._passages(tenant, ranges)
+
+    async def _reranked(
+        self, reranker: Reranker, tenant: str, ranked: Sequence[tuple[Place, float]], query: str
+    ) -> list[tuple[Place, float]]:
+        """The best chunks, in the order of the reranker, which reads the first query."""
+        chunks = await self._chunks(tenant, [place for place, _ in ranked])
+        try:
+            scores = await reranker.scores(query, [chunk.text for chunk in chunks.values()])
+        except BackendError as error:
+            raise RerankingUnavailable(error) from error
+        return _best_first(dict(zip(chunks, scores, strict=True)))
 
     async def _stores(self, tenant: str, store_ids: Sequence[str]) -> list[VectorStore]:
         """The stores, each once."""
@@ -135,19 +153,30 @@ class Passages:
         return by_store
 
     async def _passages(self, tenant: str, ranges: Sequence[_Range]) -> list[Passage]:
+        places = [
+            (each.store_id, each.file_id, ordinal)
+            for each in ranges
+            for ordinal in range(each.first, each.last + 1)
+        ]
+        return list(_rendered(ranges, await self._chunks(tenant, places)))
+
+    async def _chunks(self, tenant: str, places: Sequence[Place]) -> dict[Place, FoundChunk]:
+        """The chunks at these places; those that were deleted meanwhile are left out."""
         wanted: dict[str, list[tuple[str, int]]] = {}
-        for each in ranges:
-            places = ((each.file_id, ordinal) for ordinal in range(each.first, each.last + 1))
-            wanted.setdefault(each.store_id, []).extend(places)
+        for store_id, file_id, ordinal in places:
+            wanted.setdefault(store_id, []).append((file_id, ordinal))
         found = await asyncio.gather(
-            *(self.store.chunks(tenant, store_id, places) for store_id, places in wanted.items())
+            *(self.store.chunks(tenant, store_id, listed) for store_id, listed in wanted.items())
         )
-        chunks: dict[Place, FoundChunk] = {
+        return {
             (store_id, chunk.file_id, chunk.ordinal): chunk
             for store_id, listed in zip(wanted, found, strict=True)
             for chunk in listed
         }
-        return list(_rendered(ranges, chunks))
+
+
+def _best_first(scores: Mapping[Place, float]) -> list[tuple[Place, float]]:
+    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
 
 
 def _join_neighbours(ranked: Iterator[tuple[Place, float]], limit: int) -> list[_Range]:

@@ -10,7 +10,7 @@ from antiphon.store.base import UNFINISHED, ItemPage, Page
 from antiphon.store.ports import ResponseStore
 from antiphon.store.working import ShieldedTasks
 
-CANCEL_SECONDS = 0.25
+CANCEL_SECONDS = 0.5
 """How long an answer to a cancellation waits for the end to be stored."""
 
 

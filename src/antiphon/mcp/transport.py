@@ -34,8 +34,8 @@ class Transport(Protocol):
         ...
 
     async def request(self, outgoing: Outgoing) -> Message:
-        """The reply to a request. Raises `McpError`, or `SessionLost`. If it is cancelled, the server is told
-        so."""
+        """The reply to a request. Raises `McpError`, or `SessionLost`. If it is cancelled, the server is
+        notified."""
         ...
 
     async def notify(self, data: bytes, headers: dict[str, str]) -> None:

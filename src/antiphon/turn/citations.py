@@ -5,7 +5,7 @@ numbers: `[1]`, `[1, 2]`, or in the brackets that some models prefer, `【1】`.
 deltas, the result is the same; only what may be a marker is held. Text stays as it is
 
 - inside code: a fenced block, or between backticks in one line;
-- directly after an ASCII letter, digit or bracket, where `a[1]` is an index (the model is told to leave a
+- directly after an ASCII letter, digit or bracket, where `a[1]` is an index (the model is asked to leave a
   space);
 - before `(`, because `[1](…)` is a link;
 - if one of the numbers belongs to no passage.

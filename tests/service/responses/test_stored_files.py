@@ -153,3 +153,22 @@ async def test_the_compatible_endpoints_take_file_ids(upstream: Upstream) -> Non
                 assert refusal(answered) == (404, "messages[0].content[0].file.file_id", "not_found")
                 assert answer.status_code == 404
                 assert "messages[0].content[0].source.file_id" in answer.text or "No such File" in answer.text
+
+
+async def test_the_files_that_are_sent_along_are_bounded_together(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.service.responses.file_texts.MAX_SENT_BYTES", len(PDF) + len(PNG) - 1)
+    async with serving(settings(upstream, "openai")) as client:
+        file = {"type": "input_file", "file_id": await stored(client)}
+        image = {"type": "input_image", "file_id": await stored(client, "a.png", PNG)}
+        assert (await ask(client, file)).status_code == 200
+        answer = await ask(client, file, image)
+    assert refusal(answer) == (400, "input[0].content[0].file_id", "file_too_large")
+
+
+async def test_a_large_file_is_encoded_in_slices(upstream: Upstream) -> None:
+    data = PDF + bytes(range(256)) * 8000
+    async with serving(settings(upstream, "openai")) as client:
+        await ask(client, {"type": "input_file", "file_id": await stored(client, "a.pdf", data)})
+    assert base64.b64decode(sent(upstream)[0]["file"]["file_data"].partition(",")[2]) == data

@@ -108,7 +108,7 @@ class FileSearchFunction:
         yield [HostedItemDone(item, private, index)]
 
     def failure(self, call: HostedCall, reason: str) -> HostedItemDone:
-        """A search that failed; the model is told why, and can answer without it."""
+        """A search that failed; the model is shown the reason, and can answer without it."""
         item = FileSearchCall(status="failed", queries=list(read_queries(call.arguments)), results=None)
         return HostedItemDone(item, {"results": [{ERROR: reason}]}, call.index)
 

@@ -34,7 +34,11 @@ MAX_PAGE_IMAGES = 10
 """Of one file."""
 MAX_CACHED_CHARS = 16_000_000
 MAX_CACHED_FILES = 1_000
+MAX_SENT_BYTES = 32 * 1024 * 1024
+"""Of all files and images of one turn whose content is sent along, instead of an id or a URL."""
 DECODED_AT_ONCE_CHARS = 1024 * 1024
+ENCODED_AT_ONCE_BYTES = 3 * 256 * 1024
+"""A multiple of three, so that slices of base64 can be joined."""
 HASHED_AT_ONCE_CHARS = 256 * 1024
 _IMAGE_STARTS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -80,6 +84,9 @@ class _Shown:
 
     parts: Sequence[MessagePart]
     size: int = 0
+    """Bytes of text."""
+    sent_bytes: int = 0
+    """Of content that is sent along."""
 
 
 class FileTexts:
@@ -109,12 +116,14 @@ class FileTexts:
         shown: dict[tuple[int, int], Sequence[MessagePart]] = {}
         start = max(0, len(plan.attempt.items) - len(context.request.items))
         places = [place for place in _places(items, start, context) if not _is_taken(place, refused)]
+        room = MAX_SENT_BYTES
         for count, place in enumerate(reversed(places)):  # the newest have precedence within the budget
-            turn = _Conversion(self, tenant, place, refused, sees and place.from_user, downgrades)
+            turn = _Conversion(self, tenant, place, refused, sees and place.from_user, downgrades, room)
             async with self._slots.setdefault(tenant, asyncio.Semaphore(MAX_FILES_AT_ONCE)):
                 found = await turn.shown(budget if count < MAX_FILES else 0)
             shown[place.item, place.part] = found.parts
             budget -= found.size
+            room -= found.sent_bytes
         items = _replaced(items, shown)
         kept = len(plan.attempt.items)
         return replace(
@@ -168,6 +177,8 @@ class _Conversion:
     sees: bool
     """Whether pages without text may be sent as images."""
     downgrades: Downgrades
+    room_bytes: int
+    """For content that is sent along."""
 
     async def shown(self, budget: int) -> _Shown:
         """What is shown instead, in at most so many bytes of text."""
@@ -178,13 +189,13 @@ class _Conversion:
             data, known_name = await self._content()
             name = name or _clean(known_name) or "file"
             if self.place.image is not None:
-                return _Shown([_inline_image(self.place.image, data, self.place.member)])
-            if self.place.file.file_data is None and self.refused.takes(
-                sent := _inline(self.place.file, data, name)
-            ):
-                if self.place.file.file_url is not None:
-                    self._report(f"'{name}' is downloaded and sent along")
-                return _Shown([sent])
+                return await self._as_image(self.place.image, data)
+            media = "application/pdf" if b"%PDF-" in data[:1024] else "application/octet-stream"
+            sent = replace(
+                self.place.file, file_id=None, file_url=None, file_data=f"data:{media};base64,", filename=name
+            )
+            if self.place.file.file_data is None and self.refused.takes(sent):
+                return await self._as_it_is(sent, media, data)
             return await self._as_text(data, name, budget)
         except Unreadable as error:
             fault = InvalidRequest(
@@ -197,6 +208,36 @@ class _Conversion:
         if self.place.is_new:
             raise fault
         return self._left_out(name or "a file", fault.message)
+
+    async def _as_image(self, image: InputImage, data: bytes) -> _Shown:
+        media = next((media for start, media in _IMAGE_STARTS.items() if data.startswith(start)), None)
+        if media is None or (media == "image/webp" and data[8:12] != b"WEBP"):
+            message = (
+                "This file is not an image. Use a PNG, JPEG, GIF or WebP file, or send it as 'input_file'."
+            )
+            raise InvalidRequest(message, param=self.place.member, code="invalid_image_format")
+        url = await self._data_url(media, data)
+        return _Shown([replace(image, file_id=None, image_url=url)], sent_bytes=len(data))
+
+    async def _as_it_is(self, sent: InputFile, media: str, data: bytes) -> _Shown:
+        url = await self._data_url(media, data)
+        if self.place.file.file_url is not None:
+            self._report(f"'{sent.filename}' is downloaded and sent along")
+        return _Shown([replace(sent, file_data=url)], sent_bytes=len(data))
+
+    async def _data_url(self, media: str, data: bytes) -> str:
+        """The content in base64; in slices, so that others are served meanwhile."""
+        if len(data) > self.room_bytes:
+            message = (
+                f"The files that are sent to the model have more than {MAX_SENT_BYTES:,} bytes together."
+            )
+            raise InvalidRequest(message, param=self.place.member, code="file_too_large")
+        pieces = [f"data:{media};base64,"]
+        for start in range(0, len(data), ENCODED_AT_ONCE_BYTES):
+            pieces.append(base64.b64encode(data[start : start + ENCODED_AT_ONCE_BYTES]).decode())
+            if len(data) > ENCODED_AT_ONCE_BYTES:
+                await asyncio.sleep(0)
+        return "".join(pieces)
 
     async def _as_text(self, data: bytes, name: str, budget: int) -> _Shown:
         try:
@@ -311,23 +352,6 @@ def _rendered(document: Document, name: str, budget: int) -> tuple[str, bool]:
         pieces.append(piece)
         room -= size
     return "\n\n".join([*pieces, "[END OF FILE]"]), False
-
-
-def _inline(file: InputFile, data: bytes, name: str) -> InputFile:
-    """The same file by its content."""
-    media = "application/pdf" if b"%PDF-" in data[:1024] else "application/octet-stream"
-    url = f"data:{media};base64,{base64.b64encode(data).decode()}"
-    return replace(file, file_id=None, file_url=None, file_data=url, filename=name)
-
-
-def _inline_image(image: InputImage, data: bytes, param: str) -> InputImage:
-    """The same image by its content."""
-    media = next((media for start, media in _IMAGE_STARTS.items() if data.startswith(start)), None)
-    if media is None or (media == "image/webp" and data[8:12] != b"WEBP"):
-        message = "This file is not an image. Use a PNG, JPEG, GIF or WebP file, or send it as 'input_file'."
-        raise InvalidRequest(message, param=param, code="invalid_image_format")
-    url = f"data:{media};base64,{base64.b64encode(data).decode()}"
-    return replace(image, file_id=None, image_url=url)
 
 
 async def _decoded(given: str, param: str) -> bytes:

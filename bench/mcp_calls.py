@@ -40,7 +40,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 async def serve_minimal() -> None:
-    """Reply to every request at once."""
+    """Reply to every request at once, or after the `seconds` of its arguments."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not reader.at_eof():
@@ -51,6 +51,7 @@ async def serve_minimal() -> None:
             size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             request = msgspec.json.decode(await reader.readexactly(size))
             result = RESULTS[request["method"]]
+            await asyncio.sleep(request["params"].get("arguments", {}).get("seconds", 0))
             body = msgspec.json.encode({"jsonrpc": "2.0", "id": request["id"], "result": result})
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"

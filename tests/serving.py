@@ -46,10 +46,15 @@ def free_port() -> int:
 
 @contextmanager
 def run_server(
-    folder: Path, *options: str, environment: Mapping[str, str] | None = None, python: str = sys.executable
+    folder: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+    port: int | None = None,
 ) -> Generator[Served, None, None]:
-    """Run `antiphon serve` with these options until the end of the block. `python` may have other packages."""
-    port, log = free_port(), folder / "server.log"
+    """Run `antiphon serve` with these options until the end of the block. `python` may have other packages; `port`
+    is that of a server before."""
+    port, log = port or free_port(), folder / "server.log"
     home = {"XDG_DATA_HOME": str(folder / "data"), "NO_COLOR": "1"}
     command = [python, "-m", "antiphon.cli", "serve", "--port", str(port), *options]
     with log.open("w") as output:

@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from aiohttp import web
 
@@ -152,6 +152,9 @@ class Upstream:
         return response
 
 
+Model = TypeVar("Model", bound=Upstream)
+
+
 async def _begin(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await response.prepare(request)
@@ -248,9 +251,9 @@ def _cut(message: JsonObject) -> list[JsonObject]:
 
 
 @contextmanager
-def run_upstream() -> Generator[Upstream, None, None]:
+def run_upstream(kind: type[Model] = Upstream) -> Generator[Model, None, None]:
     """Run the server in its own thread."""
-    upstream = Upstream()
+    upstream = kind()
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 

@@ -96,6 +96,13 @@ class InvalidRequest(RequestError):
     code = "invalid_value"
 
 
+class Conflict(RequestError):
+    """The state of the server does not allow this now."""
+
+    status = 409
+    code = "conflict"
+
+
 class Unsupported(InvalidRequest):
     """This feature is not supported here."""
 

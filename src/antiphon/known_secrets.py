@@ -103,6 +103,11 @@ def header_secrets(headers: Iterable[tuple[str, str]]) -> list[str]:
     return [value.split()[-1] for name, value in headers if _SECRET_HEADERS.search(name) and value.strip()]
 
 
+def is_secret_header(name: str) -> bool:
+    """Whether a header of this name may hold a credential."""
+    return _SECRET_HEADERS.search(name) is not None
+
+
 def url_password(url: str) -> str:
     """The password in a URL; empty if there is none."""
     try:

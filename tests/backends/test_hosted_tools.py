@@ -38,7 +38,7 @@ def turn(kind: str, **params: Any) -> TurnRequest:
         description="Search.",
         parameters={"type": "object", "properties": {"queries": {"type": "array"}}},
     )
-    toolset = HostedToolset(served=frozenset({"file_search"}), forms=(form,))
+    toolset = HostedToolset(served=frozenset({"file_search"}), forms=(form,), opened=(declared,))
     return build_turn(request, model="m", native=default_endpoint(kind).natives, hosted=toolset)
 
 

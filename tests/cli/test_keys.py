@@ -44,6 +44,29 @@ def test_a_new_key_is_the_only_standard_output_and_is_accepted_by_the_server(run
     assert (caller.tenant, caller.scopes) == ("acme", {"responses:read"})
 
 
+@pytest.mark.parametrize(
+    ("given", "stored", "shown"),
+    [
+        (["file_search", "mcp:notes"], {"file_search", "mcp:notes"}, "tools: file_search, mcp:notes"),
+        (["none"], set[str](), "tools: none"),
+    ],
+)
+def test_a_key_can_be_limited_to_hosted_tools(
+    run: Run, url: str, given: list[str], stored: set[str], shown: str
+) -> None:
+    result = run("keys", "create", *(word for tool in given for word in ("--tool", tool)))
+    assert shown in result.stderr
+    assert known(url).check(f"Bearer {result.stdout.strip()}".encode()).tools == stored
+    assert shown in run("keys", "list").stdout
+
+
+def test_a_tool_that_cannot_exist_is_rejected(run: Run, url: str) -> None:
+    result = run("keys", "create", "--tool", "file search")
+    assert result.exit_code != 0
+    assert "'file search' is not a hosted tool" in result.stderr
+    assert json.loads(run("keys", "list", "--json").stdout) == []
+
+
 def test_the_list_shows_everything_but_the_secret(run: Run, url: str) -> None:
     laptop, ci = (run("keys", "create", "--name", name).stdout.strip() for name in ("laptop", "ci [x]"))
     brief = run("keys", "create", "--scope", "responses:write", "--expires", "2w").stdout.strip()
@@ -147,7 +170,7 @@ def test_beyond_loopback_the_last_key_never_opens_the_server(
         (("delete", "--all", "nobody"), "--all"),
         (("create", "--tenant", "a b"), "A tenant has 1 to 64"),
         (("create", "--expires", "soon"), "'soon' is not a duration"),
-        (("create", "--scope", "admin"), "responses:read"),
+        (("create", "--scope", "everything"), "responses:read"),
     ],
 )
 def test_invalid_options_are_wrong_usage(

@@ -1,5 +1,6 @@
 """Chat-completions frameworks with tools over two rounds: the Agents SDK, LangChain, pydantic-ai."""
 
+import base64
 from typing import Any
 
 import openai
@@ -10,6 +11,8 @@ from langchain_openai import ChatOpenAI
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+
+from tests.documents.pdf_file import pdf_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conformance")]
 
@@ -48,6 +51,28 @@ async def test_langchain(client: openai.AsyncOpenAI, streamed: bool) -> None:
     last = await bound.ainvoke([*history, first, *outputs])
     assert last.content == ANSWER
     assert last.usage_metadata["total_tokens"] == 12
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("form", ["base64", "file_id"])
+async def test_langchain_sends_a_pdf_to_a_plain_upstream(
+    client: openai.AsyncOpenAI, api: str, form: str
+) -> None:
+    """The upstream takes no files: it is sent the text, and its model `echo` repeats it."""
+    data = pdf_file("Owls hunt at night.")
+    block: dict[str, str] = {"type": "file", "mime_type": "application/pdf", "filename": "owls.pdf"}
+    if form == "base64":
+        block["base64"] = base64.b64encode(data).decode()
+    else:
+        block = {
+            "type": "file",
+            "file_id": (await client.files.create(file=("owls.pdf", data), purpose="user_data")).id,
+        }
+    shared: Any = {"async_client": client.chat.completions, "root_async_client": client, "api_key": "none"}
+    chat: Any = ChatOpenAI(model="echo", use_responses_api=api == "responses", **shared)
+    answer = await chat.ainvoke([HumanMessage([{"type": "text", "text": "What is this?"}, block])])
+    assert "Owls hunt at night." in answer.text
+    assert "owls.pdf" in answer.text
 
 
 async def test_pydantic_ai(client: openai.AsyncOpenAI) -> None:

@@ -52,7 +52,7 @@ def answer(text: str) -> list[Any]:
     return [TextDelta(text), Finished("stop")]
 
 
-@pytest.mark.requirement("HOSTED/loop-rounds", "HOSTED/citations-markers")
+@pytest.mark.requirement("HOSTED/loop-rounds", "HOSTED/citations-markers", "SEED-004/why-retrieval")
 async def test_a_question_is_answered_with_citations() -> None:
     search = [*call("warranty of a kettle"), Finished("tool_calls")]
     async with running(search, answer("Two years [1].")) as (client, backend, store_id):

@@ -164,7 +164,7 @@ def test_every_setting_exists(path: Path) -> None:
 @name_of
 def test_every_configuration_is_valid(path: Path) -> None:
     for language, block in FENCE.findall(text_of(path)):
-        is_of_codex = "model_provider" in block
+        is_of_codex = "model_provider" in block or "[mcp_servers." in block
         if language == "toml" and not is_of_codex and not block.startswith(TASK):
             msgspec.convert(tomllib.loads(block), Settings)
 

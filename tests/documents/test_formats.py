@@ -1,11 +1,13 @@
 """What is read of every format."""
 
 import datetime
+import time
 
 import pytest
 
 from antiphon.documents import document as document_module
 from antiphon.documents.document import Document, SectionList, Unreadable
+from antiphon.documents.formats.eml import MAX_HEADER_CHARS
 from antiphon.documents.reading import read_document
 from antiphon.documents.tables import MAX_TABLE_ROWS, markdown_table
 from tests.documents.files import HTML, RTF, SAMPLES, docx_file, eml_file, pptx_file, scanned_pdf, xlsx_file
@@ -153,6 +155,17 @@ def test_a_mail_has_headers_text_and_attachments() -> None:
     assert document.sections[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 |"
     [omitted] = document.omissions
     assert omitted.startswith("the attachment 'a.bin' is left out: This is a binary file")
+
+
+@pytest.mark.parametrize("header", ["To", "Subject", "Content-Type"])
+def test_a_long_header_of_a_mail_is_cut_off(header: str) -> None:
+    """The time to parse a header rises with the square of its length."""
+    mail = b'From: Ada <ada@example.com>\nMIME-Version: 1.0\n%b: text/plain; a="' % header.encode()
+    began = time.process_time()
+    document = read_document(mail + b"/Kids [2 0 R]\\" * 20_000 + b"\n\nThe text of the mail.\n")
+    assert "The text of the mail." in document.text
+    assert len(document.text) < 3 * MAX_HEADER_CHARS
+    assert time.process_time() - began < 5
 
 
 def test_a_mail_in_html_becomes_markdown() -> None:

@@ -21,6 +21,7 @@ from tests.documents.files import (
     zip_file,
 )
 from tests.documents.pdf_file import pdf_file
+from tests.fuzz.documents.samples import xls_file
 
 LAUGHS = (
     '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">'
@@ -139,6 +140,20 @@ async def test_short_texts_need_no_child() -> None:
 async def test_pages_are_drawn(reader: DocumentReader) -> None:
     images = await reader.draw("t", scanned_pdf(3), [1, 3, 9])
     assert [image[:3] for image in images] == [b"\xff\xd8\xff"] * 2
+
+
+async def test_a_damaged_page_that_cannot_be_drawn_is_an_error(reader: DocumentReader) -> None:
+    damaged = pdf_file("Hello cat", "Hello dog").replace(b"/Kids [4 0 R", b"/Kids [9 0 R")
+    with pytest.raises(Unreadable, match="cannot be drawn"):
+        await reader.draw("t", damaged, [1, 2])
+    assert (await reader.read("t", damaged)).sections[1].text == "Hello dog"
+
+
+async def test_a_parser_that_panics_is_an_error(reader: DocumentReader) -> None:
+    book = xls_file()
+    record = book.index(b"\x85\0")
+    lying = book[: record + 4] + (65577).to_bytes(4, "little") + book[record + 8 :]
+    assert await fault(reader, lying) == "The XLS file is damaged: it cannot be read."
 
 
 async def test_a_thread_may_read_while_an_event_loop_runs() -> None:

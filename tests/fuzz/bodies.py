@@ -182,7 +182,13 @@ class Bodies:
             **self.maybe(0.3, tools=[{"type": "function", "function": function}], tool_choice="auto"),
             **self.maybe(0.2, temperature=0.5, max_completion_tokens=100, stop=["END"]),
             **self.maybe(0.1, response_format={"type": "json_object"}),
+            **self.maybe(0.2, web_search_options=self._search_options()),
         }
+
+    def _search_options(self) -> JsonObject:
+        place = {"type": "approximate", "approximate": {"city": self.text(), "country": "FR"}}
+        size = self._rng.choice(("low", "medium", "high"))
+        return self.maybe(0.5, search_context_size=size) | self.maybe(0.5, user_location=place)
 
     def messages(self) -> JsonObject:
         """A body of `POST /v1/messages`."""
@@ -192,6 +198,8 @@ class Bodies:
             messages.append({"role": "assistant", "content": [{"type": "text", "text": "Wait."}, use]})
             result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": self.text()}
             messages.append({"role": "user", "content": [result]})
+        if self._rng.random() < 0.2:
+            messages += [{"role": "assistant", "content": self._server_blocks()}, messages[0]]
         return {
             "model": self.model(),
             "max_tokens": 100,
@@ -200,7 +208,34 @@ class Bodies:
             **self.maybe(0.3, system=[{"type": "text", "text": self.text()}]),
             **self.maybe(0.3, tools=[{"name": "get_weather", "input_schema": SCHEMA}], tool_choice={"type": "auto"}),
             **self.maybe(0.2, temperature=0.5, stop_sequences=["END"], metadata={"user_id": "u"}),
+            **self.maybe(0.2, tools=self._server_tools()),
+            **self.maybe(0.1, mcp_servers=[{"type": "url", "name": "s", "url": "http://127.0.0.1:9/mcp"}]),
+            **self.maybe(0.1, container=self._rng.choice((self.text(), {"id": self.text()}))),
         }  # fmt: skip
+
+    def _server_tools(self) -> list[JsonObject]:
+        search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+        filters = {"allowed_domains": [self.text()], "user_location": {"city": self.text()}}
+        toolset = {"type": "mcp_toolset", "mcp_server_name": "s", "configs": {"a": {"enabled": True}}}
+        code = {"type": "code_execution_20250825", "name": "code_execution"}
+        return [{**search, **self.maybe(0.5, **filters)}, *self._rng.sample([toolset, code], 1)]
+
+    def _server_blocks(self) -> list[JsonObject]:
+        """A call of a server tool, and its result."""
+        kind, content = self._rng.choice(
+            (
+                ("web_search_tool_result", [{"type": "web_search_result", "encrypted_content": self.text()}]),
+                (
+                    "web_search_tool_result",
+                    {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+                ),
+                ("code_execution_tool_result", {"type": "code_execution_result", "stdout": self.text()}),
+                ("mcp_tool_result", [{"type": "text", "text": self.text()}]),
+            )
+        )
+        begun = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
+        use = {"type": begun, "id": "u", "name": "web_search", "input": {"query": self.text()}}
+        return [use, {"type": kind, "tool_use_id": "u", "content": content}]
 
     def conversation(self) -> JsonObject:
         """A body of `POST /v1/conversations`."""
@@ -232,11 +267,56 @@ class Bodies:
         """A body of `POST /v1/agent/runs`."""
         return {**self.agent(), **self.maybe(0.5, title="Tides")}
 
+    def approval(self) -> JsonObject:
+        """A body of `POST /v1/agent/runs/{id}/approvals`."""
+        return {
+            "approval_request_id": self._pool.one("call"),
+            "approve": self._rng.choice((True, False)),
+            **self.maybe(0.3, reason=self.text()),
+        }
+
+    def mcp(self) -> JsonObject:
+        """A message to `POST /mcp`; mostly a call of a tool."""
+        rng, pool = self._rng, self._pool
+        arguments: dict[str, JsonObject] = {
+            "ask_model": {
+                "model": "m",
+                "input": self.text(),
+                **self.maybe(0.3, instructions=self.text()),
+                **self.maybe(0.3, previous_response_id=pool.newest("resp")),
+            },
+            "run_agent": {"instruction": self.text(), **self.maybe(0.3, mode="general")},
+            "get_response": {"response_id": pool.one("resp")},
+            "search_vector_store": {"vector_store_id": pool.one("vs"), "query": self.text()},
+            "list_models": {},
+        }
+        name = rng.choice(list(arguments))
+        call: JsonObject = {
+            "name": name,
+            "arguments": arguments[name],
+            **self.maybe(0.3, _meta={"progressToken": 1}),
+        }
+        handshake: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        method, params = rng.choice(
+            (("initialize", handshake), ("ping", {}), ("tools/list", {}), *[("tools/call", call)] * 5)
+        )
+        return {"jsonrpc": "2.0", "id": rng.choice((1, "a")), "method": method, "params": params}
+
     def file(self) -> JsonObject:
         """The form of a file."""
         named = {"filename": self._rng.choice(("a.txt", "naïve.md", "../x")), "content": self.text()}
         lifetime = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
         return {"purpose": "user_data", "file": named, **self.maybe(0.3, **lifetime)}
+
+    def container(self) -> JsonObject:
+        """A new container."""
+        more = {"memory_limit": "1g", "expires_after": {"anchor": "last_active_at", "minutes": 5}}
+        return {"name": "n", **self.maybe(0.3, file_ids=[self._pool.one("file")], **more)}
+
+    def container_file(self) -> JsonObject:
+        """The form of a file in a container."""
+        name = self._rng.choice(("a.txt", "naïve.md", "../x", ".x", "a/../b"))
+        return {"file": {"filename": name, "content": self.text()}}
 
     def upload(self) -> JsonObject:
         """An upload of one part of `part`."""

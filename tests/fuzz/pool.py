@@ -21,7 +21,10 @@ PREFIXES = (
     "file-",
     "upload_",
     "vs_",
+    "cntr_",
+    "cfile_",
 )
+CONTAINER_FILE = "container.file"
 STORE_FILE, STORE_BATCH = "vector_store.file", "vector_store.files_batch"
 SEPARATORS = {"file": "-"}
 """Between the kind and the rest of an id; otherwise `_`."""
@@ -53,6 +56,9 @@ class Pool:
         if value.get("object") in (STORE_FILE, STORE_BATCH):
             pair = (str(value["vector_store_id"]), str(value["id"]))
             self._stored.setdefault(str(value["object"]), deque(maxlen=KEPT)).append(pair)
+        if value.get("object") == CONTAINER_FILE:
+            pair = (str(value["container_id"]), str(value["id"]))
+            self._stored.setdefault(CONTAINER_FILE, deque(maxlen=KEPT)).append(pair)
         if value.get("object") == "upload.part":
             self._parts.append((str(value["upload_id"]), str(value["id"])))
 
@@ -80,6 +86,18 @@ class Pool:
         """A vector store with one of its files or batches."""
         known = self._stored.get(kind)
         return self._rng.choice(known) if known else (self.one("vs"), self.one("file"))
+
+    def in_container(self) -> tuple[str, str]:
+        """A container with one of its files."""
+        known = self._stored.get(CONTAINER_FILE)
+        return self._rng.choice(known) if known else (self.one("cntr"), self.one("cfile"))
+
+    def take_container_file(self) -> tuple[str, str]:
+        """The same, not to be given again."""
+        taken = self.in_container()
+        known = self._stored.get(CONTAINER_FILE, ())
+        self._stored[CONTAINER_FILE] = deque((pair for pair in known if pair != taken), KEPT)
+        return taken
 
     def take_store_file(self) -> tuple[str, str]:
         """A vector store with one of its files, not to be given again."""

@@ -10,6 +10,8 @@ from tests.fuzz.pool import STORE_BATCH, STORE_FILE, Pool
 
 JsonObject = dict[str, Any]
 NO_BODY: Any = object()
+REFUSED_KEY: JsonObject = {"scopes": [], "tenant": "a b", "expires_at": 5}
+"""It has no name, and no mutation adds one."""
 
 
 @dataclass
@@ -44,11 +46,13 @@ class Routes:
             "POST /v1/messages": bodies.messages,
             "POST /v1/messages/count_tokens": bodies.messages,
             "POST /v1/vector_stores": bodies.vector_store,
+            "POST /v1/containers": bodies.container,
             "POST /v1/conversations": bodies.conversation,
             "POST /v1/embeddings": bodies.embeddings,
             "POST /v1/uploads": bodies.upload,
             "POST /v1/agent/execute": bodies.agent,
             "POST /v1/agent/runs": bodies.run,
+            "POST /mcp": bodies.mcp,
         }
         self._drawn: dict[str, Draw] = {
             "GET /v1/responses/{id}": self._retrieve,
@@ -79,10 +83,13 @@ class Routes:
                 "POST /v1/uploads/{id}/cancel", pool.take("upload")
             ),
             **self._vector_stores(),
+            **self._containers(),
             "GET /v1/agent/modes": lambda: FuzzRequest("GET /v1/agent/modes"),
             "GET /v1/agent/runs": lambda: FuzzRequest("GET /v1/agent/runs", query=self._page("run")),
             "GET /v1/agent/runs/{id}": self._retrieve_run,
             "DELETE /v1/agent/runs/{id}": lambda: self._by_id("DELETE /v1/agent/runs/{id}", pool.take("run")),
+            "POST /v1/agent/runs/{id}/approvals": self._answer_approval,
+            "GET /v1/approvals": lambda: FuzzRequest("GET /v1/approvals", query=self._page("run")),
             "POST /v1/agent/runs/{id}/cancel": lambda: self._by_id(
                 "POST /v1/agent/runs/{id}/cancel", pool.one("run")
             ),
@@ -91,6 +98,7 @@ class Routes:
             "GET /v1/models/{model}/capabilities": lambda: self._by_id(
                 "GET /v1/models/{model}/capabilities", model
             ),
+            **self._observed(),
             "GET /healthz": lambda: FuzzRequest("GET /healthz"),
             "GET /readyz": lambda: FuzzRequest("GET /readyz"),
         }
@@ -105,6 +113,45 @@ class Routes:
         if name in self._posted:
             return FuzzRequest(name, body=self._posted[name]())
         return self._drawn[name]()
+
+    def _observed(self) -> dict[str, Draw]:
+        """Lists, statistics and administration. No key is created: then every request would need one."""
+        pool, rng = self._pool, self._rng
+
+        def of_response(name: str) -> Draw:
+            return lambda: FuzzRequest(name, [pool.one("resp")])
+
+        def usage() -> FuzzRequest:
+            query = {"bucket": rng.choice(("hour", "day")), **self._maybe("format", "csv")}
+            return FuzzRequest("GET /v1/usage", query=query | self._maybe("group_by", "model,key_id"))
+
+        def events() -> FuzzRequest:
+            query = self._maybe("after", "2") | self._maybe("limit", "3")
+            return FuzzRequest("GET /v1/responses/{id}/events", [pool.background()], query)
+
+        revoke, delete = "POST /v1/admin/keys/{id}/revoke", "DELETE /v1/admin/keys/{id}"
+        return {
+            "GET /v1/conversations": lambda: FuzzRequest("GET /v1/conversations", query=self._page("conv")),
+            "GET /v1/responses/{id}/chain": of_response("GET /v1/responses/{id}/chain"),
+            "GET /v1/responses/{id}/trace": of_response("GET /v1/responses/{id}/trace"),
+            "GET /v1/responses/{id}/events": events,
+            "GET /v1/lookup/{id}": lambda: self._by_id(
+                "GET /v1/lookup/{id}", pool.one(rng.choice(("resp", "conv", "run")))
+            ),
+            "GET /v1/usage": usage,
+            "GET /v1/upstreams": lambda: FuzzRequest("GET /v1/upstreams"),
+            "GET /v1/admin/keys": lambda: FuzzRequest("GET /v1/admin/keys"),
+            "POST /v1/admin/keys": lambda: FuzzRequest("POST /v1/admin/keys", body=dict(REFUSED_KEY)),
+            revoke: lambda: FuzzRequest(revoke, ["none"]),
+            delete: lambda: FuzzRequest(delete, ["none"]),
+            "GET /v1/admin/settings": lambda: FuzzRequest("GET /v1/admin/settings"),
+            "POST /v1/conformance": lambda: FuzzRequest("POST /v1/conformance", body={}),
+            "GET /v1/session": lambda: FuzzRequest("GET /v1/session"),
+            "POST /v1/session": lambda: FuzzRequest("POST /v1/session", body={"api_key": "x"}),
+            "DELETE /v1/session": lambda: FuzzRequest("DELETE /v1/session"),
+            "GET /": lambda: FuzzRequest("GET /"),
+            "GET /assets/{name}": lambda: FuzzRequest("GET /assets/{name}", ["none.js"]),
+        }
 
     def _vector_stores(self) -> dict[str, Draw]:
         one = "/v1/vector_stores/{id}"
@@ -145,6 +192,29 @@ class Routes:
             f"GET {batch}/files": listed(f"GET {batch}/files", lambda: [*pool.in_store(STORE_BATCH)]),
         }
 
+    def _containers(self) -> dict[str, Draw]:
+        one = "/v1/containers/{id}"
+        file = f"{one}/files/{{file_id}}"
+        pool = self._pool
+        return {
+            "GET /v1/containers": lambda: FuzzRequest("GET /v1/containers", query=self._page("cntr")),
+            f"GET {one}": lambda: FuzzRequest(f"GET {one}", [pool.one("cntr")]),
+            f"DELETE {one}": lambda: FuzzRequest(f"DELETE {one}", [pool.take("cntr")]),
+            f"POST {one}/files": self._add_container_file,
+            f"GET {one}/files": lambda: FuzzRequest(
+                f"GET {one}/files", [pool.one("cntr")], self._page("cfile")
+            ),
+            f"GET {file}": lambda: FuzzRequest(f"GET {file}", [*pool.in_container()]),
+            f"GET {file}/content": lambda: FuzzRequest(f"GET {file}/content", [*pool.in_container()]),
+            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_container_file()]),
+        }
+
+    def _add_container_file(self) -> FuzzRequest:
+        name, ids = "POST /v1/containers/{id}/files", [self._pool.newest("cntr")]
+        if self._rng.random() < 0.3:
+            return FuzzRequest(name, ids, body={"file_id": self._pool.one("file")})
+        return FuzzRequest(name, ids, body=self._bodies.container_file(), is_form=True)
+
     def _by_id(self, name: str, known: str) -> FuzzRequest:
         return FuzzRequest(name, [known])
 
@@ -157,6 +227,10 @@ class Routes:
     def _retrieve_run(self) -> FuzzRequest:
         query = self._maybe("stream", "true") | self._maybe("case", self._rng.choice(("snake", "pascal")))
         return FuzzRequest("GET /v1/agent/runs/{id}", [self._pool.one("run")], query)
+
+    def _answer_approval(self) -> FuzzRequest:
+        body = self._bodies.approval()
+        return FuzzRequest("POST /v1/agent/runs/{id}/approvals", [self._pool.one("run")], body=body)
 
     def _cancel(self) -> FuzzRequest:
         return FuzzRequest("POST /v1/responses/{id}/cancel", [self._pool.background()])

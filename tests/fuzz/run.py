@@ -176,12 +176,12 @@ def _payloads(body: bytes) -> list[Any]:
 
 
 def _error_code(found: Any) -> str | None:
-    """The code, or Anthropic's type, of an error object; None if it is not complete."""
+    """The code, or Anthropic's type, of an error object, also of JSON-RPC; None if it is not complete."""
     error = cast("JsonObject", found).get("error") if isinstance(found, dict) else None
     if not isinstance(error, dict) or not cast("JsonObject", error).get("message"):
         return None
     members = cast("JsonObject", error)
-    complete = {"type", "param", "code"} <= members.keys() or "request_id" in found
+    complete = {"type", "param", "code"} <= members.keys() or bool({"request_id", "jsonrpc"} & found.keys())
     return str(members.get("code") or members.get("type")) if complete else None
 
 

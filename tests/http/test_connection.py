@@ -293,3 +293,55 @@ async def test_a_connection_that_is_idle_for_long_is_closed(monkeypatch: pytest.
         await asyncio.wait_for(upstream.cut_off.wait(), 5)
         assert pool.take() is None
         assert await read_all(await send_request(pool)) == b"a"
+
+
+class RecordingTransport(asyncio.Transport):
+    """Takes what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def resume_reading(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+PIECES = [bytes([number]) * connection.MAX_WRITTEN_BYTES for number in range(4)]
+
+
+async def test_a_large_request_is_written_in_several_iterations_and_as_fast_as_the_server_reads() -> None:
+    transport, loop = RecordingTransport(), asyncio.get_running_loop()
+    line = Connection(loop, Pool("127.0.0.1", 1, None))
+    line.connection_made(transport)
+    line.send(REQUEST, PIECES)
+    assert transport.written == [REQUEST, *PIECES[:1]]
+    await asyncio.sleep(0)
+    assert transport.written == [REQUEST, *PIECES[:2]]
+    line.pause_writing()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert transport.written == [REQUEST, *PIECES[:2]]
+    line.resume_writing()
+    await asyncio.sleep(0)
+    assert transport.written == [REQUEST, *PIECES]
+
+
+async def test_a_connection_whose_request_was_answered_before_its_end_is_not_used_again() -> None:
+    transport, pool = RecordingTransport(), Pool("127.0.0.1", 1, None)
+    line = Connection(asyncio.get_running_loop(), pool)
+    line.connection_made(transport)
+    response = line.send(REQUEST, PIECES)
+    line.data_received(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
+    response.close()
+    assert transport.aborted
+    assert pool.take() is None

@@ -52,7 +52,7 @@ async def test_a_job_has_its_result_and_the_next_one_the_same_process(pool: Isol
 
 
 async def test_a_child_is_nice_to_its_parent_and_gets_none_of_its_interrupts(pool: IsolatedPool) -> None:
-    session, group = map(int, (await pool.run("t", f"{WORK}:session", b"")).split())
+    session, group = map(int, bytes(await pool.run("t", f"{WORK}:session", b"")).split())
     child = await process_id(pool)
     assert os.getpriority(os.PRIO_PROCESS, child) > os.getpriority(os.PRIO_PROCESS, 0)
     assert session == os.getsid(0), "niceness counts within a session where the system groups by sessions"

@@ -63,7 +63,7 @@ def test_a_response_is_written_with_null_members() -> None:
         file_bundle=FileBundle(files=(FileBundleItem(action="delete", path="a"),)),
     )
     written = msgspec.json.decode(to_json(response))
-    assert len(written) == 18
+    assert len(written) == 20
     assert written["text"] is None
     assert written["usage"] == {"promptTokens": 0, "completionTokens": 0, "totalTokens": 0}
     assert written["toolCalls"] == [

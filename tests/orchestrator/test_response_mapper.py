@@ -24,6 +24,7 @@ def test_the_contract_has_the_members_of_the_document() -> None:
         "Kind", "ConversationId", "TurnId", "AgentContextId", "ConversationContextId", "ResponseContinuationId",
         "Mode", "ModelId", "Text", "FinishReason", "Usage", "Sources", "FileBundle", "Warnings", "ErrorCode",
         "ErrorMessage", "RawResponseJson", "ToolCalls",
+        "HostedCalls", "Approvals",  # Antiphon's own
     ]  # fmt: skip
     assert list(written["ToolCalls"][0])[:3] == ["CallId", "Name", "ArgumentsJson"]
     assert written["Usage"] == {"PromptTokens": 0, "CompletionTokens": 0, "TotalTokens": 1}

@@ -31,7 +31,9 @@ from antiphon.retrieval.scope import MAX_FILTER_VALUES, parse_scope
 from antiphon.server.compat.chat_completions.request import read_chat
 from antiphon.server.compat.messages.request import read_count, read_messages
 from antiphon.turn.context import build_turn
+from antiphon.turn.sealing import SealKey
 
+SEALER = SealKey(b"secret", bytes).sealer("acme")
 Parser = Callable[[bytes], object]
 TEXT = {"type": "input_text", "text": ""}
 FUNCTION = {"type": "function", "name": "f"}
@@ -57,7 +59,7 @@ def nested(levels: int) -> object:
 
 
 def messages(body: bytes) -> object:
-    return read_messages(body, lambda _envelope: None)
+    return read_messages(body, SEALER)
 
 
 def as_frame(body: bytes) -> object:
@@ -65,7 +67,7 @@ def as_frame(body: bytes) -> object:
 
 
 def counted(body: bytes) -> object:
-    return read_count(body, lambda _envelope: None)
+    return read_count(body, SEALER)
 
 
 def chat(**params: Any) -> bytes:

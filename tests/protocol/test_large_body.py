@@ -169,3 +169,12 @@ def test_the_error_names_no_position_of_the_skeleton() -> None:
     with pytest.raises(InvalidRequest) as caught:
         received(b'{"input": "' + b"x" * 3 * PIECE_BYTES + b'" "model"}').decode("The request body")
     assert "byte" not in caught.value.message
+
+
+def test_a_long_text_is_not_copied_when_it_is_put_back() -> None:
+    text = "x" * 40 * PIECE_BYTES
+    large = received(json.dumps({"model": "m", "input": text}).encode())
+    assert large.skeleton().count(b"x") == 0
+    first, second = large.decode("x"), large.decode("x")
+    assert first["input"] == text
+    assert first["input"] is second["input"]

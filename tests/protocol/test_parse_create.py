@@ -284,6 +284,7 @@ def test_every_item_type_of_the_protocol_is_taken(kind: str) -> None:
         "compaction": {"encrypted_content": "sealed"},
         "item_reference": {"id": "msg_1"},
         "additional_tools": {"tools": [FUNCTION]},
+        "mcp_approval_response": {"approval_request_id": "mcpr_1", "approve": True},
         "tool_search_call": {"arguments": {"query": "x"}},
         "tool_search_output": {"tools": []},
         "shell_call": {"call_id": "c", "action": {"commands": ["ls"]}},

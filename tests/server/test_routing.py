@@ -5,10 +5,11 @@ from typing import ClassVar
 
 import pytest
 
-from antiphon.caller import READ, SCOPES
+from antiphon.caller import ALL_SCOPES, READ
 from antiphon.errors import MethodNotAllowed, NotFound
 from antiphon.server.error_shapes import ANTHROPIC_ERRORS, CHAT_ERRORS, OPENAI_ERRORS
 from antiphon.server.exchange import Exchange
+from antiphon.server.mcp.rpc import MCP_ERRORS
 from antiphon.server.routes.table import ROUTES
 from antiphon.server.routing import Route, RouteGroup, RouteTable
 
@@ -84,17 +85,31 @@ def test_a_path_has_the_error_shapes_that_its_route_declares(
     assert (match.errors, match.versioned_errors) == (errors, versioned)
 
 
+STATEFUL = (
+    "/v1/containers",
+    "/v1/conversations",
+    "/v1/files",
+    "/v1/lookup",
+    "/v1/uploads",
+    "/v1/usage",
+    "/v1/vector_stores",
+)
+
+
 def test_the_table_declares_everything_once() -> None:
     names = [route.name for route in ROUTES]
     assert len(set(names)) == len(names)
-    assert {route.scope for route in ROUTES} == {None, *SCOPES}
-    assert [route.path for route in ROUTES if route.keyless] == ["/healthz", "/readyz"]
+    assert {route.scope for route in ROUTES} == {None, *ALL_SCOPES}
+    assert [route.path for route in ROUTES if route.keyless] == [
+        *("/healthz", "/readyz"),
+        *["/v1/session"] * 3,
+        *("/", "/assets/{name}"),
+    ]
     assert [route.name for route in ROUTES if route.websocket] == ["GET /v1/responses"]
-    assert {route.path for route in ROUTES if route.stateful} == {
-        route.path
-        for route in ROUTES
-        if route.path.startswith(("/v1/conversations", "/v1/files", "/v1/uploads", "/v1/vector_stores"))
-    }
+    recorded = ("/chain", "/events", "/trace")
+    assert {route.name for route in ROUTES if route.stateful} == {
+        route.name for route in ROUTES if route.path.startswith(STATEFUL) or route.path.endswith(recorded)
+    } | {"GET /v1/responses"}
 
 
 def test_routes_of_one_path_agree_on_errors_and_keys() -> None:
@@ -111,6 +126,7 @@ def test_the_compatible_endpoints_have_the_error_shape_of_their_api() -> None:
         "/v1/chat/completions": CHAT_ERRORS,
         "/v1/messages": ANTHROPIC_ERRORS,
         "/v1/messages/count_tokens": ANTHROPIC_ERRORS,
+        "/mcp": MCP_ERRORS,
     }
 
 

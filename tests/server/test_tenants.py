@@ -26,6 +26,7 @@ REFERENCE = [{"type": "item_reference", "id": "{item}"}]
 COUNT = "/v1/responses/input_tokens"
 ITEMS = "/v1/conversations/{conversation}/items"
 STORE = "/v1/vector_stores/{store}"
+CONTAINER = "/v1/containers/{container}"
 UPLOADED = {"data": "content"}
 """A body that is sent as a form."""
 CASES: list[Case] = [
@@ -35,6 +36,12 @@ CASES: list[Case] = [
     ("DELETE", "/v1/responses/{running}", None),
     ("POST", "/v1/responses/{running}/cancel", None),
     ("GET", "/v1/responses/{response}/input_items", None),
+    ("GET", "/v1/responses/{response}/chain", None),
+    ("GET", "/v1/responses/{response}/trace", None),
+    ("GET", "/v1/responses/{running}/events", None),
+    ("GET", "/v1/lookup/{response}", None),
+    ("GET", "/v1/lookup/{conversation}", None),
+    ("GET", "/v1/lookup/{file}", None),
     ("POST", "/v1/responses", {**SENT, "previous_response_id": "{response}"}),
     ("POST", "/v1/responses", {**SENT, "conversation": "{conversation}"}),
     ("POST", "/v1/responses", {**SENT, "input": REFERENCE}),
@@ -71,6 +78,14 @@ CASES: list[Case] = [
     ("POST", STORE + "/file_batches/{batch}/cancel", None),
     ("GET", STORE + "/file_batches/{batch}/files", None),
     ("POST", "/v1/vector_stores", {"file_ids": ["{file}"]}),
+    ("GET", CONTAINER, None),
+    ("DELETE", CONTAINER, None),
+    ("POST", CONTAINER + "/files", {"file_id": "{file}"}),
+    ("GET", CONTAINER + "/files", None),
+    ("GET", CONTAINER + "/files/{made}", None),
+    ("GET", CONTAINER + "/files/{made}/content", None),
+    ("DELETE", CONTAINER + "/files/{made}", None),
+    ("POST", "/v1/containers", {"name": "n", "file_ids": ["{file}"]}),
 ]
 """Every route that names a stored object."""
 
@@ -84,6 +99,8 @@ UNKNOWN: Ids = {
     "part": "part_none",
     "store": "vs_none",
     "batch": "vsfb_none",
+    "container": "cntr_none",
+    "made": "cfile_none",
 }
 
 
@@ -118,7 +135,8 @@ async def answer_to(
 async def store_objects(server: ServerUnderTest, headers: httpx2.Headers) -> Ids:
     """Store one object of every kind."""
     sent = {"model": "m", "input": "hi"}
-    response = await server.client.post("/v1/responses", json=sent, headers=headers)
+    traced = httpx2.Headers({**headers, "antiphon-trace": "record"})
+    response = await server.client.post("/v1/responses", json=sent, headers=traced)
     running = await server.client.post("/v1/responses", json={**sent, "background": True}, headers=headers)
     items = [{"role": "user", "content": "x"}]
     conversation = (
@@ -139,10 +157,16 @@ async def store_objects(server: ServerUnderTest, headers: httpx2.Headers) -> Ids
         json={"file_ids": [file.json()["id"]]},
         headers=headers,
     )
+    container = (await server.client.post("/v1/containers", json={"name": "n"}, headers=headers)).json()
+    made = await server.client.post(
+        f"/v1/containers/{container['id']}/files", files={"file": ("a.txt", b"x")}, headers=headers
+    )
     async with asyncio.timeout(30):
         while store["file_counts"]["completed"] == 0:
             store = (await server.client.get(f"/v1/vector_stores/{store['id']}", headers=headers)).json()
     return {
+        "container": container["id"],
+        "made": made.json()["id"],
         "store": store["id"],
         "batch": batch.json()["id"],
         "file": file.json()["id"],
@@ -165,12 +189,15 @@ async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) 
     upload = await server.services.store.files.upload("owner", ids["upload"])
     stores = (await server.client.get("/v1/vector_stores", headers=headers)).json()["data"]
     counts = [(store["id"], store["name"], store["file_counts"]["completed"]) for store in stores]
-    return (response.status_code, running.status_code, item_ids, files, upload.status, counts) == (
+    made = await server.client.get(f"/v1/containers/{ids['container']}/files", headers=headers)
+    made_ids = [file["id"] for file in made.json()["data"]]
+    return (response.status_code, running.status_code, item_ids, files, upload.status, counts, made_ids) == (
         *(200, 200),
         [ids["item"]],
         [ids["file"]],
         "pending",
         [(ids["store"], None, 1)],
+        [ids["made"]],
     )
 
 
@@ -215,15 +242,17 @@ async def test_the_expired_is_answered_like_the_unknown(make_creator: MakeCreato
 
 def test_every_route_with_an_id_is_tried() -> None:
     tried = {
-        f"{method} {re.sub(r'{(response|running|conversation|upload|store)}|(?<=/v1/files/){file}', '{id}', path)}".replace(
+        f"{method} {re.sub(r'{(response|running|conversation|upload|store|container)}|(?<=/v1/files/){file}|(?<=/v1/lookup/){file}', '{id}', path)}".replace(
             "{item}", "{item_id}"
         )
         .replace("{file}", "{file_id}")
+        .replace("{made}", "{file_id}")
         .replace("{batch}", "{batch_id}")
         for method, path, _ in CASES
     }
-    routes = {route.name for route in ROUTES if "{id}" in route.path and "/v1/agent/" not in route.path}
-    assert routes <= {name.partition("?")[0] for name in tried}  # runs: test_agent_run_routes
+    others = ("/v1/agent/", "/v1/admin/")  # runs: test_agent_run_routes; keys belong to the operator
+    routes = {route.name for route in ROUTES if "{id}" in route.path and not route.path.startswith(others)}
+    assert routes <= {name.partition("?")[0] for name in tried}
 
 
 SCOPE_OF = {"GET": READ, "DELETE": DELETE, "POST": WRITE}

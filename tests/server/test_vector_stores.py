@@ -61,6 +61,15 @@ def error_of(answer: httpx2.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, error["param"], error["code"]
 
 
+async def test_a_file_with_17_attributes_is_rejected_and_nothing_is_stored(server: ServerUnderTest) -> None:
+    store = await post(server, STORES)
+    file_id = await new_file(server, "text", "a.txt")
+    body = {"file_id": file_id, "attributes": {f"a{number}": number for number in range(17)}}
+    answer = await server.client.post(f"{STORES}/{store['id']}/files", json=body)
+    assert error_of(answer)[:2] == (400, "attributes")
+    assert (await get(server, f"{STORES}/{store['id']}/files"))["data"] == []
+
+
 @pytest.mark.requirement("VECTOR-STORES/store-object", "VECTOR-STORES/store-change")
 async def test_the_form_of_a_store(server: ServerUnderTest) -> None:
     store = await post(
@@ -133,9 +142,11 @@ async def test_the_form_of_a_search(server: ServerUnderTest) -> None:
     assert (found["object"], found["search_query"]) == ("vector_store.search_results.page", ["whales sing"])
     assert (found["has_more"], found["next_page"]) == (False, None)
     [best, *_] = found["data"]
-    assert list(best) == ["file_id", "filename", "score", "attributes", "content"]
+    assert list(best) == ["file_id", "filename", "score", "scores", "attributes", "content"]
     assert (best["filename"], best["content"]) == ("1.txt", [{"type": "text", "text": "whales sing"}])
     assert 0 < best["score"] <= 1
+    assert best["scores"]["mixed"] == best["score"]
+    assert best["scores"]["text"] == 1  # it has the words best
 
 
 @pytest.mark.requirement("VECTOR-STORES/batch-poll-after")

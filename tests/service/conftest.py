@@ -16,6 +16,8 @@ from antiphon.protocol.ids import IdSource
 from antiphon.retrieval.cutting import FileCutter
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
+from antiphon.service.containers.api import ContainersApi
+from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.conversations import Conversations
 from antiphon.service.embeddings import Embeddings
 from antiphon.service.files.contents import Contents
@@ -38,6 +40,8 @@ from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from antiphon.store.vector_stores import StoreQuota
 from antiphon.turn.sealing import SealKey
+from tests.sandbox.memory_sandbox import MemorySandbox
+from tests.sandbox.sandboxes import SMALL
 
 MakeCreator = Callable[..., Creator]
 
@@ -108,6 +112,9 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
         ),
         files=files,
         uploads=Uploads(files),
+        containers=ContainersApi(
+            Containers(MemorySandbox(), files, creator.ids, creator.clock, ContainerLimits(sandbox=SMALL))
+        ),
         vector_stores=_vector_stores(files, store, embeddings, background.jobs),
     )
 

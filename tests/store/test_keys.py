@@ -24,6 +24,14 @@ async def test_keys_are_listed_oldest_first(store: Stores) -> None:
     assert await store.keys.list_keys() == [older, KEY]
 
 
+@pytest.mark.parametrize("tools", [None, (), ("file_search",), ("mcp:[::1]", "mcp:notes")])
+async def test_the_tools_of_a_key_are_stored(store: Stores, tools: tuple[str, ...] | None) -> None:
+    for scopes in (KEY.scopes, ()):
+        key = replace(KEY, id=f"key_{len(scopes)}", tools=tools, scopes=scopes)
+        await store.keys.add_key(key)
+        assert key in await store.keys.list_keys()
+
+
 async def test_a_revoked_key_keeps_its_first_revocation_time(store: Stores) -> None:
     await store.keys.add_key(KEY)
     await store.keys.revoke_key("key_1", 7)

@@ -104,6 +104,13 @@ async def test_migrating_from_the_first_version_preserves_the_data(
     await database.aclose()
 
 
+STATS_COLUMNS = (
+    *("model", "key_id", "request_id", "background", "tools", "input_preview", "output_preview", "upstream"),
+    *("first_token_ms", "total_ms", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
+    "tool_calls",
+)
+
+
 async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> None:
     database = await SqliteDatabase.open(path)
     store = sql_stores(database, LocalSignals(), lambda: 1000.0)
@@ -113,9 +120,22 @@ async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> 
     )
     await database.aclose()
     connection = sqlite_file.connect(path)
-    for table in ("jobs", "seal_key", *FILE_TABLES.split(", "), *VECTOR_TABLES.split(", "), "chunk_words"):
+    for table in (
+        "jobs",
+        "seal_key",
+        *FILE_TABLES.split(", "),
+        *VECTOR_TABLES.split(", "),
+        "chunk_words",
+        "approvals",
+    ):
         connection.execute(f"DROP TABLE {table}")  # as before version 4
+    connection.execute("DROP INDEX agent_runs_waiting")
     connection.execute("ALTER TABLE events DROP COLUMN private")
+    connection.execute("DROP TABLE traces")
+    connection.execute("DROP INDEX responses_by_age")
+    for column in STATS_COLUMNS:
+        connection.execute(f"ALTER TABLE responses DROP COLUMN {column}")
+    connection.execute("CREATE INDEX responses_by_age ON responses (tenant, created_at, id)")
     connection.execute("DELETE FROM schema_migrations WHERE version >= 4")
     connection.close()
     database = await SqliteDatabase.open(path)

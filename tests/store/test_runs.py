@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound
 from antiphon.protocol.items import OpaqueItem
+from antiphon.protocol.tool_items import McpApprovalRequest, McpApprovalResponse
 from antiphon.store.base import Claim, Conversation, Events, Fenced
 from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
@@ -46,6 +47,18 @@ async def test_submitting_is_idempotent(store: Stores, count_rows: CountRows) ->
     await submit(store)
     await submit(store)
     assert await count_rows("responses") == await count_rows("events") == 1
+
+
+async def test_an_approval_that_a_submitted_response_answers_no_longer_waits(store: Stores) -> None:
+    request = McpApprovalRequest(id="mcpr_1", server_label="files", name="delete", arguments="{}")
+    asking = turn("1")
+    await store.responses.save("t", replace(asking, response=replace(asking.response, output=[request])))
+    assert [each.id for each in await store.responses.open_approvals("t", 10)] == ["mcpr_1"]
+    answer = McpApprovalResponse(approval_request_id="mcpr_1", approve=True)
+    await store.background.submit(
+        "t", replace(queued("2", "1"), input=(answer,)), REQUEST, events(0), "nobody"
+    )
+    assert await store.responses.open_approvals("t", 10) == []
 
 
 async def test_an_unfinished_response_cannot_be_continued(store: Stores) -> None:

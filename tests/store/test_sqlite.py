@@ -74,6 +74,16 @@ async def test_a_thousand_turns_resume_completely_and_stay_small(
     assert await database.size() <= 10_000_000
 
 
+LISTS = (
+    "ended_responses_downwards",
+    "ended_responses_upwards",
+    "response_of_request",
+    "list_conversations",
+    "list_conversations_upwards",
+)
+"""They look at all rows of a tenant in an index, or stop at a limit."""
+
+
 @pytest.fixture
 def plans(database: SqliteDatabase, connections: list[sqlite3.Connection]) -> dict[str, str]:
     """The query plan of every statement."""
@@ -107,8 +117,9 @@ def test_no_statement_scans_all_rows_of_a_tenant(plans: dict[str, str]) -> None:
     # of a store with a limit
     bounded = {"count_finished", "oldest_finished", "count_ended_agent_runs", "oldest_ended_agent_runs"}
     for name in plans.keys() - small - bounded:
-        # The rows of a subquery that is bounded itself: `page` has a limit, `sized` is made of it.
-        parts = r"SCAN (CONSTANT ROW|s|segments|due|busy|page|sized|\(subquery-\d+\))$"
+        # The rows of a subquery that is bounded itself: `page` has a limit, `sized` is made of it; the chains
+        # of a tree, `t` and `b`, have one, so have the approvals `a`, and `running` are those under way.
+        parts = r"SCAN (CONSTANT ROW|a|s|t|b|tree|segments|due|busy|page|sized|running|\(subquery-\d+\))$"
         steps = re.sub(parts, "", plans[name], flags=re.MULTILINE)
         # The elements of an array that is given, and a search in the index of words.
         steps = re.sub(r"SCAN ((wanted|token|json_each) VIRTUAL TABLE.*|chunk_words .* 0:M1)", "", steps)
@@ -118,10 +129,30 @@ def test_no_statement_scans_all_rows_of_a_tenant(plans: dict[str, str]) -> None:
         steps = re.sub("SCAN jobs USING COVERING INDEX jobs_held|SCAN jobs USING INDEX jobs_held", "", steps)
         assert "SCAN" not in steps, name
         assert "BLOOM" not in steps, f"{name}: the bloom filter reads the complete table"
-        if name not in ("newest_responses", "newest_agent_runs"):
+        if name not in (
+            "newest_responses",
+            "newest_agent_runs",
+            "waiting_agent_runs",
+            "open_approvals",
+            *LISTS,
+        ):
             usage = r"SEARCH (file|vector)_usage USING PRIMARY KEY \(tenant=\?\)"  # one row per tenant
             steps = re.sub(usage, "", steps)
             assert "(tenant=?)" not in steps, name
+
+
+def test_lists_and_statistics_are_read_from_an_index_alone(plans: dict[str, str]) -> None:
+    for name in LISTS[:2]:
+        assert plans[name] == (
+            "SEARCH responses USING COVERING INDEX responses_by_age "
+            "(tenant=? AND created_at>? AND created_at<?)"
+        )
+    for name in ("usage_of_responses", "times_of_responses"):
+        assert "COVERING INDEX responses_by_age (tenant=? AND created_at>? AND created_at<?)" in plans[name]
+    assert "INDEX responses_unfinished (status=?)" in plans["unfinished_responses"]
+    assert plans["response_of_request"] == (
+        "SEARCH responses USING COVERING INDEX responses_by_age (tenant=?)"
+    )
 
 
 async def test_saves_that_come_together_are_committed_together(

@@ -6,12 +6,12 @@ from antiphon.store.statements import INDEXED_DIMENSIONS, load_statements
 
 
 def test_both_dialects_have_the_same_statements() -> None:
-    """All but those that search in vectors."""
+    """PostgreSQL has more, which search in vectors."""
     sqlite, postgres = load_statements("sqlite").keys(), load_statements("postgres").keys()
-    assert sqlite - postgres == {"vectors_of_portions"}
+    assert sqlite - postgres == set()
     assert {re.sub(r"_\d+$", "", name) for name in postgres - sqlite} == {
         *("vectors_are_kept", "set_vector_search", "set_graph_search", "similarities_of_chunks"),
-        *("nearest", "nearest_in_files", "nearest_by_graph"),
+        *("nearest", "nearest_in_files", "nearest_by_graph", "nearest_outside_graph"),
     }
 
 
@@ -47,7 +47,14 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
         *("add_seal_key", "find_seal_key", "replace_seal_key"),
         *("beat", "delete_owner", "claim_jobs", "claim_tenant_job", "look_for_jobs", "held_jobs"),
         *("lapsed_jobs", "free_lapsed_jobs", "release_jobs"),
-        *("expired_responses", "count_finished", "oldest_finished", "old_logs", "delete_dead_owners"),
+        *(
+            "old_traces",
+            "expired_responses",
+            "count_finished",
+            "oldest_finished",
+            "old_logs",
+            "delete_dead_owners",
+        ),
         *("expired_agent_runs", "count_ended_agent_runs", "oldest_ended_agent_runs"),
         *("expired_files", "lapsed_uploads", "old_uploads", "add_unreferenced_object", "refer_to_object"),
         *("due_objects", "make_object_due", "forget_object"),
@@ -61,8 +68,14 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
         ),
         *("add_chunk_set", "erase_chunk_set", "take_slots", "add_portion", "add_chunk", "portions_of_file"),
         *("erase_portion", "erase_chunks", "erase_vectors", "chunks_of_file", "postings", "add_vectors"),
+        "vectors_of_portions",
         *("vectors_are_kept", "set_vector_search", "set_graph_search", "similarities_of_chunks"),
-        *("nearest", "nearest_in_files", *(f"nearest_by_graph_{each}" for each in INDEXED_DIMENSIONS)),
+        *(
+            "nearest",
+            "nearest_in_files",
+            "nearest_outside_graph",
+            *(f"nearest_by_graph_{each}" for each in INDEXED_DIMENSIONS),
+        ),
         *("create_migrations_table", "applied_migrations", "record_migration"),
     }
     for name, text in load_statements("postgres").items():

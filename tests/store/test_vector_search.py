@@ -4,9 +4,7 @@ import math
 import random
 import struct
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +14,21 @@ from hypothesis import strategies as st
 
 from antiphon.errors import NotFound, Unavailable
 from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matches
-from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors
+from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
-from antiphon.store.chunk_words import COUNT_LEVELS
-from antiphon.store.database import Database, Script
+from antiphon.store.database import Script
 from antiphon.store.ports import Stores
 from antiphon.store.postgres import PostgresDatabase
-from antiphon.store.postgres_vectors import PostgresVectors
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
-from antiphon.store.sql_vector_stores import SqlVectorStores
 from antiphon.store.sqlite import SqliteDatabase
-from antiphon.store.sqlite_vectors import SqliteVectors
-from antiphon.store.vector_search import CandidateSearch
 from antiphon.store.vector_stores import CandidateQuery, Chunk
-from tests.postgres import PostgresServer
-from tests.store.conftest import VECTOR_TABLES, Clock, CountRows, Opened
+from tests.store.conftest import Clock, CountRows, Opened
+from tests.store.vector_queries import (
+    check_random_queries,
+    fill,
+    with_bound,
+)
 from tests.store.vector_values import (
     QUOTA,
     a_chunk,
@@ -46,95 +43,6 @@ from tests.store.vector_values import (
 
 pytest.importorskip("numpy", reason="antiphon[retrieval] is missing")
 
-WORDS = [f"word{number}" for number in range(30)]
-Place = tuple[str, int]
-
-
-def bm25(chunks: Mapping[Place, Chunk], terms: Sequence[str]) -> dict[Place, float]:
-    """The definition, with rounded counts."""
-    mean = sum(len(chunk.terms) for chunk in chunks.values()) / len(chunks)
-    counted = {place: Counter(chunk.terms) for place, chunk in chunks.items()}
-    scores = dict.fromkeys(chunks, 0.0)
-    for term in dict.fromkeys(terms):
-        found = sum(term in counts for counts in counted.values())
-        weight = math.log(1 + (len(chunks) - found + 0.5) / (found + 0.5))
-        for place, counts in counted.items():
-            if term in counts:
-                count = max(level for level in COUNT_LEVELS if level <= counts[term])
-                norm = 1.2 * (0.25 + 0.75 * len(chunks[place].terms) / mean)
-                scores[place] += weight * count * 2.2 / (count + norm)
-    return scores
-
-
-def cosine(one: bytes, other: bytes) -> float:
-    first, second = (struct.unpack(f"<{len(each) // 4}f", each) for each in (one, other))
-    dot = sum(a * b for a, b in zip(first, second, strict=True))
-    return dot / (math.hypot(*first) * math.hypot(*second))
-
-
-def random_vector(source: random.Random, dimensions: int = 8) -> bytes:
-    return struct.pack(f"<{dimensions}f", *(source.gauss(0, 1) for _ in range(dimensions)))
-
-
-async def fill(store: Stores, source: random.Random, files: int, dimensions: int = 8) -> dict[Place, Chunk]:
-    """A store with random chunks, and two neighbours that must not matter."""
-    stores, chunks = store.vector_stores, dict[Place, Chunk]()
-    await stores.add_store("t", a_store(), [], QUOTA)
-    for tenant, number in (("t", 2), ("other", 1)):
-        await stores.add_store(tenant, a_store(number), [], QUOTA)
-        noise = [a_chunk(place, " ".join(WORDS), random_vector(source, dimensions)) for place in range(5)]
-        await ingest(store, a_file(1, number), noise, tenant)
-    for number in range(1, files + 1):
-        texts = [
-            " ".join(source.choices(WORDS, k=source.randint(1, 40))) for _ in range(source.randint(1, 6))
-        ]
-        made = [a_chunk(place, text, random_vector(source, dimensions)) for place, text in enumerate(texts)]
-        file = a_file(number, attributes={"number": number, "even": number % 2 == 0})
-        await ingest(store, file, made)
-        chunks |= {(file.id, chunk.ordinal): chunk for chunk in made}
-    for number in source.sample(range(1, files + 1), files // 4):
-        file_id = a_file(number).id
-        await stores.delete_file("t", "vs_1", file_id)
-        chunks = {place: chunk for place, chunk in chunks.items() if place[0] != file_id}
-    await stores.add_files("t", [a_file(files + 1)], QUOTA)  # never completed
-    [job] = await claim(store)
-    await stores.add_chunks(job, [a_chunk(0, " ".join(WORDS), random_vector(source, dimensions))], QUOTA)
-    return chunks
-
-
-async def check_random_queries(store: Stores, chunks: dict[Place, Chunk], source: random.Random) -> None:
-    """Compare the candidates of random queries with the definition of both scores."""
-    dimensions = len(next(iter(chunks.values())).vector) // 4
-    for _ in range(20):
-        terms, vector = source.choices(WORDS, k=3), random_vector(source, dimensions)
-        wanted: Filter | None = source.choice(
-            [None, Comparison("eq", "even", True), Comparison("gt", "number", 4)]
-        )
-        query = CandidateQuery(terms=terms, vector=vector, filter=wanted, limit=5)
-        found = await store.vector_stores.candidates("t", "vs_1", query)
-        lexical = bm25(chunks, terms)
-        similar = {place: cosine(chunk.vector, vector) for place, chunk in chunks.items()}
-        admitted = [place for place in chunks if wanted is None or matches(wanted, attributes_of(place))]
-        for each in found:
-            place = (each.file_id, each.ordinal)
-            assert place in admitted
-            assert each.lexical == pytest.approx(lexical[place], rel=1e-4, abs=1e-6)
-            assert each.similarity == pytest.approx(similar[place], abs=1e-5)
-        best_words = sorted((lexical[place] for place in admitted if lexical[place] > 0), reverse=True)[:5]
-        best_similar = sorted((similar[place] for place in admitted), reverse=True)[:5]
-        assert top([each.lexical for each in found], len(best_words)) == pytest.approx(best_words, rel=1e-4)
-        assert top([each.similarity for each in found], 5) == pytest.approx(best_similar, abs=1e-5)
-        assert len({(each.file_id, each.ordinal) for each in found}) == len(found) <= 10
-
-
-def top(scores: Sequence[float], count: int) -> list[float]:
-    return sorted(scores, reverse=True)[:count]
-
-
-def attributes_of(place: Place) -> dict[str, Attribute]:
-    number = int(place[0][-4:])
-    return {"number": number, "even": number % 2 == 0}
-
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_candidates_are_the_best_by_both_definitions(store: Stores, seed: int) -> None:
@@ -146,7 +54,7 @@ async def test_candidates_are_the_best_by_both_definitions(store: Stores, seed: 
 async def test_a_store_that_is_larger_than_the_bound_is_read_in_blocks(
     opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_vectors, "BLOCK_BYTES", 8 * 4 * 5)
+    monkeypatch.setattr(vector_blocks, "BLOCK_BYTES", 8 * 4 * 5)
     store, _ = with_bound(opened, clock, 100)
     source = random.Random(7)
     await check_random_queries(store, await fill(store, source, 16), source)
@@ -156,7 +64,7 @@ async def test_small_blocks_are_joined_and_cut(
     opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every change of the store takes over the vectors that are still needed."""
-    monkeypatch.setattr(sqlite_vectors, "BLOCK_BYTES", 2 * 4 * 4)
+    monkeypatch.setattr(vector_blocks, "BLOCK_BYTES", 2 * 4 * 4)
     store = sql_stores(opened.database, LocalSignals(), clock)
     await store.vector_stores.add_store("t", a_store(), [], QUOTA)
     source, present = random.Random(3), dict[int, int]()
@@ -173,15 +81,6 @@ async def test_small_blocks_are_joined_and_cut(
         for each in found:
             where = int(each.file_id[-4:]) * 5 + each.ordinal
             assert each.similarity == pytest.approx(math.cos(math.radians(where)), abs=1e-5)
-
-
-def with_bound(opened: Opened, clock: Clock, max_bytes: int) -> tuple[Stores, CandidateSearch]:
-    """The stores, with a search that keeps so many bytes."""
-    database = opened.database
-    vectors = (SqliteVectors if database.dialect == "sqlite" else PostgresVectors)(database)
-    bounded = CandidateSearch(database, vectors, clock, max_bytes)
-    vector_stores = SqlVectorStores(database, vectors, clock, bounded)
-    return replace(sql_stores(database, LocalSignals(), clock), vector_stores=vector_stores), bounded
 
 
 async def test_words_of_languages_without_spaces_are_terms_like_others(store: Stores) -> None:
@@ -334,19 +233,18 @@ async def test_another_process_changes_the_store(opened: Opened, clock: Clock, s
 async def test_the_vectors_of_unchanged_files_are_read_once(
     opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(opened.database, PostgresDatabase):
-        pytest.skip("the vectors stay in the database")
+    module = postgres_vectors if isinstance(opened.database, PostgresDatabase) else sqlite_vectors
     store = sql_stores(opened.database, LocalSignals(), clock)
     await store.vector_stores.add_store("t", a_store(), [], QUOTA)
     await ingest(store, a_file(1), [a_chunk(0, "text"), a_chunk(1, "text")])
     read: list[int] = []
-    original = sqlite_vectors._read  # pyright: ignore[reportPrivateUsage]
+    original: Any = module._read  # pyright: ignore[reportPrivateUsage]
 
-    def counted(chunk_set: int, portions: Sequence[chunk_index.Portion]) -> Script[list[bytes] | None]:
+    def counted(chunk_set: int, portions: Sequence[chunk_index.Portion]) -> Script[Any]:
         read.extend(portion.count for portion in portions)
         return original(chunk_set, portions)
 
-    monkeypatch.setattr(sqlite_vectors, "_read", counted)
+    monkeypatch.setattr(module, "_read", counted)
     for _ in range(3):
         await search(store, "text", vector=angle(0))
     assert read == [2]
@@ -389,61 +287,6 @@ async def test_without_numpy_the_error_says_what_to_install(
     with pytest.raises(Unavailable, match="needs its packages: run ") as refused:
         await store.vector_stores.candidates("t", "vs_1", CandidateQuery(terms=["text"]))
     assert refused.value.code == "retrieval_not_installed"
-
-
-@pytest.mark.slow
-async def test_the_graph_of_postgresql_finds_the_nearest(
-    postgres: PostgresServer, postgres_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_vectors, "MIN_GRAPH_CHUNKS", 10)
-    used: list[str] = []
-    database = await PostgresDatabase.open(postgres_url)
-    read = database.read
-
-    def traced(script: Script[Any]) -> Script[Any]:
-        statement = next(script)
-        while True:
-            used.append(statement.name)
-            rows = yield statement
-            try:
-                statement = script.send(rows)
-            except StopIteration as end:
-                return end.value
-
-    async def traced_read(script: Script[Any]) -> Any:
-        return await read(traced(script))
-
-    monkeypatch.setattr(database, "read", traced_read)
-    postgres.execute(f"TRUNCATE {VECTOR_TABLES}, jobs", postgres_url)
-    store, source = sql_stores(database, LocalSignals(), clock), random.Random(5)
-    chunks = await fill(store, source, 30, 384)
-    await check_random_queries(store, chunks, source)
-    assert "nearest_by_graph_384" in used
-    assert "nearest_in_files" in used
-    await database.aclose()
-
-
-@pytest.mark.slow
-async def test_postgresql_without_the_extension_serves_all_else(
-    postgres: PostgresServer, clock: Clock
-) -> None:
-    with postgres.database() as url:
-        postgres.execute("DROP ROLE IF EXISTS plain", url)
-        postgres.execute("CREATE ROLE plain LOGIN", url)
-        postgres.execute("GRANT ALL ON SCHEMA public TO plain", url)
-        database: Database = await PostgresDatabase.open(url.replace("postgres@", "plain@"))
-        store = sql_stores(database, LocalSignals(), clock)
-        assert await store.upkeep.sweep() == 0
-        for call in (store.vector_stores.add_store("t", a_store(), [], QUOTA), search(store, "a")):
-            with pytest.raises(Unavailable, match="CREATE EXTENSION vector") as refused:
-                await call
-            assert refused.value.code == "vector_extension_missing"
-        await database.aclose()
-        postgres.execute("CREATE EXTENSION vector", url)
-        database = await PostgresDatabase.open(url.replace("postgres@", "plain@"))
-        store = sql_stores(database, LocalSignals(), clock)
-        await store.vector_stores.add_store("t", a_store(), [], QUOTA)
-        await database.aclose()
 
 
 async def test_the_index_is_made_again_after_a_restart(tmp_path: Path, clock: Clock) -> None:

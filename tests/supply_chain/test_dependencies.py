@@ -14,7 +14,9 @@ REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,]+\])?>=([\d.]+)(?:,<([\d.]+))?")
 def requirements() -> list[str]:
     project = PROJECT["project"]
     extras = chain.from_iterable(project["optional-dependencies"].values())
-    groups = chain.from_iterable(PROJECT["dependency-groups"].values())
+    # A group may contain another one, which is read by itself.
+    entries = chain.from_iterable(PROJECT["dependency-groups"].values())
+    groups = [entry for entry in entries if isinstance(entry, str)]
     found = [*project["dependencies"], *extras, *groups, *PROJECT["build-system"]["requires"]]
     return [requirement for requirement in found if not requirement.startswith("antiphon[")]
 

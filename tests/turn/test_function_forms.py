@@ -414,7 +414,7 @@ def test_an_error_names_the_callers_path_when_the_history_is_converted() -> None
     "item",
     [
         {"type": "configuration_update"},
-        {"type": "mcp_approval_response"},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
         {"type": "program", "code": "1"},
         {"type": "program_output"},
         {"type": "compaction", "encrypted_content": "?"},

@@ -28,6 +28,7 @@ from antiphon.turn.chunks import (
     TextDelta,
     UsageReported,
 )
+from antiphon.turn.items import MAX_PIECES
 from antiphon.turn.machine import Machine
 from tests.turn.chunk_strategies import TOOLS, USAGE, compactions, endings, model_chunks, searches
 from tests.turn.folding import fold, response_to_wire, to_wire
@@ -138,6 +139,16 @@ def test_interleaved_calls_are_emitted_sequentially_without_loss(order: list[int
 @pytest.mark.requirement("PROTOCOL/object-ids", "PROTOCOL/order-message")
 def test_text_becomes_one_message() -> None:
     assert shape(TextDelta("Hel"), TextDelta("lo"), Finished("stop")) == [("message", "Hello")]
+
+
+def test_a_text_of_many_deltas_is_complete_and_its_citations_keep_their_places() -> None:
+    batch: list[Chunk] = [TextDelta(f"{number} ") for number in range(MAX_PIECES + 1)]
+    cited = AnnotationAdded({"type": "file_citation", "file_id": "file_1"})
+    batches = [batch, batch[:3], [cited], batch, [TextDelta("end"), Finished("stop")]]
+    (part,) = to_wire(run(batches)[-1])["response"]["output"][0]["content"]
+    once = "".join(f"{number} " for number in range(MAX_PIECES + 1))
+    assert part["text"] == once + "0 1 2 " + once + "end"
+    assert [annotation["index"] for annotation in part["annotations"]] == [len(once) + 6]
 
 
 def test_text_after_a_complete_call_is_a_new_message() -> None:

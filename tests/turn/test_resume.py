@@ -10,10 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import StoreUnavailable
-from antiphon.protocol.events import EVENT_TYPES, Event
+from antiphon.protocol.events import (
+    EVENT_TYPES,
+    Event,
+    ImageGenerationCallGenerating,
+    ImageGenerationCallPartialImage,
+)
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import new_response
-from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, ReasoningDelta, TextDelta
+from antiphon.protocol.tool_items import ImageGenerationCall
+from antiphon.turn.chunks import (
+    CallDelta,
+    CallStarted,
+    Chunk,
+    Finished,
+    HostedItemBegun,
+    HostedItemStep,
+    ReasoningDelta,
+    TextDelta,
+)
 from antiphon.turn.machine import Machine
 from tests.turn.folding import fold, response_to_wire, to_wire
 from tests.turn.order import check_order
@@ -153,3 +168,16 @@ def test_a_concluded_response_is_complete_without_output() -> None:
     check_order([to_wire(event) for event in events])
     assert machine.response.status == "completed"
     assert machine.response.output == []
+
+
+def test_an_image_that_was_cut_off_after_an_unfinished_form_is_incomplete() -> None:
+    begun = [
+        HostedItemBegun(0, ImageGenerationCall()),
+        HostedItemStep(0, ImageGenerationCallGenerating),
+        HostedItemStep(0, ImageGenerationCallPartialImage, (0, "part0")),
+    ]
+    log = interrupted([begun], [[TextDelta("Sorry."), Finished("stop")]])
+    assert [shape[:2] for shape in shapes(log)] == [
+        ("image_generation_call", "incomplete"),
+        ("message", "completed"),
+    ]

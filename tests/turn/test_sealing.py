@@ -90,3 +90,13 @@ def test_an_envelope_of_an_earlier_version_still_opens() -> None:
     opened = SEALER.open("antiphon1.bm5ubm5ubm5ubm5ubGpCRu5k3QSOxfMqgn_7y5JRHQuQBBzknFBxqQiiN4FSHhw=")
     assert opened is not None
     assert (opened.reasoning, opened.marks) == ("old", ())
+
+
+def test_sealed_bytes_open_for_their_tenant_alone_and_are_no_reasoning() -> None:
+    envelope = SEALER.seal_bytes(b"\x00\xff{}")
+    assert SEALER.open_bytes(envelope) == b"\x00\xff{}"
+    assert KEY.sealer("umbra").open_bytes(envelope) is None
+    assert SEALER.open_bytes(envelope[:-4]) is None
+    assert SEALER.open_bytes("antiphon2.\u00e4") is None
+    assert SEALER.open_private(envelope) is None
+    assert SEALER.open(envelope) is None

@@ -104,7 +104,7 @@ class HttpBackend(ABC):
     def prepare(self, turn: TurnRequest) -> StreamedTurn:
         call, endpoint = self.translate(turn), self.endpoint
         deadlines = endpoint.deadlines
-        return StreamedTurn(
+        prepared = StreamedTurn(
             self._client,
             self.path(call.path),
             call.payload,
@@ -114,6 +114,8 @@ class HttpBackend(ABC):
             is_large=turn.received_bytes > LARGE_REQUEST_BYTES,
             chance=self._chance,
         )
+        prepared.trace = turn.trace
+        return prepared
 
     async def models(self) -> Sequence[ModelInfo]:
         request = self._client.request("GET", self.path(self.models_path))

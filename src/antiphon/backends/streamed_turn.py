@@ -17,6 +17,7 @@ from antiphon.http.exchange import HEARTBEAT, Chance, Exchange
 from antiphon.protocol.sse import LineTooLong, SseReader
 from antiphon.turn.chunks import HEARTBEAT as HEARTBEAT_BATCH
 from antiphon.turn.chunks import Chunk, Failed, UsageReported
+from antiphon.turn.trace import TurnTrace
 
 END_TIMEOUT_SECONDS = 2.0
 """The wait for usage and the end marker after the last content."""
@@ -71,6 +72,7 @@ class StreamedTurn:
         "_path",
         "_payload",
         "downgrades",
+        "trace",
         "unenforced",
     )
 
@@ -96,6 +98,8 @@ class StreamedTurn:
         self._max_event_bytes = max_event_bytes
         self._is_large = is_large
         self._chance = chance
+        self.trace: TurnTrace | None = None
+        """Records what is sent and received."""
 
     async def chunks(self) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run it."""
@@ -103,17 +107,24 @@ class StreamedTurn:
         body = await encode_sliced(payload.body) if self._is_large else msgspec.json.encode(payload.body)
         request = client.request("POST", self._path, body, headers=payload.headers)
         exchange = Exchange(client, request, first_byte=self._first_byte, chance=self._chance)
+        trace = self.trace
+        if trace is not None:
+            trace.sent(client.url(self._path), request.data, request.pieces)
         del body, request  # they are not held while the model answers
         begun = False
         try:
             while not await exchange.opened():
                 yield HEARTBEAT_BATCH
+            if trace is not None:
+                trace.opened(exchange.status, exchange.headers)
             sse = SseReader(self._max_event_bytes) if exchange.media_type == EVENT_STREAM else None
             while not reader.over:
                 if sse is not None:
-                    batch = await _next_chunks(exchange, sse, reader)
+                    batch = await _next_chunks(exchange, sse, reader, trace)
                 else:
                     body = await exchange.body()
+                    if trace is not None and body is not None:
+                        trace.received(body)
                     batch = HEARTBEAT_BATCH if body is None else reader.read_body(body)
                 if not batch:
                     continue
@@ -125,7 +136,9 @@ class StreamedTurn:
             exchange.close(complete=reader.complete)
 
 
-async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Sequence[Chunk]:
+async def _next_chunks(
+    exchange: Exchange, sse: SseReader, reader: Reader, trace: TurnTrace | None
+) -> Sequence[Chunk]:
     """The next chunks of the stream; none after a heartbeat without any."""
     while True:
         if reader.finishing:
@@ -136,6 +149,8 @@ async def _next_chunks(exchange: Exchange, sse: SseReader, reader: Reader) -> Se
                 return HEARTBEAT_BATCH
             if data is None:
                 return reader.end(sse.finish())
+            if trace is not None:
+                trace.received(data)
             payloads = sse.feed(data)
         except BackendError as error:
             return reader.lost(error)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from antiphon.caller import DEFAULT_TENANT, SCOPES
+from antiphon.caller import ALL_SCOPES, DEFAULT_TENANT, SCOPES
 from antiphon.cli.failure import WrongUsage
 from antiphon.cli.options import API_KEY_VARIABLE, JSON_OPTION, STORE_OPTIONS, load_with_store
 from antiphon.cli.terminal import UNIT_SECONDS, errors, format_date, format_duration, output, print_table
@@ -24,6 +24,7 @@ _OTHER_SEAL_KEY = (
     "The sealing key of this machine is not that of the database: its servers would not accept the new key. "
     "Set the same seal.key as they have; if it was changed on purpose, run `antiphon db accept-seal-key`."
 )
+_NO_TOOLS = "none"
 HEADINGS = ("id", "name", "tenant", "scopes", "age", "state")
 
 
@@ -56,15 +57,30 @@ def command() -> None:
     "--scope",
     "scopes",
     multiple=True,
-    type=click.Choice(SCOPES),
+    type=click.Choice(ALL_SCOPES),
     metavar="SCOPE",
-    help=f"A permission; may be repeated: {', '.join(SCOPES)}.  [default: all]",
+    help=f"A permission; may be repeated: {', '.join(ALL_SCOPES)}.  [default: all but admin]",
+)
+@click.option(
+    "--tool",
+    "tools",
+    multiple=True,
+    metavar="TOOL",
+    help="A hosted tool that the key may use; may be repeated: file_search, web_search, mcp, "
+    "mcp:SERVER (the host or label of one MCP server), none.  [default: all]",
 )
 @click.option(
     "--expires", metavar="SPAN", help="How long the key is valid: 12h, 90d, 2w.  [default: until revoked]"
 )
 @STORE_OPTIONS
-def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | None, **options: Any) -> None:
+def create_key(
+    name: str,
+    tenant: str,
+    scopes: tuple[str, ...],
+    tools: tuple[str, ...],
+    expires: str | None,
+    **options: Any,
+) -> None:
     """Create a key and print it once.
 
     Prints nothing but the key on standard output, so that it can be captured. The store holds a digest only:
@@ -74,10 +90,12 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
     Examples:
       antiphon keys create --name laptop
       antiphon keys create --tenant acme --scope responses:read --expires 90d
+      antiphon keys create --tool file_search --tool mcp:mcp.example.com
       ANTIPHON_API_KEY=$(antiphon keys create --name ci)
     """
     settings = load_with_store(**options)
     lifetime = None if expires is None else parse_duration(expires)
+    allowed = [tool for tool in tools if tool != _NO_TOOLS] if tools else None
 
     async def create() -> tuple[str, ApiKey, int]:
         async with open_stores(settings) as stores:
@@ -85,14 +103,14 @@ def create_key(name: str, tenant: str, scopes: tuple[str, ...], expires: str | N
             if await stores.keys.record_seal_key(fingerprint) != fingerprint:
                 raise SettingsError(_OTHER_SEAL_KEY)
             keyring = _keyring(stores, settings)
-            text, key = await keyring.create(name, tenant, scopes or SCOPES, lifetime)
+            text, key = await keyring.create(name, tenant, scopes or SCOPES, lifetime, allowed)
             return text, key, len(await keyring.list())
 
     text, key, keys = asyncio.run(create())
     click.echo(text)
     until = "until it is revoked" if key.expires_at is None else f"until {format_date(key.expires_at)}"
     _note(
-        f"Key {key.id} for tenant {key.tenant} ({', '.join(key.scopes)}) is valid {until}. "
+        f"Key {key.id} for tenant {key.tenant} ({_permissions(key)}) is valid {until}. "
         "Save it now: it cannot be shown again."
     )
     if keys == 1 and not settings.server.api_keys:
@@ -212,11 +230,16 @@ def _keyring(stores: Stores, settings: Settings) -> Keyring:
 
 
 def _row(key: ApiKey, now: float) -> tuple[str, ...]:
-    scopes = "all" if key.scopes == SCOPES else ", ".join(key.scopes)
+    scopes = "all" if key.scopes == SCOPES and key.tools is None else _permissions(key)
     state = _state(key, now)
     if state == "valid" and key.expires_at is not None:
         state = f"valid for {format_duration(key.expires_at - now)}"
     return (key.id, key.name, key.tenant, scopes, format_duration(now - key.created_at), state)
+
+
+def _permissions(key: ApiKey) -> str:
+    tools = "" if key.tools is None else f"; tools: {', '.join(key.tools) or _NO_TOOLS}"
+    return ", ".join(key.scopes) + tools
 
 
 def _state(key: ApiKey, now: float) -> str:

@@ -23,9 +23,10 @@ from antiphon.cli.terminal import (
 )
 from antiphon.errors import SettingsError
 from antiphon.mcp.approval import ALL_TOOLS, allowed
+from antiphon.mcp.configured import ConfiguredServer
 from antiphon.mcp.port import CallOutcome, CommandServer, McpProgress, McpTool
 from antiphon.settings import Settings, load_settings
-from antiphon.wiring.mcp import ConfiguredServer, configured_servers, open_mcp
+from antiphon.wiring.mcp import configured_servers, open_mcp
 
 MCP_OPTIONS = with_options(JSON_OPTION, CONFIG_OPTION, LOG_OPTION)
 LABEL_ARGUMENT = click.argument("label", metavar="LABEL")

@@ -27,6 +27,7 @@ from antiphon.cli.terminal import output, printable
 from antiphon.embeddings.minilm import MODEL_FILE
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.file_search import FILE_SEARCH
+from antiphon.protocol.web_search import WEB_SEARCH_TYPES
 from antiphon.service.routing.capabilities import ServerFeatures, describe
 from antiphon.settings import Settings, load_settings
 from antiphon.wiring import models_folder, open_services
@@ -148,7 +149,7 @@ async def _look(settings: Settings, name: str) -> JsonObject:
         keeps=settings.store.url != "none",
         websocket=settings.server.websocket,
         ignored_tools=frozenset(settings.tools.ignore),
-        served_tools=frozenset() if settings.store.url == "none" else frozenset({FILE_SEARCH}),
+        served_tools=_served_tools(settings),
     )
     without_store = replace(settings, store=replace(settings.store, url="none"))
     async with open_services(without_store) as services:
@@ -172,3 +173,8 @@ def _print(described: JsonObject) -> None:
             table.add_row(name, Text(level, style=_STYLES.get(level, "dim")), Text(why))
         console.print()
         console.print(table)
+
+
+def _served_tools(settings: Settings) -> frozenset[str]:
+    files = frozenset[str]() if settings.store.url == "none" else frozenset({FILE_SEARCH})
+    return files | WEB_SEARCH_TYPES if settings.web_search.kind else files

@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "serve": Command("serve.command", "Serve the Responses API over HTTP."),
+    "open": Command("page", "Open the page in the browser."),
     "ask": Command("ask.ask", "Ask a model one question."),
     "chat": Command("ask.chat", "Talk with a model in the terminal."),
     "codex": Command("codex.command", "Run Codex on any model."),

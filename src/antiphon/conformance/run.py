@@ -81,16 +81,19 @@ async def run(
     checks: Iterable[Check],
     *,
     progress: Progress = lambda check: None,
+    done: Callable[[Result], None] = lambda result: None,
     checker: str = "antiphon",
     clock: Clock = time.perf_counter,
 ) -> Report:
-    """Run these checks. `checker` names the program in the report."""
+    """Run these checks: `progress` is called before each, and `done` after it. `checker` names the program in
+    the report."""
     streams: Streams = {}
     results = list[Result]()
     began = clock()
     for check in checks:
         progress(check)
         results.append(await _run_one(check, Probe(target, streams), clock))
+        done(results[-1])
         if target.unanswered >= MAX_UNANSWERED_REQUESTS:
             raise CannotRun(
                 f"The server stopped answering: {results[-1].why}. The last check was {check.id}."

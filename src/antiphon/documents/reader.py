@@ -53,7 +53,7 @@ class DocumentReader:
             raise Unreadable(result.code, result.message)
         return result.images
 
-    async def run(self, tenant: str, function: str, payload: bytes) -> bytes:
+    async def run(self, tenant: str, function: str, payload: bytes) -> memoryview:
         """The result of a function that reads a file, in a child process. Raises the same."""
         self._pool.check_room(tenant)
         try:

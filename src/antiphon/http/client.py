@@ -133,6 +133,11 @@ class HttpClient:
         data = b"%b%d\r\n\r\n%b" % (head, size, body)
         return HttpRequest(data, accept, method == "HEAD", pieces, resend)
 
+    def url(self, path: str) -> str:
+        """The URL of a request with this path, for display."""
+        below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
+        return f"{self.target.base_url.rstrip('/').removesuffix(self._path)}{below}{path}"
+
     def _line(self, method: str, path: str) -> bytes:
         below = self._path.removesuffix("/v1") if path.startswith("/") else f"{self._path}/"
         return f"{method} {below}{path} HTTP/1.1\r\n".encode()

@@ -9,6 +9,7 @@ nothing per read.
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
@@ -23,6 +24,8 @@ MAX_UNREAD_BYTES = 256 * 1024
 MAX_READ_BYTES = 16 * 1024
 """More is read in slices, and other tasks run before each further one: a server that floods does not hold the
 event loop."""
+MAX_WRITTEN_BYTES = 256 * 1024
+"""Of a large request, in one iteration of the event loop: to write 31 MB at once held it for 60 ms."""
 MAX_IDLE_CONNECTIONS = 256
 """Of one pool; beyond this the connection that is idle for the longest time is closed."""
 IDLE_TIMEOUT_SECONDS = 60.0
@@ -207,6 +210,10 @@ class Connection(asyncio.Protocol):
         self._bodiless = False
         self.paused = False
         """Whether the server is kept from sending more until what it has sent is read."""
+        self._unsent: deque[bytes] = deque()
+        """Pieces of the request."""
+        self._blocked = False
+        """Whether the server does not read what was sent."""
         self._keep_alive = False
         self._lingering: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
@@ -228,9 +235,30 @@ class Connection(asyncio.Protocol):
         self._framed = self._keep_alive = False
         self._bodiless = bodiless
         self._transport.write(request)
-        for piece in pieces:
-            self._transport.write(piece)
+        if pieces:
+            self._unsent.extend(pieces)
+            self._send_pieces()
         return response
+
+    def _send_pieces(self) -> None:
+        """Write some of the pieces, and the next ones in the next iteration, or when the server has read."""
+        written = 0
+        while self._unsent and self._transport is not None and not self._blocked:
+            if written >= MAX_WRITTEN_BYTES:
+                self.loop.call_soon(self._send_pieces)
+                return
+            piece = self._unsent.popleft()
+            written += len(piece)
+            self._transport.write(piece)
+
+    def pause_writing(self) -> None:
+        """Called by the transport when much was not sent yet."""
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        """Called by the transport when that was sent."""
+        self._blocked = False
+        self._send_pieces()
 
     def release(self, response: IncomingResponse, linger: float) -> None:
         """Called when the reader needs the response no longer."""
@@ -241,7 +269,8 @@ class Connection(asyncio.Protocol):
             self._lingering = self.loop.call_later(linger, self.abort)
             return
         self._response = None
-        if response.complete and self._keep_alive and self._transport and not self._transport.is_closing():
+        is_open = self._transport is not None and not self._transport.is_closing()
+        if response.complete and self._keep_alive and is_open and not self._unsent:
             self._pool.put_back(self)
         else:
             self.abort()
@@ -276,6 +305,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._unsent.clear()
         self._pool.forget(self)
         if self._lingering is not None:
             self._lingering.cancel()

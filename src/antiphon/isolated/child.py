@@ -43,13 +43,14 @@ def main(limits: Limits) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds)
         result = _RESULTS.encode(_done(job))
-        results.write(HEADER.pack(len(result)) + result)
+        results.write(HEADER.pack(len(result)))
+        results.write(result)
         results.flush()
 
 
 def _done(job: Job) -> Success | Failure:
     try:
-        return Success(_function(job.function)(job.payload))
+        return Success(memoryview(_function(job.function)(job.payload)))
     except MemoryError:
         return Failure("memory")
     except Exception as error:  # noqa: BLE001 -- the parent logs it

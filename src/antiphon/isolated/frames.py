@@ -19,9 +19,9 @@ class Job(Struct, frozen=True, array_like=True):
 
 
 class Success(Struct, frozen=True, tag=True, array_like=True):
-    """What the function returned."""
+    """What the function returned. It is decoded without a copy."""
 
-    result: bytes
+    result: memoryview
 
 
 class Failure(Struct, frozen=True, tag=True, array_like=True):

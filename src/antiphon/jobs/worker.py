@@ -117,6 +117,10 @@ class Worker:
             for job_id in job_ids:
                 await self.resume(kind, tenant, job_id)
 
+    def wake_all(self) -> None:
+        """Have the workers look for due jobs, because one became due."""
+        self._signals.publish(WAKE_TOPIC)
+
     def stop_removed(self) -> None:
         """Stop work on jobs that were deleted, wherever it is done."""
         self._signals.publish(CANCEL_TOPIC)

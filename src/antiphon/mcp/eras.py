@@ -13,11 +13,15 @@ CLIENT_INFO = {"name": "antiphon", "version": "1"}
 CLIENT_CAPABILITIES: dict[str, Any] = {}
 """None: no roots, no sampling, no elicitation."""
 
-_META = "io.modelcontextprotocol/"
-_NAMED_METHODS = frozenset({"tools/call"})
+META_PREFIX = "io.modelcontextprotocol/"
+"""Of the members of `_meta` that the protocol defines."""
+VERSION_HEADER = "mcp-protocol-version"
+METHOD_HEADER = "mcp-method"
+NAME_HEADER = "mcp-name"
+NAMED_METHODS = frozenset({"tools/call"})
 """Methods whose name of a tool is repeated in a header."""
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
-_WRAPPED = re.compile(r"=\?base64\?.*\?=")
+_WRAPPED = re.compile(r"=\?base64\?(.*)\?=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,17 @@ class Modern:
         """The parameters as they are sent."""
         meta = {
             **params.get("_meta", {}),
-            f"{_META}protocolVersion": self.version,
-            f"{_META}clientInfo": CLIENT_INFO,
-            f"{_META}clientCapabilities": CLIENT_CAPABILITIES,
+            f"{META_PREFIX}protocolVersion": self.version,
+            f"{META_PREFIX}clientInfo": CLIENT_INFO,
+            f"{META_PREFIX}clientCapabilities": CLIENT_CAPABILITIES,
         }
         return {**params, "_meta": meta}
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """The headers of a request over HTTP."""
-        headers = {"mcp-protocol-version": self.version, "mcp-method": method}
-        if method in _NAMED_METHODS:
-            headers["mcp-name"] = header_value(params["name"])
+        headers = {VERSION_HEADER: self.version, METHOD_HEADER: method}
+        if method in NAMED_METHODS:
+            headers[NAME_HEADER] = header_value(params["name"])
         return headers
 
 
@@ -56,7 +60,7 @@ class Handshake:
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """The headers of a request over HTTP."""
-        return {"mcp-protocol-version": self.version} if self.version else {}
+        return {VERSION_HEADER: self.version} if self.version else {}
 
 
 Era = Modern | Handshake
@@ -67,3 +71,14 @@ def header_value(text: str) -> str:
     if _PLAIN.fullmatch(text) and not _WRAPPED.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'surrogatepass')).decode()}?="
+
+
+def read_header_value(value: str) -> str | None:
+    """The text of a header that `header_value` wrote; None if it is not valid Base64 of UTF-8."""
+    found = _WRAPPED.fullmatch(value)
+    if found is None:
+        return value
+    try:
+        return base64.b64decode(found[1], validate=True).decode()
+    except ValueError:
+        return None

@@ -36,6 +36,8 @@ class ModeSummary(Struct, frozen=True, kw_only=True):
     name: str
     when_to_use: str
     tools: tuple[str, ...]
+    hosted_tools: tuple[str, ...] = ()
+    """The types of its hosted tools."""
     default: bool
 
 
@@ -57,6 +59,7 @@ class Agent:
         tell: Emit | None = None,
         past: Sequence[AgentEvent] = (),
         tenant: str = "",
+        durable: bool = False,
     ) -> AgentExecuteResponse:
         """Process a request, or resume one: see `antiphon.orchestrator.reasoner`."""
         return await execute(
@@ -70,6 +73,7 @@ class Agent:
             tell=tell,
             past=past,
             tenant=tenant,
+            durable=durable,
         )
 
     def check(self, request: AgentExecuteRequest, tenant: str = "") -> None:
@@ -85,6 +89,7 @@ class Agent:
                 name=mode.display_name or mode.key,
                 when_to_use=mode.when_to_use,
                 tools=tuple(offered_tools(tools, mode)),
+                hosted_tools=tuple(str(tool.get("type")) for tool in mode.hosted_tools),
                 default=mode.key == self.modes.default.key,
             )
             for mode in self.modes.all()
@@ -111,6 +116,15 @@ class ServedAgent:
     ) -> AgentExecuteResponse:
         return await self.agent.execute(
             request, self.connect(caller), tell=tell, past=past, tenant=caller.tenant
+        )
+
+    async def perform_run(
+        self, caller: Caller, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit
+    ) -> AgentExecuteResponse:
+        """Process the request of a run in the background, which waits for approvals."""
+        client = self.connect(caller)
+        return await self.agent.execute(
+            request, client, tell=tell, past=past, tenant=caller.tenant, durable=True
         )
 
 

@@ -19,15 +19,21 @@ from antiphon.errors import (
     AntiphonError,
     BackendBroken,
     InvalidRequest,
+    NotFound,
     StoreFull,
     StoreUnavailable,
 )
 from antiphon.jobs.kinds import Kind
 from antiphon.jobs.worker import Worker
-from antiphon.orchestrator.events import AgentCancelled, AgentEvent
-from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
+from antiphon.orchestrator.events import AgentCancelled, AgentEvent, ApprovalAnswered
+from antiphon.orchestrator.models import (
+    AgentExecuteRequest,
+    AgentExecuteResponse,
+    ApprovalAnswer,
+    ApprovalRequest,
+)
 from antiphon.orchestrator.run_journal import Journal, journal_row, read_journal
-from antiphon.orchestrator.run_state import Emit
+from antiphon.orchestrator.run_state import Emit, RunState
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.store import retry
 from antiphon.store.agent_runs import UNFINISHED_RUN, AgentRun, AgentRunStore, RunClaim, RunEvent
@@ -45,6 +51,13 @@ Perform = Callable[[Caller, AgentExecuteRequest, Sequence[AgentEvent], Emit], Aw
 """Processes a request of a caller: `await perform(caller, request, past, tell)`. It resumes from the events
 in `past`, continues their numbers, and passes each event to `tell` before the next step. The last event is
 terminal."""
+
+
+class WaitingRun(Struct, frozen=True):
+    """A run that waits, and its requests."""
+
+    run: AgentRun
+    approvals: tuple[ApprovalRequest, ...]
 
 
 class RunRecord(Struct, frozen=True):
@@ -101,9 +114,9 @@ class AgentRuns:
             raise
 
     async def resume(self, caller: Caller, run_id: str) -> AgentRun:
-        """Continue an unfinished run in this process. An ended run is unchanged."""
+        """Continue an unfinished run in this process. One that has ended or waits is unchanged."""
         run = await self.store.run(caller.tenant, run_id)
-        if run.status in UNFINISHED_RUN:
+        if run.status in UNFINISHED_RUN and run.status != "waiting":
             await self.jobs.resume(AGENT_RUN_JOB, caller.tenant, run_id)
         return run
 
@@ -149,7 +162,7 @@ class AgentRuns:
             )
         request = msgspec.json.decode(self._opened(tenant, claim.request), type=AgentExecuteRequest)
         await self.perform(Caller.of(tenant), request, read_journal(claim.events), journal.tell)
-        if not journal.ended:
+        if not (journal.ended or journal.waits):
             raise RuntimeError("the agent ended without a terminal event")
 
     def _opened(self, tenant: str, request: bytes) -> bytes:
@@ -180,6 +193,45 @@ class AgentRuns:
         self.signals.publish(f"events:{run_id}")
         await self.jobs.stop(AGENT_RUN_JOB, caller.tenant, run_id)
         return run
+
+    async def answer(
+        self, caller: Caller, run_id: str, answer: ApprovalAnswer, *, works_here: bool = True
+    ) -> AgentRun:
+        """Answer an approval request of a run, which continues after the last one: if no other process has
+        capacity, in this one, unless `works_here` is false. Raises `NotFound` for an
+        unknown request, and `InvalidRequest` for one that was answered, or of a run that has ended."""
+        while True:
+            run = await self.store.run(caller.tenant, run_id)
+            claim = await self.store.claim(caller.tenant, run_id) if run.status == "waiting" else None
+            rows = await self._rows(caller.tenant, run_id) if claim is None else claim.events
+            state = RunState(read_journal(rows))
+            row = journal_row(_answered(run_id, state, answer))
+            if claim is None:
+                continue  # it was answered or cancelled between two reads
+            with suppress(Fenced):
+                await self.store.answer(
+                    caller.tenant, run_id, claim.token, [row], proceed=len(state.pending) == 1
+                )
+                break
+        self.signals.publish(f"events:{run_id}")
+        run = await self.store.run(caller.tenant, run_id)
+        if works_here and run.status == "queued":
+            await self.jobs.begin(AGENT_RUN_JOB, caller.tenant, [run_id])
+        else:
+            self.jobs.wake_all()
+        return run
+
+    async def _rows(self, tenant: str, run_id: str) -> Sequence[RunEvent]:
+        return (await self.store.events(tenant, run_id))[0]
+
+    async def waiting(self, caller: Caller, limit: int) -> list[WaitingRun]:
+        """The runs that wait for a person, newest first, with their requests."""
+        found: list[WaitingRun] = []
+        for run in await self.store.waiting(caller.tenant, limit):
+            state = RunState(read_journal(await self._rows(caller.tenant, run.id)))
+            if state.pending:  # else it was answered between the two reads
+                found.append(WaitingRun(run, tuple(state.pending.values())))
+        return found
 
     async def follow(
         self, caller: Caller, run_id: str, after: int = -1
@@ -226,6 +278,19 @@ class AgentRuns:
         if run.status in UNFINISHED_RUN:
             await self.cancel(caller, run_id)
         await self.store.delete(caller.tenant, run_id)
+
+
+def _answered(run_id: str, state: RunState, answer: ApprovalAnswer) -> ApprovalAnswered:
+    """The event of an answer."""
+    if state.end is None and answer.id in state.pending:
+        return ApprovalAnswered(sequence_number=state.next_number, turn=state.turn, answer=answer)
+    if any(key.call_id == answer.id for key in state.approvals):
+        message = f"The approval request '{answer.id}' was already answered."
+        raise InvalidRequest(message, param="approval_request_id", code="already_answered")
+    if state.end is not None:
+        message = f"The run '{run_id}' has ended, so nothing waits for an approval."
+        raise InvalidRequest(message, param="approval_request_id", code="run_ended")
+    raise NotFound(f"The run '{run_id}' has no approval request with id '{answer.id}'.")
 
 
 def _title(request: AgentExecuteRequest) -> str:

@@ -3,13 +3,21 @@
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
 from antiphon.errors import ResponsesCallFailed
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import MODE_KEY
-from antiphon.orchestrator.events import TextDelta, TurnCompleted, TurnStarted
+from antiphon.orchestrator.events import (
+    HostedCompleted,
+    HostedStarted,
+    TextDelta,
+    TurnCompleted,
+    TurnStarted,
+)
+from antiphon.orchestrator.hosted_segments import HOSTED_CALLS, hosted_call_of
 from antiphon.orchestrator.models import (
     AgentExecuteResponse,
     AgentToolCall,
@@ -25,6 +33,10 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import TERMINAL_TYPES
 
 _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_HOSTED: dict[object, type[HostedStarted | HostedCompleted]] = {
+    "response.output_item.added": HostedStarted,
+    "response.output_item.done": HostedCompleted,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +48,22 @@ class Asker:
     log: RunLog
     max_output_tokens: int | None
 
-    async def ask(self, outputs: Sequence[AgentToolCall]) -> AgentExecuteResponse:
-        """Request the next turn, with the outputs of all calls of the previous one. Raises
-        `ResponsesCallFailed`."""
+    async def ask(
+        self, outputs: Sequence[AgentToolCall], approvals: Sequence[JsonObject] = ()
+    ) -> AgentExecuteResponse:
+        """Request the next turn, with the outputs of all calls of the previous one, and the answers to its
+        approval requests. Raises `ResponsesCallFailed`."""
         state = self.log.state
         turn = state.turn + 1
-        body = answer_calls(self._opening() if turn == 1 else self._continuation(), outputs)
+        body = answer_calls(self._opening() if turn == 1 else self._continuation(), outputs, approvals)
         body["metadata"] = {MODE_KEY: self.plan.mode.key}
         if self.max_output_tokens is not None:
             body["max_output_tokens"] = self.max_output_tokens
         if state.asked < turn:
             await self.log.add(TurnStarted(sequence_number=self.log.number, turn=turn))
-        raw = await (self._streamed(body, turn) if self.plan.request.streaming else self.client.create(body))
+        # The events of a stream show the calls of hosted tools while they work.
+        streams = self.plan.request.streaming or (self.plan.has_hosted_tools and self.log.emits)
+        raw = await (self._streamed(body, turn) if streams else self.client.create(body))
         answer = map_response(raw, self.plan.request, self.plan.context)
         await self.log.add(TurnCompleted(sequence_number=self.log.number, turn=turn, response=answer))
         return answer
@@ -96,16 +112,25 @@ class Asker:
         response: JsonObject | None = None
         async with aclosing(self.client.stream(body)) as events:
             async for event in events:
-                if event.get("type") in _TEXT:
+                if event.get("type") in _TEXT and self.plan.request.streaming:
                     number = self.log.number
                     await self.log.add(
                         TextDelta(sequence_number=number, turn=turn, delta=str(event.get("delta", "")))
                     )
+                elif event.get("type") in _HOSTED:
+                    await self._show_hosted(event, turn)
                 elif event.get("type") in TERMINAL_TYPES:
                     response = event["response"]
         if response is None:
             raise ResponsesCallFailed("The stream ended before the response did.", status=502)
         return response
+
+    async def _show_hosted(self, event: JsonObject, turn: int) -> None:
+        item = event.get("item")
+        if isinstance(item, dict) and cast("JsonObject", item).get("type") in HOSTED_CALLS:
+            shown = _HOSTED[event["type"]]
+            call = hosted_call_of(cast("JsonObject", item))
+            await self.log.add(shown(sequence_number=self.log.number, turn=turn, call=call))
 
 
 def _declare(body: JsonObject, tools: Sequence[object]) -> None:

@@ -11,7 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
-from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, AgentToolCall
+from antiphon.orchestrator.models import (
+    AgentExecuteRequest,
+    AgentExecuteResponse,
+    AgentToolCall,
+    ApprovalRequest,
+)
 from antiphon.orchestrator.request_parser import tool_results_of
 from antiphon.orchestrator.resolution import Chain, Plan, tool_names
 
@@ -27,6 +32,8 @@ class Previous(Struct, frozen=True):
     calls: tuple[AgentToolCall, ...] = ()
     chain: Chain | None = None
     """The conversation; None: there is none, or its tools are unknown."""
+    approvals: tuple[ApprovalRequest, ...] = ()
+    """The approval requests of its MCP tools."""
 
     @property
     def tools(self) -> frozenset[str] | None:
@@ -46,9 +53,10 @@ def previous_of(response: AgentExecuteResponse) -> Previous:
     except (msgspec.MsgspecError, UnicodeError):
         found = _ResponseMembers()
     if found.tools is None:
-        return Previous(response.tool_calls)
+        return Previous(response.tool_calls, None, response.approvals)
     mode = (found.metadata or {}).get(MODE_KEY)
-    return Previous(response.tool_calls, Chain(found.tools, mode if isinstance(mode, str) else None))
+    chain = Chain(found.tools, mode if isinstance(mode, str) else None)
+    return Previous(response.tool_calls, chain, response.approvals)
 
 
 def owner_of(call: AgentToolCall, plan: Plan, response_tools: frozenset[str] | None) -> Owner:
@@ -67,10 +75,10 @@ def owner_of(call: AgentToolCall, plan: Plan, response_tools: frozenset[str] | N
 def results_for(request: AgentExecuteRequest, previous: Previous, plan: Plan) -> dict[str, AgentToolCall]:
     """The client's results by call id. Raises `InvalidRequest` for a result without a call of the client's.
 
-    Without any results, open calls count as not executed, and an instruction is required.
+    Without any results and approvals, open calls count as not executed, and an instruction is required.
     """
     results = {result.call_id: result for result in tool_results_of(request)}
-    if not results:
+    if not results and not request.approvals:
         if not (request.instruction or "").strip() and not request.image_attachments:
             raise InvalidRequest(
                 "'instruction' is missing: describe what the agent should do.", param="instruction"
@@ -106,7 +114,7 @@ def missing_result(request: AgentExecuteRequest, call: AgentToolCall) -> Invalid
 
 def abandoned(request: AgentExecuteRequest, previous: Previous) -> list[str]:
     """A warning if the request leaves open calls unanswered."""
-    if not previous.calls or tool_results_of(request):
+    if not previous.calls or tool_results_of(request) or request.approvals:
         return []
     names = ", ".join(call.name for call in previous.calls)
     return [

@@ -6,7 +6,14 @@ An event is emitted before the next step is taken.
 
 from msgspec import Struct
 
-from antiphon.orchestrator.models import AgentExecuteResponse, FileBundleItem, SourceRef
+from antiphon.orchestrator.models import (
+    AgentExecuteResponse,
+    ApprovalAnswer,
+    ApprovalRequest,
+    FileBundleItem,
+    HostedCallRecord,
+    SourceRef,
+)
 from antiphon.tools.call_record import Outcome
 
 
@@ -74,6 +81,38 @@ class ToolCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="ag
     """The mode that the tool switched to."""
 
 
+class HostedStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.hosted.started"):
+    """The server of the model begins to run a hosted tool."""
+
+    sequence_number: int
+    turn: int
+    call: HostedCallRecord
+
+
+class HostedCompleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.hosted.completed"):
+    """A hosted tool has ended."""
+
+    sequence_number: int
+    turn: int
+    call: HostedCallRecord
+
+
+class AgentWaiting(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.waiting"):
+    """The run waits until a person has answered these requests. Runs in the background only."""
+
+    sequence_number: int
+    turn: int
+    approvals: tuple[ApprovalRequest, ...]
+
+
+class ApprovalAnswered(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.approval.answered"):
+    """A person has answered a request. After the last answer the run continues."""
+
+    sequence_number: int
+    turn: int
+    answer: ApprovalAnswer
+
+
 class AgentWarned(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.warning"):
     """A warning for the client; also in the warnings of the response."""
 
@@ -110,6 +149,10 @@ AgentEvent = (
     | TurnCompleted
     | ToolStarted
     | ToolCompleted
+    | HostedStarted
+    | HostedCompleted
+    | AgentWaiting
+    | ApprovalAnswered
     | AgentWarned
     | AgentCompleted
     | AgentFailed

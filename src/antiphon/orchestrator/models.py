@@ -64,6 +64,44 @@ class AgentToolCall(Struct, frozen=True, kw_only=True):
     error_message: str | None = None
 
 
+class HostedCallRecord(Struct, frozen=True, kw_only=True):
+    """A call of a hosted tool, which the server of the model ran within a turn."""
+
+    call_id: str
+    type: str
+    """The type of its item: `mcp_call`, `web_search_call`, …"""
+    name: str = ""
+    """The tool of an MCP server; else the type of the tool."""
+    server_label: str | None = None
+    """The MCP server."""
+    arguments_json: str | None = None
+    status: str | None = None
+    output: str | None = None
+    """What an MCP tool returned, or what code printed."""
+    error_message: str | None = None
+
+
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
+    """A call that is not run until a person has approved it."""
+
+    id: str
+    kind: Literal["agent", "mcp"]
+    """`agent`: a server tool; `mcp`: a tool of an MCP server."""
+    name: str
+    arguments: str
+    """The exact arguments of the call, as JSON text."""
+    server_label: str | None = None
+
+
+class ApprovalAnswer(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A person's answer to an approval request."""
+
+    id: str
+    approve: bool
+    reason: str | None = None
+    """For the model, if the call is rejected."""
+
+
 class AgentExecuteRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An instruction for the agent, or the tool results with which it continues."""
 
@@ -74,6 +112,7 @@ class AgentExecuteRequest(Struct, frozen=True, omit_defaults=True, kw_only=True)
     tool_choice_name: str | None = None
     tool_results_json: str | None = None
     tool_results: tuple[AgentToolCall, ...] = ()
+    approvals: tuple[ApprovalAnswer, ...] = ()
     system_prompt: str | None = None
     conversation_id: str | None = None
     agent_context: EntityHeader | None = None
@@ -98,10 +137,10 @@ class LlmUsage(Struct, frozen=True):
 
 
 class SourceRef(Struct, frozen=True, kw_only=True):
-    """A chunk that the model was shown."""
+    """A chunk that the model was shown, or what an annotation of its text cites."""
 
     tag: str = ""
-    """The id of the chunk, as in the `[CONTEXT]` block."""
+    """The id of the chunk, as in the `[CONTEXT]` block; of a citation the id of the file, or the URL."""
     path: str = ""
     file_name: str = ""
     start: int = 0
@@ -148,6 +187,10 @@ class AgentExecuteResponse(Struct, frozen=True, kw_only=True):
     error_message: str | None = None
     raw_response_json: str | None = None
     tool_calls: tuple[AgentToolCall, ...] = ()
+    hosted_calls: tuple[HostedCallRecord, ...] = ()
+    """Calls of hosted tools, in order."""
+    approvals: tuple[ApprovalRequest, ...] = ()
+    """Calls that wait for a person."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

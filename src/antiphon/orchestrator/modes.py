@@ -33,6 +33,8 @@ class Mode(Struct, frozen=True, kw_only=True):
     """Paragraphs appended to the system prompt."""
     tools: tuple[str, ...] | None = None
     """The names of the server tools it offers; None: all that are not bound to other modes."""
+    hosted_tools: tuple[JsonObject, ...] = ()
+    """Hosted tools, as a request to the Responses API declares them."""
     tool_choice: str | None = None
     """The tool that must be called first."""
     retrieves: bool = True
@@ -146,6 +148,7 @@ def _mode(key: str, settings: ModeSettings) -> Mode:
         display_name=settings.display_name,
         instructions=settings.instructions,
         tools=settings.tools,
+        hosted_tools=settings.hosted_tools,
         tool_choice=settings.tool_choice or None,
         retrieves=settings.retrieves,
         rag_scope=settings.rag_scope,

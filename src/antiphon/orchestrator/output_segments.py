@@ -1,21 +1,25 @@
 """Reads the segments of a response's output, in all shapes that servers use: text, tool calls and finish
-reasons, in order. Reasoning and unknown segments are skipped, except for their finish reason.
+reasons, calls of hosted tools and citations, in order. Reasoning and unknown segments are skipped, except for
+their finish reason.
 """
 
 from dataclasses import dataclass, field
 from typing import cast
 
-import msgspec
-from msgspec import Raw
-
-from antiphon.orchestrator.models import AgentToolCall
+from antiphon.orchestrator.hosted_segments import (
+    APPROVAL_REQUEST,
+    HOSTED_CALLS,
+    read_approval_request,
+    read_citations,
+    read_hosted_call,
+    text_of,
+)
+from antiphon.orchestrator.models import AgentToolCall, ApprovalRequest, HostedCallRecord, SourceRef
 from antiphon.orchestrator.raw_response import Members, Segment, string
 
 _TEXTS = frozenset({"output_text", "text"})
 _CALLS = frozenset({"tool_call", "function_call", "custom_tool_call"})
 _NEWLINES = "\r\n"
-
-_decode_string = msgspec.json.Decoder(str).decode
 
 
 @dataclass(slots=True)
@@ -27,6 +31,10 @@ class Output:
     refusals: list[str] = field(default_factory=list[str])
     """The reasons of refusals."""
     calls: list[AgentToolCall] = field(default_factory=list[AgentToolCall])
+    hosted_calls: list[HostedCallRecord] = field(default_factory=list[HostedCallRecord])
+    approvals: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
+    sources: dict[SourceRef, None] = field(default_factory=dict[SourceRef, None])
+    """What the texts cite, each source once."""
     finish_reason: str = ""
     """The last one found; empty: none."""
 
@@ -83,6 +91,11 @@ def _read_segment(segment: Segment, kind: str, output: Output) -> None:
         _add_call(nested if type(nested) is Segment else segment, kind, output)
     elif kind in _TEXTS:
         _add_text(segment.text, output)
+        output.sources.update(dict.fromkeys(read_citations(segment.annotations)))
+    elif kind in HOSTED_CALLS:
+        output.hosted_calls.append(read_hosted_call(segment, kind))
+    elif kind == APPROVAL_REQUEST:
+        output.approvals.append(read_approval_request(segment))
     elif kind == "refusal":
         _add_text(segment.refusal, output)
         output.refusals.append(string(segment.refusal).strip() or "no reason given.")
@@ -100,18 +113,10 @@ def _add_call(call: Segment, kind: str, output: Output) -> None:
     call_id = string(call.call_id) or string(call.id)
     name = string(call.name)
     if call_id or name:
-        arguments = _as_written(call.input if kind == "custom_tool_call" else call.arguments)
+        arguments = text_of(call.input if kind == "custom_tool_call" else call.arguments)
         output.calls.append(AgentToolCall(call_id=call_id, name=name, arguments_json=arguments))
     if call.finish_reason is not None:
         _note_reason(call.finish_reason, output)
-
-
-def _as_written(arguments: Raw) -> str | None:
-    """The arguments as the model wrote them: the value of a string, or the raw JSON of anything else."""
-    source = bytes(arguments)
-    if source[:1] == b'"':
-        return _decode_string(source)
-    return None if source in (b"", b"null") else source.decode()
 
 
 def _note_reason(reason: object, output: Output) -> None:

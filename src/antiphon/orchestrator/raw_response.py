@@ -45,6 +45,15 @@ class Segment(Struct, gc=False):
     tool_call: "Segment | list[Any] | _Scalar" = None
     function_call: "Segment | list[Any] | _Scalar" = None
     custom_tool_call: "Segment | list[Any] | _Scalar" = None
+    status: Any = None
+    annotations: Any = None
+    server_label: Any = None
+    output: Any = None
+    error: Any = None
+    action: Any = None
+    queries: Any = None
+    code: Any = None
+    outputs: Any = None
 
 
 class Members(Struct, gc=False):

@@ -7,10 +7,18 @@ requests, and no tool runs twice.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from antiphon.errors import InvalidRequest, ResponsesCallFailed
+from antiphon.orchestrator.approvals import (
+    approval_items,
+    as_tool_call,
+    check_answers,
+    decisions,
+    waiting_for,
+)
 from antiphon.orchestrator.asking import Asker
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import (
@@ -28,12 +36,14 @@ from antiphon.orchestrator.events import (
     AgentEvent,
     AgentFailed,
     AgentStarted,
+    AgentWaiting,
 )
 from antiphon.orchestrator.grounding import ground
 from antiphon.orchestrator.models import (
     AgentExecuteRequest,
     AgentExecuteResponse,
     AgentToolCall,
+    ApprovalRequest,
     ConversationContext,
     Limits,
 )
@@ -63,6 +73,7 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     tell: Emit | None = None,
     past: Sequence[AgentEvent] = (),
     tenant: str = "",
+    durable: bool = False,
 ) -> AgentExecuteResponse:
     """Process a request in as many turns as it needs.
 
@@ -72,8 +83,12 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
 
     `tell` receives every event before the next step is taken. A run that was cut off resumes from `past`, the
     events that it emitted: answered turns are not requested again, and a tool with side effects is not run
-    again. An invalid request raises `InvalidRequest` before the first event; if the model cannot be called,
-    the response is of kind `error`. Cancelling the task cancels the current turn or tool.
+    again. A call that needs an approval ends the request: the response has it in `approvals`, and the client
+    continues with the answers. A `durable` run emits `AgentWaiting` instead; it is resumed with the answers
+    in `past`.
+
+    An invalid request raises `InvalidRequest` before the first event; if the model cannot be called, the
+    response is of kind `error`. Cancelling the task cancels the current turn or tool.
     """
     log = RunLog(past, tell)
     end = log.state.end
@@ -82,7 +97,7 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     if end is not None:
         return end.response
     context, registry = context or ConversationContext(), tools or ToolRegistry()
-    reasoner = _Reasoner(request, client, context, limits, log)
+    reasoner = _Reasoner(request, client, context, limits, log, durable)
     resolved = request
     try:
         plan, previous = await reasoner.resolve(registry, modes or Modes(BUILT_IN))
@@ -115,6 +130,7 @@ def _call_runner(
         record=log,
         guard=log.state.guard,
         warn=log.warn,
+        approvals=decisions(request, log.state.approvals),
         deadline=limits.tool_deadline,
         max_output=limits.max_tool_output,
     )
@@ -127,6 +143,7 @@ class _Reasoner:
     context: ConversationContext
     limits: Limits
     log: RunLog
+    durable: bool
 
     async def resolve(self, tools: ToolRegistry, modes: Modes) -> tuple[Plan, Previous]:
         """The plan of the request, and the response that it continues, which no longer matters once a turn of
@@ -158,12 +175,19 @@ class _Reasoner:
             if state.started is None:
                 await self._start(plan, previous, retriever)
             outputs = [await self._output(call, results, runner) for call in previous.calls]
-            answer = await asker.ask(outputs)
+            answer = await asker.ask(outputs, approval_items(previous.approvals, 0, runner.approvals))
         else:
             answer = state.answer
         while (left := await self._left(plan, answer, runner)) is None:
-            answer = await asker.ask([await self._output(call, {}, runner) for call in answer.tool_calls])
-        return await self.end(answer, left)
+            outputs = [await self._output(call, {}, runner) for call in answer.tool_calls]
+            answer = await asker.ask(outputs, approval_items(answer.approvals, state.turn, runner.approvals))
+        return await (self._wait(answer, left) if left.run_waits else self.end(answer, left))
+
+    async def _wait(self, answer: AgentExecuteResponse, left: "_Left") -> AgentExecuteResponse:
+        """Leave the run until a person has answered."""
+        number, turn = self.log.number, self.log.state.turn
+        await self.log.add(AgentWaiting(sequence_number=number, turn=turn, approvals=left.approvals))
+        return self.log.state.finished(answer, left.calls, left.approvals)
 
     async def fail(
         self, error: ResponsesCallFailed, resolved: AgentExecuteRequest, tools: ToolRegistry
@@ -179,11 +203,9 @@ class _Reasoner:
         await self.log.add(AgentFailed(sequence_number=number, response=response, code=error.code or ""))
         return response
 
-    async def end(
-        self, answer: AgentExecuteResponse, left: Sequence[AgentToolCall] = ()
-    ) -> AgentExecuteResponse:
+    async def end(self, answer: AgentExecuteResponse, left: "_Left") -> AgentExecuteResponse:
         """End the run with the last answer, completed with the results of all turns."""
-        response = self.log.state.finished(answer, left)
+        response = self.log.state.finished(answer, left.calls, left.approvals)
         ended = AgentFailed if response.kind == "error" else AgentCompleted
         await self.log.add(ended(sequence_number=self.log.number, response=response))
         return response
@@ -191,12 +213,13 @@ class _Reasoner:
     async def _results(self, plan: Plan, previous: Previous, runner: CallRunner) -> dict[str, AgentToolCall]:
         """The client's results by call id, checked before the first event is emitted."""
         results = results_for(self.request, previous, plan)
+        check_answers(self.request, previous, runner)
         for call in without_result(results, previous, plan):
             # A call that our check rejected was never handed to the client: its error is the result.
             tool = plan.offered.get(call.name)
             checked = None
             if tool is not None and tool.run is not None:
-                checked = await runner.run(tool, _tool_call(call))
+                checked = await runner.run(tool, as_tool_call(call))
             if checked is None or checked.outcome == "ok":
                 raise missing_result(self.request, call)
             results[call.call_id] = _answered(call, checked.result.output)
@@ -215,21 +238,21 @@ class _Reasoner:
         )
         await self.log.add(started)
 
-    async def _left(
-        self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner
-    ) -> Sequence[AgentToolCall] | None:
-        """The open calls with which the run ends; None: it continues, the server answers all calls."""
-        if answer.kind == "error" or not answer.tool_calls:
-            return ()
+    async def _left(self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner) -> "_Left | None":
+        """What is open when the run ends or waits; None: it continues, the server answers all calls."""
+        if answer.kind == "error" or not (answer.tool_calls or answer.approvals):
+            return _Left()
         handed = await self._handed(plan, answer, runner)
-        if handed:
-            return [*handed, *self._open_server_calls(answer, handed)]
         turn = self.log.state.turn
+        open_calls = [*handed, *self._open_server_calls(answer, handed)]
+        approvals = waiting_for(answer.tool_calls, answer.approvals, turn, runner)
+        if handed or (approvals and not self.durable):
+            return _Left(open_calls, approvals)
         if turn < (plan.mode.max_turns or self.limits.max_turns) and answer.response_continuation_id:
-            return None
+            return _Left(open_calls, approvals, run_waits=True) if approvals else None
         reason = f"all {turn} turns are used" if answer.response_continuation_id else "it has no id"
         await self.log.warn(f"The calls of the last response were not run: {reason}.")
-        return self._open_server_calls(answer, ())
+        return _Left(open_calls, approvals)
 
     async def _handed(
         self, plan: Plan, answer: AgentExecuteResponse, runner: CallRunner
@@ -240,7 +263,7 @@ class _Reasoner:
         turn, handed = self.log.state.turn, list[AgentToolCall]()
         for call in answer.tool_calls:
             owner = owner_of(call, plan, tools)
-            if owner == "client" or (owner == "both" and await runner.check(_tool_call(call), turn)):
+            if owner == "client" or (owner == "both" and await runner.check(as_tool_call(call), turn)):
                 handed.append(call)
         return handed
 
@@ -263,11 +286,16 @@ class _Reasoner:
     ) -> AgentToolCall:
         if call.call_id in results:
             return results[call.call_id]
-        return _answered(call, (await runner.answer(_tool_call(call), self.log.state.turn)).output)
+        return _answered(call, (await runner.answer(as_tool_call(call), self.log.state.turn)).output)
 
 
-def _tool_call(call: AgentToolCall) -> ToolCall:
-    return ToolCall(call.call_id, call.name, call.arguments_json or "")
+class _Left(NamedTuple):
+    """Open calls, and those of them that wait for a person."""
+
+    calls: Sequence[AgentToolCall] = ()
+    approvals: tuple[ApprovalRequest, ...] = ()
+    run_waits: bool = False
+    """Whether the run continues when a person has answered."""
 
 
 def _answered(call: AgentToolCall, output: str) -> AgentToolCall:

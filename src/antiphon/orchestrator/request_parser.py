@@ -15,7 +15,12 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.casing import fold, from_members, respelled, spelled
-from antiphon.orchestrator.models import AgentExecuteRequest, AgentToolCall, ImageAttachment
+from antiphon.orchestrator.models import (
+    AgentExecuteRequest,
+    AgentToolCall,
+    ApprovalAnswer,
+    ImageAttachment,
+)
 from antiphon.protocol.bounds import check_length, check_texts
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
@@ -30,6 +35,9 @@ MAX_RESULTS = 10_000
 """Results of tools in a request."""
 MAX_ACTIVE_FILES = 10_000
 MAX_IMAGES = 100
+MAX_APPROVALS = 1_000
+MAX_REASON_CHARS = 10_000
+"""Of the reason for a rejection."""
 
 Check = Callable[[AgentExecuteRequest], None]
 """A further check. It raises `InvalidRequest` with the Python name of the field, which is then respelled."""
@@ -62,6 +70,23 @@ def parse_run_request(body: bytes, check: Check | None = None) -> RunRequest:
     return RunRequest(title, request)
 
 
+class _Approval(Struct, frozen=True):
+    approval_request_id: str
+    approve: bool
+    reason: str | None = None
+
+
+def parse_approval(body: bytes) -> ApprovalAnswer:
+    """The answer to an approval request of a run."""
+    sent = _members(body)
+    found = from_members(sent, _Approval)
+    if len(found.reason or "") > MAX_REASON_CHARS:
+        where = spelled(sent, "reason")
+        message = f"'{where}' has {len(found.reason or '')} characters; the limit is {MAX_REASON_CHARS}."
+        raise InvalidRequest(message, param=where, code="string_above_max_length")
+    return ApprovalAnswer(id=found.approval_request_id, approve=found.approve, reason=found.reason)
+
+
 def check_tools(tools: list[object], path: str) -> None:
     """Raise `InvalidRequest` for invalid tools. A tool without a type is a function. Expensive schemas
     are checked with the turn that sends them."""
@@ -86,6 +111,7 @@ def _request(sent: JsonObject, check: Check | None) -> AgentExecuteRequest:
         ("tool_results", request.tool_results, MAX_RESULTS),
         ("active_files", request.active_files, MAX_ACTIVE_FILES),
         ("image_attachments", request.image_attachments, MAX_IMAGES),
+        ("approvals", request.approvals, MAX_APPROVALS),
     ):
         check_length(values, most, spelled(sent, name), "elements")
     tools_path = spelled(sent, "tools_json")
@@ -93,8 +119,8 @@ def _request(sent: JsonObject, check: Check | None) -> AgentExecuteRequest:
     parse_scope(request.rag_scope_filter, spelled(sent, "rag_scope_filter"))
     for index, image in enumerate(request.image_attachments):
         _check_image(image, f"image_attachments[{index}]", sent)
-    if not _results(request, sent) and not (request.instruction or "").strip():
-        raise missing(spelled(sent, "instruction"), "Send an instruction or tool results.")
+    if not _results(request, sent) and not request.approvals and not (request.instruction or "").strip():
+        raise missing(spelled(sent, "instruction"), "Send an instruction, tool results or approvals.")
     if check is not None:
         _check_further(check, request, sent)
     return request

@@ -6,7 +6,7 @@ AGN-013). Server tools and client tools become one list without duplicate names.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from antiphon.orchestrator.models import AgentExecuteRequest, ConversationContex
 from antiphon.orchestrator.modes import CHANGE_MODE, DEFAULT_KEY, EDITING_KEY, Mode, Modes
 from antiphon.orchestrator.wire import to_strict_tool
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.tools import HOSTED_TOOLS
 from antiphon.retrieval.scope import Scope, parse_scope
 from antiphon.tools.declaration import ServerTool
 from antiphon.tools.registry import ToolRegistry
@@ -50,6 +51,8 @@ class Plan:
     request declares no tools."""
     mode_change: str
     """The message to the model if the conversation was in another mode; else empty."""
+    has_hosted_tools: bool
+    """Whether the conversation has tools that the server of the model runs."""
     scope: Scope
     """The chunks that may be retrieved."""
     warnings: tuple[str, ...]
@@ -73,7 +76,8 @@ def resolve(
     client_tools = frozenset(tool_names(declared))
     known = {*offered, *client_tools, *tool_names(chain.tools if chain else ())}
     warnings += _missing(tools, mode, client_tools)
-    schemas: list[object] = [*tools.schemas(list(offered.values())), *declared]
+    declared = _besides_hosted(declared, mode, warnings)
+    schemas: list[object] = [*tools.schemas(list(offered.values())), *mode.hosted_tools, *declared]
     usage_block = build_tool_usage_block(tools.usage(list(offered.values())))
     layers = _layers(mode, modes, offered)
     return Plan(
@@ -89,8 +93,9 @@ def resolve(
         offered=offered,
         taken=frozenset(tools.names),
         client_tools=client_tools,
-        tools=_declared_tools(request, schemas, chain, mode, tools),
+        tools=_declared_tools(request, schemas, chain, mode, _ServerSide(tools, modes)),
         mode_change=_joined(_new_mode(mode), *layers, usage_block) if _changes_mode(chain, mode) else "",
+        has_hosted_tools=any(map(hosted_key, [*schemas, *(chain.tools if chain else ())])),
         scope=_scope(request, mode),
         warnings=tuple(warnings),
     )
@@ -176,6 +181,25 @@ def _client_tools(
     return [tool for tool in declared if tool_name(tool) not in tools]
 
 
+def hosted_key(tool: object) -> tuple[str, str] | None:
+    """What identifies a hosted tool in a request: its type and the label of its server. None: a function."""
+    members = cast("JsonObject", tool) if isinstance(tool, dict) else {}
+    kind, label = members.get("type"), members.get("server_label")
+    if not isinstance(kind, str) or kind not in HOSTED_TOOLS:
+        return None
+    return kind, label if isinstance(label, str) else ""
+
+
+def _besides_hosted(declared: Sequence[object], mode: Mode, warnings: list[str]) -> list[object]:
+    """The client's tools without those that the mode has as well."""
+    taken = set(map(hosted_key, mode.hosted_tools))
+    for kind, label in filter(None, map(hosted_key, declared)):
+        if (kind, label) in taken:
+            name = f"{kind}' of the server '{label}" if label else kind
+            warnings.append(f"The mode has the hosted tool '{name}' itself: the client's is left out.")
+    return [tool for tool in declared if (hosted_key(tool) or ("", "")) not in taken]
+
+
 def _read_tools(tools_json: str | None, warnings: list[str]) -> list[object]:
     if tools_json is None or not tools_json.strip():
         return []
@@ -221,31 +245,49 @@ def _declared_tools(
     schemas: Sequence[object],
     chain: Chain | None,
     mode: Mode,
-    tools: ToolRegistry,
+    ours: "_ServerSide",
 ) -> Sequence[object] | None:
     if chain is not None:
-        return _changed_tools(schemas, chain, mode, tools)
+        return _changed_tools(schemas, chain, mode, ours)
     return None if _continues(request) else schemas or None
 
 
 def _changed_tools(
-    schemas: Sequence[object], chain: Chain, mode: Mode, tools: ToolRegistry
+    schemas: Sequence[object], chain: Chain, mode: Mode, ours: "_ServerSide"
 ) -> Sequence[object] | None:
     """The tools to send with a continuation: all if some are new or the mode removes some, else None. A list
     replaces the previous one, so it repeats what the client declared earlier."""
     named = frozenset(tool_names(schemas))
     known = all(any(_same(tool, old) for old in chain.tools) for tool in schemas)
-    stale = [name for name in tool_names(chain.tools) if name in tools and name not in named]
+    hosted = frozenset(filter(None, map(hosted_key, schemas)))
+    stale = [old for old in chain.tools if ours.has(old) and not _is_among(old, named, hosted)]
     if known and not (stale and _changes_mode(chain, mode)):
         return None
     earlier = [
         old
         for old in chain.tools
-        if tool_name(old) not in named
-        and tool_name(old) not in tools
+        if not _is_among(old, named, hosted)
+        and not ours.has(old)
         and not any(_same(tool, old) for tool in schemas)
     ]
     return [*schemas, *earlier]
+
+
+class _ServerSide(NamedTuple):
+    """The tools that the server declares: its own, and the hosted tools of its modes."""
+
+    tools: ToolRegistry
+    modes: Modes
+
+    def has(self, tool: object) -> bool:
+        if hosted_key(tool) is None:
+            return tool_name(tool) in self.tools
+        return any(_same(each, tool) for mode in self.modes.all() for each in mode.hosted_tools)
+
+
+def _is_among(tool: object, named: Container[str], hosted: Container[object]) -> bool:
+    """Whether a tool is declared anew, perhaps in another form."""
+    return tool_name(tool) in named or hosted_key(tool) in hosted
 
 
 def _same(tool: object, old: object) -> bool:

@@ -42,7 +42,7 @@ def map_response(
     """Map a response: its JSON, the object itself, or the terminal event of a stream. Never raises."""
     text, response, fault = receive(raw)
     output = read_output(response)
-    kind: Kind = "ok" if output.texts else "tool-only" if output.calls else "empty"
+    kind: Kind = "ok" if output.texts else "tool-only" if output.calls or output.approvals else "empty"
     return AgentExecuteResponse(
         kind=kind if fault is None else "error",
         model_id=string(response.model) or None,
@@ -51,8 +51,11 @@ def map_response(
         usage=_usage(response.usage),
         error_code=fault.code if fault else None,
         error_message=fault.message if fault else None,
+        sources=tuple(output.sources),
         raw_response_json=text,
         tool_calls=tuple(output.calls),
+        hosted_calls=tuple(output.hosted_calls),
+        approvals=tuple(output.approvals),
         **_ids(request, context, string(response.id)),
     )
 
@@ -103,7 +106,7 @@ def _derived_reason(response: Members, fault: Fault | None, output: Output) -> s
         reason = incomplete_reason(response)
         return _INCOMPLETE.get(reason, reason)
     if status in ("", "completed"):
-        return "tool_use" if output.calls else "stop"
+        return "tool_use" if output.calls or output.approvals else "stop"
     return status  # not ended, or cancelled
 
 

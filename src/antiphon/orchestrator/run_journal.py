@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import msgspec
 
 from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
-from antiphon.orchestrator.events import END, AgentCancelled, AgentCompleted, AgentEvent, AgentFailed
+from antiphon.orchestrator.events import (
+    END,
+    AgentCancelled,
+    AgentCompleted,
+    AgentEvent,
+    AgentFailed,
+    AgentWaiting,
+)
 from antiphon.orchestrator.models import AgentExecuteResponse
 from antiphon.orchestrator.run_state import RunState
 from antiphon.store.agent_runs import AgentRunStore, RunClaim, RunEvent, RunStatus
@@ -39,11 +46,17 @@ class Journal:
         self._token = claim.token
         self._state = RunState(read_journal(claim.events))
         self._ended = False
+        self._waits = False
 
     @property
     def ended(self) -> bool:
         """Whether the terminal event is stored."""
         return self._ended
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run waits for a person."""
+        return self._waits
 
     async def tell(self, event: AgentEvent) -> None:
         """Store an event durably; a terminal one together with the status of the run. Raises `Fenced`.
@@ -61,9 +74,11 @@ class Journal:
             )
             self._ended = True
         else:
+            self._waits = isinstance(event, AgentWaiting)
+            store = self._store.wait if self._waits else self._store.append
             await retry_while_unavailable(
                 f"the agent run {self._id}",
-                lambda: self._store.append(self._tenant, self._id, self._token, rows),
+                lambda: store(self._tenant, self._id, self._token, rows),
             )
         self._state.apply(event)
         self._signals.publish(f"events:{self._id}")

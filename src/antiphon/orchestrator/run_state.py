@@ -15,7 +15,11 @@ from antiphon.orchestrator.events import (
     AgentEvent,
     AgentFailed,
     AgentStarted,
+    AgentWaiting,
     AgentWarned,
+    ApprovalAnswered,
+    HostedCompleted,
+    HostedStarted,
     TextDelta,
     ToolCompleted,
     ToolStarted,
@@ -25,9 +29,13 @@ from antiphon.orchestrator.events import (
 from antiphon.orchestrator.models import (
     AgentExecuteResponse,
     AgentToolCall,
+    ApprovalAnswer,
+    ApprovalRequest,
     FileBundle,
     FileBundleItem,
+    HostedCallRecord,
     LlmUsage,
+    SourceRef,
 )
 from antiphon.orchestrator.tool import ToolResult
 from antiphon.tools.call_record import CallEnded, CallKey, CallStarted, RecordedCall
@@ -53,6 +61,14 @@ class RunState:
         """The calls of all turns that the server has answered, or begun to answer."""
         self.executed: list[AgentToolCall] = []
         """The calls of all turns that the server has answered, with their results."""
+        self.hosted_calls: list[HostedCallRecord] = []
+        """The calls of hosted tools in all turns."""
+        self.cited: dict[SourceRef, None] = {}
+        """What the texts of all turns cite."""
+        self.pending: dict[str, ApprovalRequest] = {}
+        """The approval requests of the last turn that nobody has answered."""
+        self.approvals: dict[CallKey, ApprovalAnswer] = {}
+        """The answers to approval requests, in all turns."""
         self.files: dict[str, FileBundleItem] = {}
         """The file bundle so far, by path."""
         self.mode: str | None = None
@@ -79,12 +95,14 @@ class RunState:
                 self.calls[CallKey(event.turn, event.call_id)] = RecordedCall(_started(event))
             case ToolCompleted():
                 self._completed(event)
+            case AgentWaiting() | ApprovalAnswered():
+                self._waited(event)
             case AgentWarned():
                 self.warnings.append(event.message)
             case AgentCompleted() | AgentFailed() | AgentCancelled():
                 self.end = event
-            case TextDelta():
-                pass  # `TurnCompleted` has the complete text
+            case TextDelta() | HostedStarted() | HostedCompleted():
+                pass  # `TurnCompleted` has the complete text, and all calls
             case _:
                 assert_never(event)
 
@@ -93,23 +111,40 @@ class RunState:
         return FileBundle(files=tuple(self.files.values())) if self.files else None
 
     def finished(
-        self, answer: AgentExecuteResponse, left: Sequence[AgentToolCall] = ()
+        self,
+        answer: AgentExecuteResponse,
+        left: Sequence[AgentToolCall] = (),
+        approvals: Sequence[ApprovalRequest] = (),
     ) -> AgentExecuteResponse:
-        """The last answer, completed with the results of all turns; `left` are the calls still open."""
+        """The last answer, completed with the results of all turns; `left` are the calls still open,
+        `approvals` those that wait for a person."""
+        sources = self.started.sources if self.started else ()
         return msgspec.structs.replace(
             answer,
             mode=self.mode or answer.mode,
             usage=self.usage,
-            sources=self.started.sources if self.started else (),
+            sources=(*sources, *(source for source in self.cited if source not in sources)),
             file_bundle=self.bundle(),
             warnings=tuple(self.warnings),
             tool_calls=(*self.executed, *left),
+            hosted_calls=tuple(self.hosted_calls),
+            approvals=tuple(approvals),
+            finish_reason="approval_required" if approvals else answer.finish_reason,
         )
 
     def _answered(self, event: TurnCompleted) -> None:
         self.turn = event.turn
         self.answer = event.response
         self.usage = _sum(self.usage, event.response.usage)
+        self.hosted_calls.extend(event.response.hosted_calls)
+        self.cited.update(dict.fromkeys(event.response.sources))
+
+    def _waited(self, event: AgentWaiting | ApprovalAnswered) -> None:
+        if isinstance(event, AgentWaiting):
+            self.pending = {request.id: request for request in event.approvals}
+            return
+        self.pending.pop(event.answer.id, None)
+        self.approvals[CallKey(event.turn, event.answer.id)] = event.answer
 
     def _completed(self, event: ToolCompleted) -> None:
         key = CallKey(event.turn, event.call_id)
@@ -131,6 +166,11 @@ class RunLog:
     def __init__(self, past: Iterable[AgentEvent], emit: Emit | None) -> None:
         self.state = RunState(past)
         self._emit = emit
+
+    @property
+    def emits(self) -> bool:
+        """Whether anybody receives the events."""
+        return self._emit is not None
 
     @property
     def number(self) -> int:
@@ -210,7 +250,7 @@ def _sum(one: LlmUsage, other: LlmUsage) -> LlmUsage:
 
 
 def _executed(event: ToolCompleted, arguments: str) -> AgentToolCall:
-    failed = event.outcome in ("error", "timeout", "interrupted")
+    failed = event.outcome in ("error", "timeout", "interrupted", "rejected")
     return AgentToolCall(
         call_id=event.call_id,
         name=event.name,

@@ -14,20 +14,30 @@ from antiphon.orchestrator.events import (
     AgentEvent,
     AgentFailed,
     AgentStarted,
+    AgentWaiting,
     AgentWarned,
+    ApprovalAnswered,
+    HostedCompleted,
+    HostedStarted,
     TextDelta,
     ToolCompleted,
     ToolStarted,
     TurnCompleted,
     TurnStarted,
 )
-from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, LlmUsage
+from antiphon.orchestrator.models import (
+    AgentExecuteResponse,
+    AgentToolCall,
+    ApprovalRequest,
+    HostedCallRecord,
+    LlmUsage,
+)
 from antiphon.store.agent_runs import AgentRun, RunStatus
 from antiphon.tools.call_record import Outcome
 
 MAX_EXCERPT_CHARS = 200
 
-State = Literal["in_progress", "completed", "failed", "cancelled"]
+State = Literal["in_progress", "waiting", "completed", "failed", "cancelled"]
 
 
 class CallNode(Struct, frozen=True, kw_only=True):
@@ -53,6 +63,8 @@ class TurnNode(Struct, frozen=True, kw_only=True):
     finish_reason: str | None = None
     usage: LlmUsage = LlmUsage()
     calls: tuple[CallNode, ...] = ()
+    hosted_calls: tuple[HostedCallRecord, ...] = ()
+    """Calls of hosted tools within the turn."""
 
 
 class RunTree(Struct, frozen=True, kw_only=True):
@@ -64,6 +76,8 @@ class RunTree(Struct, frozen=True, kw_only=True):
     turns: tuple[TurnNode, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str | None = None
+    approvals: tuple[ApprovalRequest, ...] = ()
+    """The requests that wait for a person."""
 
 
 def tree_of(events: Sequence[AgentEvent]) -> RunTree:
@@ -88,17 +102,32 @@ def _grow(tree: RunTree, event: AgentEvent) -> RunTree:
             return replace(tree, warnings=(*tree.warnings, event.message))
         case TextDelta():
             return tree
-        case TurnStarted() | TurnCompleted() | ToolStarted() | ToolCompleted():
+        case AgentWaiting():
+            return replace(tree, state="waiting", approvals=event.approvals)
+        case ApprovalAnswered():
+            left = tuple(each for each in tree.approvals if each.id != event.answer.id)
+            return replace(tree, state="waiting" if left else "in_progress", approvals=left)
+        case (
+            TurnStarted()
+            | TurnCompleted()
+            | ToolStarted()
+            | ToolCompleted()
+            | HostedStarted()
+            | HostedCompleted()
+        ):
             return _grow_turn(tree, event)
         case AgentCompleted():
             return replace(tree, state="completed")
         case AgentFailed():
             return replace(tree, state="failed", error=event.response.error_message)
         case AgentCancelled():
-            return replace(tree, state="cancelled")
+            return replace(tree, state="cancelled", approvals=())
 
 
-def _grow_turn(tree: RunTree, event: TurnStarted | TurnCompleted | ToolStarted | ToolCompleted) -> RunTree:
+def _grow_turn(
+    tree: RunTree,
+    event: TurnStarted | TurnCompleted | ToolStarted | ToolCompleted | HostedStarted | HostedCompleted,
+) -> RunTree:
     turns = {turn.number: turn for turn in tree.turns}
     turn = turns.get(event.turn, TurnNode(number=event.turn))
     match event:
@@ -108,6 +137,9 @@ def _grow_turn(tree: RunTree, event: TurnStarted | TurnCompleted | ToolStarted |
             turn = _answered(turn, event.response)
         case ToolStarted() | ToolCompleted():
             turn = _called(turn, event)
+        case HostedStarted() | HostedCompleted():
+            calls = {call.call_id: call for call in turn.hosted_calls}
+            turn = replace(turn, hosted_calls=tuple({**calls, event.call.call_id: event.call}.values()))
     return replace(tree, turns=tuple({**turns, event.turn: turn}.values()))
 
 
@@ -118,6 +150,7 @@ def _answered(turn: TurnNode, response: AgentExecuteResponse) -> TurnNode:
         response_id=response.response_continuation_id,
         finish_reason=response.finish_reason,
         usage=response.usage,
+        hosted_calls=response.hosted_calls,
         calls=tuple(_made(call) for call in response.tool_calls),
     )
 

@@ -31,17 +31,21 @@ def to_strict(body: JsonObject) -> JsonObject:
     return strict
 
 
-def answer_calls(body: JsonObject, outputs: Sequence[AgentToolCall]) -> JsonObject:
-    """The body of a continuation with the results as items, so that a server can match them with its calls.
+def answer_calls(
+    body: JsonObject, outputs: Sequence[AgentToolCall], approvals: Sequence[JsonObject] = ()
+) -> JsonObject:
+    """The body of a continuation with the results and approvals as items, so that a server can match them
+    with its calls.
 
     The items precede the messages. The equivalent `[TOOL_RESULTS]` block is removed, and so is a user message
     that is empty without it.
     """
-    if not outputs:
+    if not outputs and not approvals:
         return body
     block = build_tool_results_block(outputs)
     messages = [_without(block, item) for item in items_of(body.get("input"))]
-    return {**body, "input": [*map(_output_item, outputs), *(item for item in messages if item is not None)]}
+    answers = [*map(_output_item, outputs), *approvals]
+    return {**body, "input": [*answers, *(item for item in messages if item is not None)]}
 
 
 class SentTools:

@@ -395,6 +395,15 @@ class ImageGenerationCallGenerating(
     """The image is being made."""
 
 
+class ImageGenerationCallPartialImage(
+    HostedEvent, tag="response.image_generation_call.partial_image", frozen=True
+):
+    """An unfinished form of the image, in base64."""
+
+    partial_image_index: int
+    partial_image_b64: str
+
+
 class ImageGenerationCallCompleted(HostedEvent, tag="response.image_generation_call.completed", frozen=True):
     """The image is complete."""
 

@@ -32,6 +32,7 @@ CONVERSATION = IdForm("conv", "conversation")
 FILE_ID = IdForm("file-", "file_id")
 UPLOAD_ID = IdForm("upload_", "upload_id")
 VECTOR_STORE_ID = IdForm("vs_", "vector_store_id")
+CONTAINER_ID = IdForm("cntr_", "container_id")
 
 _STORED_FILE_ID = re.compile("file-[0-9a-f]{44}")
 

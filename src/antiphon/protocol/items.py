@@ -30,6 +30,7 @@ from antiphon.protocol.tool_items import (
     LocalShellCall,
     LocalShellCallOutput,
     McpApprovalRequest,
+    McpApprovalResponse,
     McpCall,
     McpListTools,
     ShellCall,
@@ -175,6 +176,7 @@ TypedItem = (
     | McpListTools
     | McpCall
     | McpApprovalRequest
+    | McpApprovalResponse
 )
 Item = TypedItem | OpaqueItem
 OutputItem = (
@@ -212,7 +214,7 @@ HOSTED_ITEMS = (
 )
 """Items of hosted tools that have finished. The message after them contains the result."""
 
-OPAQUE_ITEMS = frozenset({"configuration_update", "mcp_approval_response", "program", "program_output"})
+OPAQUE_ITEMS = frozenset({"configuration_update", "program", "program_output"})
 """Items of the protocol that no model here can read. They are not omitted: the answer depends on them."""
 
 KNOWN_ITEMS = ITEM_TYPES.keys() | OPAQUE_ITEMS
@@ -260,5 +262,5 @@ def call_id_of(item: CallItem | OutputOfCall) -> str | None:
 
 
 def is_for_client(item: Item) -> bool:
-    """Whether the client must run the call."""
-    return is_call(item) and call_id_of(item) is not None
+    """Whether the client must run the call, or decide about it."""
+    return isinstance(item, McpApprovalRequest) or (is_call(item) and call_id_of(item) is not None)

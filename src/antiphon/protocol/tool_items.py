@@ -138,6 +138,8 @@ class WebSearchCall(
     id: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     action: JsonObject | UnsetType = UNSET
+    results: list[JsonObject] | UnsetType | None = UNSET
+    """What a model is shown, if this server has searched."""
 
 
 class FileSearchCall(Struct, tag_field="type", tag="file_search_call", frozen=True, kw_only=True):
@@ -211,6 +213,18 @@ class McpApprovalRequest(
     server_label: str
     name: str
     arguments: str
+
+
+class McpApprovalResponse(
+    Struct, tag_field="type", tag="mcp_approval_response", frozen=True, omit_defaults=True, kw_only=True
+):
+    """The client's answer to an `McpApprovalRequest`."""
+
+    id: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    approval_request_id: str
+    approve: bool
+    reason: str | UnsetType | None = UNSET
 
 
 HostedItem = (

@@ -116,12 +116,21 @@ class FoundText(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class SearchScores(Struct, frozen=True, kw_only=True):
+    """The match of words, the similarity of meaning, and the score that is made of both."""
+
+    text: float
+    vector: float
+    mixed: float
+
+
 class SearchResult(Struct, frozen=True, kw_only=True):
     """A chunk that a search found."""
 
     file_id: str
     filename: str
     score: float
+    scores: SearchScores
     attributes: dict[str, Attribute]
     content: list[FoundText]
 

@@ -111,7 +111,7 @@ class ChunkIndex:
             row[0]: row for row in self._database.execute(_ALL) if scope.admits(metadata_of(_chunk(row, "")))
         }
         similar = {number: similarities.get(row[2], 0.0) for number, row in admitted.items()}
-        fused = fuse(scores, similar)
+        fused = {number: score.mixed for number, score in fuse(scores, similar).items()}
         for number in sorted(fused, key=lambda number: (-fused[number], number)):
             row = admitted[number]
             yield (row[0], fused[number], *row[2:])

@@ -1,13 +1,14 @@
 """The ASGI application: check the head, authenticate, route; errors become error objects."""
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from antiphon.caller import Caller
+from antiphon.caller import WRITE, Caller
 from antiphon.errors import AntiphonError, MethodNotAllowed, NotFound, UpgradeRequired, drop_tracebacks
 from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
@@ -19,8 +20,11 @@ from antiphon.server.error_shapes import internal_error
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.guard import Head, HostGuard, check_origin, read_head
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.page.bundle import load_bundle
+from antiphon.server.routes.admin import ReadSettings, RunChecks
 from antiphon.server.routes.table import RouteOptions, route_groups
 from antiphon.server.routing import Match, Route, RouteTable
+from antiphon.server.sessions import Sessions
 from antiphon.server.types import Receive, Scope, Send
 from antiphon.server.websocket.channel import refuse
 from antiphon.server.websocket.connection import WebSocketLimits
@@ -59,6 +63,14 @@ class AppOptions:
     keeps: bool = True
     """Whether responses are stored."""
     profiles: Profiles = DEFAULT_PROFILES
+    page: bool = True
+    """Whether the page is served."""
+    read_settings: ReadSettings = tuple
+    """Reads the settings in force, for operators."""
+    run_checks: RunChecks | None = None
+    """Runs the conformance checker; None: it is not served."""
+    session_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """Signs the sessions of the page."""
 
 
 class App:
@@ -79,6 +91,12 @@ class App:
         self.admission = Admission(options.max_bodies, options.max_memory)
         self.routes = RouteTable(())
         self._websocket: WebSocketEndpoint | None = None
+        self.sessions = Sessions(
+            options.keys,
+            secret=options.session_secret,
+            entropy=secrets.token_bytes,
+        )
+        self._bundle = load_bundle() if options.page else None
 
     @property
     def guarded(self) -> bool:
@@ -96,7 +114,18 @@ class App:
             route_groups(
                 services,
                 agents,
-                RouteOptions(self.lifetimes, bodies, options.heartbeat, options.keeps, options.websocket),
+                RouteOptions(
+                    self.lifetimes,
+                    bodies,
+                    options.heartbeat,
+                    options.keeps,
+                    options.websocket,
+                    options.keys,
+                    self.sessions,
+                    self._bundle,
+                    options.read_settings,
+                    options.run_checks,
+                ),
             )
         )
 
@@ -139,7 +168,7 @@ class App:
         if not keys.needed:  # with keys this is not needed: a web page does not know one
             check_origin(exchange.head)
         if not match.keyless:
-            exchange.caller = keys.check(exchange.head.authorization)
+            exchange.caller = self._caller(exchange)
         route, handler = match.endpoint(exchange.method, exchange.path)
         if route.scope is not None:
             exchange.caller.require(route.scope)
@@ -148,6 +177,16 @@ class App:
         if route.id_form is not None:
             route.id_form.check(match.parameters[0])
         return handler(exchange, *match.parameters)
+
+    def _caller(self, exchange: Exchange) -> Caller:
+        """The caller with the key of this request, or with the session of the page."""
+        authorization, keys = exchange.head.authorization, self._options.keys
+        if keys.needed and not authorization:
+            caller = self.sessions.authenticate(exchange.header_values)
+            if caller is not None:
+                check_origin(exchange.head)
+                return caller
+        return keys.check(authorization)
 
     async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a WebSocket, or answer its handshake with an HTTP status."""
@@ -177,8 +216,7 @@ class App:
         caller = self._options.keys.check(head.authorization)
         if route is None:
             raise NotFound("No WebSocket is served at this path; use /v1/responses.", code="unknown_url")
-        if route.scope is not None:
-            caller.require(route.scope)
+        caller.require(WRITE)  # its messages create responses
         return caller
 
     async def _lifespan(self, _scope: Scope, receive: Receive, send: Send) -> None:

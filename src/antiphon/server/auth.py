@@ -33,6 +33,8 @@ class StoredKey(Struct, frozen=True):
 
 
 _REVOKED = float("-inf")
+_CONFIGURED = "settings:"
+"""How references to keys of the settings begin."""
 _UNKNOWN = StoredKey(bytes(32), ANONYMOUS, _REVOKED)
 
 
@@ -64,8 +66,8 @@ class Keys:
     ) -> None:
         # Looking up a digest in a set leaks nothing: a guess does not control its digest.
         self._configured = frozenset(_digest(key.encode()) for key in api_keys)
-        self._pepper = pepper
-        self._clock = clock
+        self.pepper = pepper
+        self.clock = clock
         self._required = required
         self._stored: Mapping[str, StoredKey] = {}
         self.needed = required or bool(self._configured)
@@ -96,10 +98,32 @@ class Keys:
         key_id, _, secret = rest.partition("_")
         found = self._stored.get(key_id, _UNKNOWN)
         # Compared even for an unknown id, so that the time does not reveal which ids exist.
-        same = hmac.compare_digest(secret_digest(self._pepper, secret.encode("latin-1")), found.digest)
-        if not same or prefix != PREFIX or (found.ends is not None and found.ends <= self._clock()):
+        same = hmac.compare_digest(secret_digest(self.pepper, secret.encode("latin-1")), found.digest)
+        if not same or prefix != PREFIX or (found.ends is not None and found.ends <= self.clock()):
             raise Unauthorized
         return found.caller
+
+    def reference(self, key: str) -> str:
+        """What stands for a valid key in a session: nothing from which the key could be found."""
+        digest = _digest(key.encode("utf-8", "replace"))
+        if digest in self._configured:
+            return f"{_CONFIGURED}{self._reference(digest)}"
+        return key.split("_")[1]
+
+    def check_reference(self, reference: str) -> Caller:
+        """The caller with the key of this reference, as long as the key is valid. Raises `Unauthorized`."""
+        if reference.startswith(_CONFIGURED):
+            sent = reference.removeprefix(_CONFIGURED).encode()
+            if any(hmac.compare_digest(sent, self._reference(key).encode()) for key in self._configured):
+                return OPERATOR
+            raise Unauthorized
+        found = self._stored.get(reference, _UNKNOWN)
+        if found.ends is not None and found.ends <= self.clock():
+            raise Unauthorized
+        return found.caller
+
+    def _reference(self, digest: bytes) -> str:
+        return hmac.digest(self.pepper, digest, "sha256").hex()
 
     async def refresh(self, store: KeyStore) -> None:
         """Copy the stored keys. Call it before the first request is served."""
@@ -131,7 +155,9 @@ class Keys:
 
 def _stored(key: ApiKey) -> StoredKey:
     ends = key.expires_at if key.revoked_at is None else _REVOKED
-    return StoredKey(bytes.fromhex(key.digest), Caller(key.tenant, frozenset(key.scopes), key.id), ends)
+    tools = None if key.tools is None else frozenset(key.tools)
+    caller = Caller(key.tenant, frozenset(key.scopes), key.id, tools)
+    return StoredKey(bytes.fromhex(key.digest), caller, ends)
 
 
 def _digest(key: bytes) -> bytes:

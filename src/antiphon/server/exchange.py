@@ -1,7 +1,7 @@
 """One request and its answer: read a body within limits; send JSON, errors, event streams or any media."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ from antiphon.errors import (
     BodyTimeout,
     BodyTooLarge,
     HeadersTooLarge,
+    InvalidRequest,
     Overloaded,
     TooManyValues,
     Unavailable,
@@ -20,7 +21,7 @@ from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.admission import CHEAP_BODY_BYTES, SMALL_BODY_BYTES, Admission, ReceivedBody, too_large
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header, challenge
-from antiphon.server.guard import Head
+from antiphon.server.guard import TRACE_HEADER, Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
 from antiphon.server.query import Query
 from antiphon.server.types import Message, Receive, Scope, Send
@@ -52,8 +53,10 @@ class Exchange:
 
     __slots__ = (
         "_has_body",
+        "_headers",
         "_query_string",
         "_send",
+        "address",
         "caller",
         "errors",
         "head",
@@ -63,6 +66,7 @@ class Exchange:
         "profile",
         "receive",
         "request_id",
+        "scheme",
     )
 
     def __init__(
@@ -77,7 +81,11 @@ class Exchange:
     ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.address: tuple[str, int] | None = scope.get("server")
+        """Where this server was reached."""
+        self.scheme: str = scope.get("scheme", "http")
         self._query_string: bytes = scope.get("query_string", b"")
+        self._headers: Sequence[Header] = scope.get("headers", ())
         self.receive = receive
         self._send = send
         self.head = head
@@ -97,6 +105,21 @@ class Exchange:
     def query(self) -> Query:
         """The parameters of the query string."""
         return Query(self._query_string)
+
+    @property
+    def traced(self) -> bool:
+        """Whether the client asks for a trace. Raises `InvalidRequest` for another value than `record`."""
+        value = self.head.trace
+        if value and value.lower() != b"record":
+            name = TRACE_HEADER.decode()
+            message = f"Invalid value for the header '{name}'; use 'record', or leave it out."
+            raise InvalidRequest(message, param=name, code="invalid_value")
+        return bool(value)
+
+    def header_values(self, name: str) -> list[str]:
+        """The values of a header that only one route reads, in their order."""
+        wanted = name.encode()
+        return [value.decode("latin-1") for sent, value in self._headers if sent == wanted]
 
     async def body(self, limit: int, admission: Admission) -> bytes:
         """The complete JSON body, when the request may start. Its size is checked before and while it is

@@ -27,12 +27,15 @@ class Head(Struct, gc=False):
     api_key: bytes = b""
     anthropic_version: bytes = b""
     profile: bytes = b""
+    trace: bytes = b""
     if_none_match: bytes = b""
     range: bytes = b""
     origin: bytes | None = None
 
 
 _PROFILE = HEADER.encode()
+TRACE_HEADER = b"antiphon-trace"
+"""`record`: what is sent upstream for this request, and what comes back, is recorded."""
 _DECISIVE = (
     b"host",
     b"content-type",
@@ -45,6 +48,7 @@ _DECISIVE = (
     b"if-none-match",
     b"range",
     _PROFILE,
+    TRACE_HEADER,
 )
 
 
@@ -67,6 +71,7 @@ def read_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
         value(b"x-api-key", b""),
         value(b"anthropic-version", b""),
         value(_PROFILE, b""),
+        value(TRACE_HEADER, b""),
         value(b"if-none-match", b""),
         value(b"range", b""),
         value(b"origin"),

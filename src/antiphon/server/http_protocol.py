@@ -17,7 +17,13 @@ import uvicorn
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from antiphon.errors import AntiphonError, HeadersTooLarge, InvalidRequest, UnsupportedHttpVersion
+from antiphon.errors import (
+    AntiphonError,
+    HeadersTooLarge,
+    InvalidRequest,
+    UnsupportedHttpVersion,
+    drop_tracebacks,
+)
 from antiphon.server.receive_queue import ReceiveQueue
 from antiphon.server.request_cycle import RequestCycle, error_answer, header_lines
 from antiphon.server.send_watch import CHECK_SECONDS, CLOSE_TIMEOUT_SECONDS, SEND_TIMEOUT_SECONDS, SendWatch
@@ -116,6 +122,7 @@ class HttpProtocol(asyncio.Protocol):
             behind_upgrade = data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             cause = error.__context__
+            drop_tracebacks(error)  # their frames hold the connection with its headers
             self._refuse(cause if isinstance(cause, AntiphonError) else _malformed())
             return
         if behind_upgrade is not None:

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 PING_SECONDS = 20.0
 """Between two pings of a WebSocket; a client that does not answer within this time is disconnected."""
-ACCEPTS_AT_ONCE = 16
+ACCEPTS_AT_ONCE = 32
 """Connections that are accepted in each iteration of the event loop."""
 SWITCH_SECONDS = 0.002
 """After this time, another thread gives the interpreter's lock back to the event loop, which gives it up at

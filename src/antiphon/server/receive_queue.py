@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
-MAX_RESUMED = 2
+MAX_RESUMED = 1
 """In one iteration."""
 
 

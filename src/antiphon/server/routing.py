@@ -137,6 +137,8 @@ def _match(methods: Mapping[str, Endpoint]) -> Match:
 def _hint(path: str) -> str:
     if path.startswith("/v1/v1/"):
         return " The base URL has a /v1 too many: clients of Anthropic's API append it themselves."
+    if path.startswith("/mcp/"):
+        return " The endpoint of MCP is /mcp."
     return "" if path.startswith("/v1/") else " The base URL ends in /v1."
 
 

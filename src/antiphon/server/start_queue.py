@@ -9,9 +9,9 @@ import asyncio
 import time
 from collections import deque
 
-MAX_STARTS = 8
+MAX_STARTS = 4
 """In one iteration."""
-ITERATION_SECONDS = 0.005
+ITERATION_SECONDS = 0.003
 """While iterations take longer than this, fewer requests start in the next one."""
 
 

@@ -44,6 +44,7 @@ from antiphon.service.event_log import (
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.history import storable_items
+from antiphon.service.responses.record import NO_ORIGIN, Origin
 from antiphon.service.responses.run import ResponseRun
 from antiphon.store.base import (
     RESPONSE_JOB,
@@ -55,6 +56,7 @@ from antiphon.store.base import (
     StoredResponse,
     is_full_page,
 )
+from antiphon.store.stats import ResponseStats
 from antiphon.store.working import MAX_ATTEMPTS, ShieldedTasks, follow_rows, run_until_first_ends
 from antiphon.turn.chunks import Failed
 from antiphon.turn.machine import Machine
@@ -80,10 +82,12 @@ class Background:
     def __post_init__(self) -> None:
         self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
-    async def submit(self, request: CreateResponse, body: Body, caller: Caller) -> Response:
+    async def submit(
+        self, request: CreateResponse, body: Body, caller: Caller, origin: Origin = NO_ORIGIN
+    ) -> Response:
         """Save and return a queued response. Invalid requests are rejected here, not by the job."""
         creator = self.creator
-        run = creator.draft(request, caller)
+        run = creator.draft(request, caller, origin)
         resolved = await run.check()
         response = new_response(resolved.request, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)
@@ -96,6 +100,8 @@ class Background:
             expires_at=creator.retention.expires_at(creator.clock),
             private=resolved.private,
             sealed_tools=resolved.sealed_tools,
+            stats=ResponseStats(key_id=caller.key_id, request_id=origin.request_id),
+            trace=await run.record.sealed_trace(run.id, creator.parts.seal_key.sealer(caller.tenant)),
         )
         await self._shielded.run(self._save(run, caller.tenant, stored, without_items(body), events))
         return machine.response
@@ -161,6 +167,7 @@ class Background:
         """Run one attempt. Errors end the response as failed, except that of an unavailable database: then
         the worker tries again later."""
         try:
+            run.store_start = log.flush
             async with aclosing(run.events()) as batches:
                 async for events in batches:
                     if run.over:
@@ -188,7 +195,8 @@ class Background:
         tools = open_tools(claim.tools, claim.sealed_tools, sealer, "background")
         request = replace(request, params=params, items=claim.input, tools=tools)
         earlier = EarlierAttempt(claim.response, events, claim.private, claim.sealed_tools)
-        return self.creator.resume(request, Caller.of(tenant), log, earlier)
+        origin = Origin(traced=claim.traced, body=claim.request)
+        return self.creator.resume(request, Caller.of(tenant), log, earlier, origin)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """Cancel a response, whichever process works on it. An ended response is unchanged."""

@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Collection, Sequence
 
-from antiphon.caller import DEFAULT_TENANT, SCOPES
+from antiphon.caller import ALL_SCOPES, DEFAULT_TENANT, SCOPES
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.ids import Clock, Entropy
 from antiphon.store.base import ApiKey
@@ -22,7 +22,9 @@ CHANGED = "keys"
 ID_BYTES = 8
 SECRET_BYTES = 32
 MAX_NAME_CHARACTERS = 100
+MAX_TOOLS = 64
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_TOOL = re.compile(r"[a-z0-9_]{1,64}|mcp:[A-Za-z0-9._:\[\]-]{1,255}")
 
 
 class Keyring:
@@ -43,10 +45,12 @@ class Keyring:
         tenant: str = DEFAULT_TENANT,
         scopes: Collection[str] = SCOPES,
         lifetime: float | None = None,
+        tools: Collection[str] | None = None,
     ) -> tuple[str, ApiKey]:
         """Create a key: its full text, which cannot be recovered later, and the stored key.
 
-        `lifetime` is in seconds; without one it is valid until it is revoked.
+        `lifetime` is in seconds; without one it is valid until it is revoked. `tools` are the hosted tools
+        that it may use; without them it may use all.
         """
         _check_name(name)
         check_tenant(tenant)
@@ -60,6 +64,7 @@ class Keyring:
             scopes=_checked_scopes(scopes),
             created_at=int(now),
             expires_at=None if lifetime is None else _end(now, lifetime),
+            tools=None if tools is None else _checked_tools(tools),
         )
         await self._store.add_key(key)
         self._signals.publish(CHANGED)
@@ -102,11 +107,25 @@ def _check_name(name: str) -> None:
 
 def _checked_scopes(scopes: Collection[str]) -> tuple[str, ...]:
     """The distinct scopes, in canonical order."""
-    unknown = sorted(set(scopes) - set(SCOPES))
+    unknown = sorted(set(scopes) - set(ALL_SCOPES))
     if unknown or not scopes:
         what = f"There is no scope '{unknown[0]}'." if unknown else "A key needs at least one scope."
-        raise InvalidRequest(f"{what} Use {', '.join(SCOPES)}.", param="scopes")
-    return tuple(scope for scope in SCOPES if scope in scopes)
+        raise InvalidRequest(f"{what} Use {', '.join(ALL_SCOPES)}.", param="scopes")
+    return tuple(scope for scope in ALL_SCOPES if scope in scopes)
+
+
+def _checked_tools(tools: Collection[str]) -> tuple[str, ...]:
+    """The distinct tools, sorted."""
+    for tool in tools:
+        if _TOOL.fullmatch(tool) is None:
+            raise InvalidRequest(
+                f"'{tool}' is not a hosted tool. Use its type, such as file_search or mcp, or mcp:SERVER "
+                "with the host or the label of an MCP server.",
+                param="tools",
+            )
+    if len(tools) > MAX_TOOLS:
+        raise InvalidRequest(f"A key names at most {MAX_TOOLS} tools.", param="tools")
+    return tuple(sorted(set(tools)))
 
 
 def _end(now: float, lifetime: float) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from antiphon.service.background import Background
+from antiphon.service.containers.api import ContainersApi
 from antiphon.service.conversations import Conversations
 from antiphon.service.embeddings import Embeddings
 from antiphon.service.files.files import Files
@@ -33,5 +34,6 @@ class Services:
     files: Files
     uploads: Uploads
     vector_stores: VectorStoreService
+    containers: ContainersApi = field(default_factory=ContainersApi)
     embeddings: Embeddings = field(default_factory=Embeddings)
     ignored_tools: frozenset[str] = frozenset()

@@ -1,11 +1,12 @@
 """Stored responses: retrieved, followed, cancelled, deleted."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from antiphon.caller import Caller
 from antiphon.protocol.response import Response
+from antiphon.store.approvals import OpenApproval
 from antiphon.store.base import UNFINISHED, ItemPage, Page
 from antiphon.store.ports import ResponseStore
 from antiphon.store.working import ShieldedTasks
@@ -37,6 +38,10 @@ class StoredResponses:
     store: ResponseStore
     background: BackgroundRuns
     _cancelling: ShieldedTasks = field(default_factory=ShieldedTasks)
+
+    async def open_approvals(self, caller: Caller, limit: int) -> Sequence[OpenApproval]:
+        """Approval requests of MCP tools that wait for a person."""
+        return await self.store.open_approvals(caller.tenant, limit)
 
     async def retrieve(self, caller: Caller, response_id: str) -> Response:
         """The response; one that is still being made as far as it is done."""

@@ -1,12 +1,13 @@
 """One frozen settings object: from `antiphon.toml`, then the environment, then the caller's overrides."""
 
+from antiphon.settings.agent import AgentSettings, ModeSettings
+from antiphon.settings.effective import EffectiveSetting, effective_settings
 from antiphon.settings.loading import PREFIX, load_settings, no_keys
 from antiphon.settings.mcp import McpServerSettings, McpSettings
 from antiphon.settings.sections import (
     LOOPBACK,
     NO_API_KEY,
     POSTGRES,
-    AgentSettings,
     CodexSettings,
     DiscoverySettings,
     DocumentSettings,
@@ -16,7 +17,6 @@ from antiphon.settings.sections import (
     Listing,
     LocalSettings,
     ModelRow,
-    ModeSettings,
     ProfileName,
     ProfileSettings,
     SealSettings,
@@ -29,6 +29,7 @@ from antiphon.settings.sections import (
     VectorStoreSettings,
     names_of,
 )
+from antiphon.settings.trace import RecordTraces, TraceSettings
 
 __all__ = [
     "LOOPBACK",
@@ -39,6 +40,7 @@ __all__ = [
     "CodexSettings",
     "DiscoverySettings",
     "DocumentSettings",
+    "EffectiveSetting",
     "EgressSettings",
     "EmbeddingModelRow",
     "FilesSettings",
@@ -50,14 +52,17 @@ __all__ = [
     "ModelRow",
     "ProfileName",
     "ProfileSettings",
+    "RecordTraces",
     "SealSettings",
     "ServerSettings",
     "Settings",
     "StoreSettings",
     "StrictSchemas",
     "TextCalls",
+    "TraceSettings",
     "UpstreamSettings",
     "VectorStoreSettings",
+    "effective_settings",
     "load_settings",
     "names_of",
     "no_keys",

@@ -32,8 +32,7 @@ def load_settings(
 ) -> Settings:
     """Read the file (default: `antiphon.toml` in the current folder, if it exists), the environment and the
     overrides."""
-    path = path or _named_by(environment)
-    file = _read_file(path) if path else None
+    file = read_configuration(path, environment)
     tree = _parse(file) if file else {}
     _apply_environment(tree, environment)
     _merge(tree, {section: dict(keys) for section, keys in (overrides or {}).items()})
@@ -41,6 +40,12 @@ def load_settings(
     if upstreams:
         settings = msgspec.structs.replace(settings, upstreams=upstreams)
     return check_settings(settings)
+
+
+def read_configuration(path: Path | None, environment: Mapping[str, str]) -> SettingsFile | None:
+    """The file that the settings are read from; None if there is none."""
+    path = path or _named_by(environment)
+    return _read_file(path) if path else None
 
 
 def check_settings(settings: Settings) -> Settings:

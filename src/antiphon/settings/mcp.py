@@ -33,3 +33,5 @@ class McpSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     servers: dict[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")], McpServerSettings] = {}
     """The servers of the operator, by label."""
+    server_urls: bool = True
+    """Whether requests may name servers by their URL, besides those of the operator."""

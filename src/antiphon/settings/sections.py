@@ -1,11 +1,14 @@
 """The sections of the settings. A struct is a table of `antiphon.toml`, a field is a key."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from antiphon.settings.hosted_tools import ToolSettings
+from antiphon.settings.agent import AgentSettings
+from antiphon.settings.health import HealthSettings
+from antiphon.settings.hosted_tools import InterpreterSettings, ToolSettings, WebSearchSettings
 from antiphon.settings.mcp import McpSettings
+from antiphon.settings.trace import TraceSettings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -54,6 +57,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes of large WebSocket messages that a process receives at the same time."""
     websocket: bool = True
     """Whether `GET /v1/responses` accepts WebSockets; otherwise it answers 426."""
+    page: bool = True
+    """Whether the page is served at `/`."""
 
     @property
     def websocket_budget(self) -> int:
@@ -201,69 +206,6 @@ class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Secret from which the sealing key is derived. Empty: a generated key file in the data folder."""
 
 
-class ModeSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """One mode of the agent."""
-
-    when_to_use: str
-    """One line for the model: when to use this mode."""
-    display_name: str = ""
-    """The name for people; empty: its key."""
-    instructions: tuple[str, ...] = ()
-    """Paragraphs that follow the system prompt."""
-    tools: tuple[str, ...] | None = None
-    """Its server tools; unset: all that are not bound to other modes."""
-    tool_choice: str = ""
-    """A tool that the model must call first."""
-    retrieves: bool = True
-    """Whether documents are searched for the instruction."""
-    rag_scope: dict[str, Any] | None = None
-    """The documents that it may search: a filter as in `ragScopeFilter`."""
-    max_turns: Annotated[int, Meta(ge=1, le=100)] | None = None
-    """Maximum number of turns of a request in this mode; unset: `agent.max_turns`."""
-
-
-class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The agent behind `/v1/agent/execute`."""
-
-    model: str = ""
-    """The model of the agent; empty: the first served model."""
-    system: str = (
-        "You are a helpful assistant. Do what the text after [INSTRUCTION] asks for, in plain words. "
-        "Use a tool when it helps."
-    )
-    """The system prompt of every conversation."""
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    """Sampling temperature; unset: the model's own."""
-    max_turns: Annotated[int, Meta(ge=1, le=100)] = 8
-    """Maximum number of turns of one request."""
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
-    """Longest answer of one turn in tokens; unset: the model's own limit."""
-    tool_deadline: Seconds = 60.0
-    """Seconds that a tool may take, unless it declares its own deadline."""
-    max_tool_output: Annotated[int, Meta(ge=1000)] = 100_000
-    """Characters of a tool's output that the model is shown; the rest is cut off, with a warning."""
-    max_context: Annotated[int, Meta(ge=1000)] = 60_000
-    """Characters of retrieved context that the model is shown; more is left out, with a warning."""
-    chunks: Annotated[int, Meta(ge=1, le=50)] = 8
-    """Maximum number of chunks that are retrieved for an instruction."""
-    tools: tuple[str, ...] = ()
-    """Your own server tools: `module:name` of a `ServerTool`, a `Tool`, a list, or a typed function."""
-    documents: tuple[str, ...] = ()
-    """Folders with the documents of the agent. Empty: no retrieval."""
-    vector_store: str = ""
-    """The name of a vector store of the tenant `default` that is kept in step with `documents`, and searched
-    for the agent. Empty: an index in memory."""
-    ranking: Literal["auto", "lexical", "hybrid"] = "auto"
-    """How documents are ranked: `lexical` by words, `hybrid` by words and vectors of `embeddings.model`;
-    `auto`: hybrid with the bundled embedding model, if it is served."""
-    ddr_folder: str = "docs/ddr"
-    """The folder of the design documents."""
-    default_mode: str = "general"
-    """The mode of a request without one."""
-    modes: dict[str, ModeSettings] = {}
-    """Your own modes, by key; they replace built-in modes with the same key."""
-
-
 class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The embedded model."""
 
@@ -381,6 +323,8 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The models it serves; `*` matches every name."""
     embedding_models: tuple[str | EmbeddingModelRow, ...] = ()
     """The embedding models it serves, at `/embeddings` below its `base_url`."""
+    image_models: tuple[str, ...] = ()
+    """The models that make images: at `/images/generations` below its `base_url`, or those of Gemini."""
     rerank_models: tuple[str, ...] = ()
     """The models that rank texts, at `/rerank` below its `base_url`."""
     connect_timeout: Seconds = 5.0
@@ -422,15 +366,6 @@ class DiscoverySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether providers are served whose key is in the environment: `OPENAI_API_KEY` and the like."""
 
 
-class HealthSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """When an upstream is paused after failures."""
-
-    failures: Annotated[int, Meta(ge=0)] = 5
-    """Failures of one model in a row after which its upstream is paused; 0: never."""
-    pause: Seconds = 30.0
-    """Seconds until the next attempt."""
-
-
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be configured."""
 
@@ -442,6 +377,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     background: BackgroundSettings = BackgroundSettings()
     compaction: CompactionSettings = CompactionSettings()
     tools: ToolSettings = ToolSettings()
+    web_search: WebSearchSettings = WebSearchSettings()
+    interpreter: InterpreterSettings = InterpreterSettings()
     mcp: McpSettings = McpSettings()
     answers: AnswerSettings = AnswerSettings()
     isolated: IsolatedSettings = IsolatedSettings()
@@ -459,6 +396,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fallbacks: dict[str, tuple[str, ...]] = {}
     """Models that are tried, in this order, when the model of this name fails."""
     health: HealthSettings = HealthSettings()
+    trace: TraceSettings = TraceSettings()
 
     @property
     def lasting(self) -> bool:

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from antiphon.store.base import Job
 
-RunStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled"]
-UNFINISHED_RUN = frozenset({"queued", "in_progress"})
+RunStatus = Literal["queued", "in_progress", "waiting", "completed", "failed", "cancelled"]
+UNFINISHED_RUN = frozenset({"queued", "in_progress", "waiting"})
 
 
 class AgentRun(Struct, frozen=True, kw_only=True):
@@ -52,11 +52,26 @@ class AgentRunStore(Protocol):
         ...
 
     async def claim(self, tenant: str, run_id: str, job: Job | None = None) -> RunClaim | None:
-        """Claim an unfinished run, as `BackgroundStore.claim` claims a response; None if it has ended."""
+        """Claim an unfinished run, as `BackgroundStore.claim` claims a response; None if it has ended, or
+        if it waits and a job is given."""
         ...
 
     async def append(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
         """Append to the log, durably; the run is in progress. Raises `Fenced`. Repeating it is harmless."""
+        ...
+
+    async def wait(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
+        """Append to the log; the run is `waiting`, and its job is not due. Raises `Fenced`."""
+        ...
+
+    async def answer(
+        self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent], *, proceed: bool
+    ) -> None:
+        """Append to the log of a waiting run; with `proceed` it is queued again. Raises `Fenced`."""
+        ...
+
+    async def waiting(self, tenant: str, limit: int) -> Sequence[AgentRun]:
+        """The runs that wait, newest first."""
         ...
 
     async def finish(

@@ -42,6 +42,40 @@ def append(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> 
         raise _gap(run_id, stored, first)
 
 
+def wait(tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> Script[None]:
+    """Append to the log and leave the run. Its job stays, not due, so that its token never repeats."""
+    yield Statement("park_job", (AGENT_RUN_JOB, tenant, run_id))
+    yield from _move(tenant, run_id, token, events, "waiting")
+
+
+def answer(
+    tenant: str, run_id: str, token: int, events: Sequence[RunEvent], *, proceed: bool
+) -> Script[None]:
+    """Append to the log of a waiting run, and have it continued."""
+    if proceed:
+        yield from jobs.add(NewJob(kind=AGENT_RUN_JOB, tenant=tenant, id=run_id))
+        yield Statement("wake_job", (AGENT_RUN_JOB, tenant, run_id))
+    yield from _move(tenant, run_id, token, events, "queued" if proceed else "waiting")
+
+
+def _move(
+    tenant: str, run_id: str, token: int, events: Sequence[RunEvent], status: RunStatus
+) -> Script[None]:
+    """Append to the log, with a new status. Repeating it is harmless."""
+    first, end = _range(events)
+    if (yield Statement("move_agent_run", (tenant, run_id, token, first, end, status))):
+        yield from _log(tenant, run_id, events)
+        return
+    stored = yield from _place(tenant, run_id, token)
+    if stored != end:
+        raise _gap(run_id, stored, first)
+
+
+def waiting(tenant: str, limit: int, now: int) -> Script[list[AgentRun]]:
+    """The runs that wait, newest first."""
+    return [_run(row) for row in (yield Statement("waiting_agent_runs", (tenant, now, limit)))]
+
+
 def finish(
     tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent], *, now: int
 ) -> Script[None]:

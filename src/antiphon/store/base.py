@@ -11,6 +11,7 @@ from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.protocol.tools import Tool
+from antiphon.store.stats import NO_STATS, ResponseStats
 
 EVENT_PAGE_ROWS = 16
 """The most rows of an event log that are read at once: a follower holds no more of it."""
@@ -43,6 +44,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     """The private sides of its input and output items."""
     sealed_tools: str | None = None
     """The complete declarations of the tools whose public form omits secrets."""
+    stats: ResponseStats = NO_STATS
+    trace: str | None = None
+    """The sealed record of what was sent upstream for it, and what came back."""
 
 
 class StoredItem(Struct, frozen=True):
@@ -157,6 +161,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     sealed_tools: str | None
     expires_at: int | None
     events: Sequence[Events]
+    traced: bool = False
+    """Whether its trace is recorded."""
 
 
 class NewJob(Struct, frozen=True, kw_only=True):
@@ -212,6 +218,8 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+    tools: tuple[str, ...] | None = None
+    """The hosted tools that it may use; None: all."""
 
 
 Fenced = errors.Fenced

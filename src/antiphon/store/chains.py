@@ -79,6 +79,8 @@ def forget_responses(responses: Iterable[tuple[str, str, str | None]]) -> Script
         yield Statement("lock_chain", key)
     yield Statement("delete_response", keys, many=True)
     yield Statement("delete_events", keys, many=True)
+    yield Statement("delete_approvals", keys, many=True)
+    yield Statement("delete_trace", keys, many=True)
     for tenant, chain in touched:
         yield from erase_unneeded(tenant, chain)
     return len(responses)

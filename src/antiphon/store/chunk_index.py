@@ -244,7 +244,7 @@ def compare(numpy: Any, matrix: Array, query: Array, found: Array) -> None:
     numpy.vecdot(matrix, query, out=found)
 
 
-def unit_rows(numpy: Any, data: bytes, rows: int) -> Array:
+def unit_rows(numpy: Any, data: bytes | Array, rows: int) -> Array:
     """Vectors as rows of a matrix, each with length 1."""
     matrix = numpy.frombuffer(data, "<f4").reshape(rows, -1)
     lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)

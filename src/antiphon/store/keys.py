@@ -6,11 +6,14 @@ from antiphon.errors import NotFound
 from antiphon.store.base import ApiKey
 from antiphon.store.database import Row, Script, Statement
 
+_TOOL = "tool:"
+"""The prefix of a hosted tool in the column of the scopes. The prefix alone: the key may use no tool."""
+
 
 def add(key: ApiKey) -> Script[None]:
     """Save a key."""
     row = (
-        *(key.id, key.tenant, key.name, key.digest, " ".join(key.scopes)),
+        *(key.id, key.tenant, key.name, key.digest, _permissions(key)),
         *(key.created_at, key.expires_at, key.revoked_at),
     )
     yield Statement("add_key", row)
@@ -23,17 +26,26 @@ def everything() -> Script[Sequence[ApiKey]]:
 
 
 def _key(row: Row) -> ApiKey:
-    key_id, tenant, name, digest, scopes, created_at, expires_at, revoked_at = row
+    key_id, tenant, name, digest, permissions, created_at, expires_at, revoked_at = row
+    words = permissions.split()
+    tools = tuple(word.removeprefix(_TOOL) for word in words if word.startswith(_TOOL))
     return ApiKey(
         id=key_id,
         tenant=tenant,
         name=name,
         digest=digest,
-        scopes=tuple(scopes.split()),
+        scopes=tuple(word for word in words if not word.startswith(_TOOL)),
         created_at=created_at,
         expires_at=expires_at,
         revoked_at=revoked_at,
+        tools=tuple(filter(None, tools)) if tools else None,
     )
+
+
+def _permissions(key: ApiKey) -> str:
+    """The column of the scopes, which also holds the tools: versions that do not know them ignore them."""
+    tools = () if key.tools is None else key.tools or ("",)
+    return " ".join((*key.scopes, *(f"{_TOOL}{tool}" for tool in tools)))
 
 
 def revoke(key_id: str, now: int) -> Script[None]:

@@ -27,6 +27,9 @@ NO_FILES = "This server stores no state, so it stores no files. Serve with a sto
 NO_VECTOR_STORES = (
     "This server stores no state, so it has no vector stores. Serve with a store (`--store sqlite:`)."
 )
+NO_LISTS = (
+    "This server stores no state, so it has no responses to list. Serve with a store (`--store sqlite:`)."
+)
 NO_KEYS = "This server stores no state, so it has no stored keys. Use a store, or server.api_keys."
 
 _EMPTY_RESULTS: Mapping[str, Any] = {
@@ -50,6 +53,8 @@ _EMPTY_RESULTS: Mapping[str, Any] = {
     "list_responses": (),
     "list_runs": (),
     "list_keys": (),
+    "of_request": None,
+    "of_item": None,
     "record_seal_key": "",
 }
 _FILE_CALLS = ("reserve_object", "list_files", "file", "delete_file", "add_upload", "upload")
@@ -122,6 +127,10 @@ def no_stores() -> Stores:
             store_not_found, dict.fromkeys(_VECTOR_STORE_CALLS, (NO_VECTOR_STORES, None))
         ),
         "jobs": responses,
+        "summaries": EmptyStore(
+            response_not_found,
+            dict.fromkeys(("responses", "conversations", "usage"), (NO_LISTS, None)),
+        ),
         "keys": keys,
         "upkeep": responses,
         "aclose": responses.aclose,

@@ -12,6 +12,7 @@ from typing import Protocol
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.store.agent_runs import AgentRunStore
+from antiphon.store.approvals import OpenApproval
 from antiphon.store.base import (
     NONE_PRIVATE,
     ApiKey,
@@ -33,6 +34,7 @@ from antiphon.store.base import (
 from antiphon.store.blobs.port import BlobStore
 from antiphon.store.files import FileStore
 from antiphon.store.signals import Signals
+from antiphon.store.summaries import SummaryStore
 from antiphon.store.vector_stores import VectorStores
 
 
@@ -61,6 +63,10 @@ class ResponseStore(Protocol):
 
     async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item, input or output, of an existing response or conversation."""
+        ...
+
+    async def open_approvals(self, tenant: str, limit: int) -> Sequence[OpenApproval]:
+        """Approval requests of responses that nobody has answered and nothing continues, newest first."""
         ...
 
     async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
@@ -274,6 +280,7 @@ class Stores:
     vector_stores: VectorStores
     jobs: JobStore
     keys: KeyStore
+    summaries: SummaryStore
     upkeep: UpkeepStore
     signals: Signals
     aclose: Callable[[], Awaitable[None]]

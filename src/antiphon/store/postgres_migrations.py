@@ -10,12 +10,23 @@ from antiphon.store.statements import INDEXED_DIMENSIONS, load_statements
 logger = logging.getLogger(__name__)
 
 _VECTOR_TABLE = """
-CREATE TABLE chunk_vectors (number bigint PRIMARY KEY, file bigint NOT NULL, vector vector NOT NULL);
-CREATE INDEX chunk_vectors_by_file ON chunk_vectors (file, number);
+CREATE TABLE IF NOT EXISTS chunk_vectors (
+    number bigint PRIMARY KEY, file bigint NOT NULL, vector vector NOT NULL
+);
+CREATE INDEX IF NOT EXISTS chunk_vectors_by_file ON chunk_vectors (file, number);
+ALTER TABLE chunk_vectors ADD COLUMN in_graph boolean NOT NULL DEFAULT false;
+CREATE INDEX chunk_vectors_outside_graph ON chunk_vectors (number) WHERE NOT in_graph;
 """
 _VECTOR_INDEX = """
-CREATE INDEX chunk_vectors_{dimensions} ON chunk_vectors
-USING hnsw ((vector::vector({dimensions})) vector_ip_ops) WHERE vector_dims(vector) = {dimensions}
+DROP INDEX IF EXISTS chunk_vectors_{dimensions};
+CREATE INDEX chunk_graph_{dimensions} ON chunk_vectors
+USING hnsw ((vector::vector({dimensions})) vector_ip_ops) WITH (ef_construction = 32)
+WHERE in_graph AND vector_dims(vector) = {dimensions}
+"""
+_HAS_VECTOR_TABLE = """
+SELECT EXISTS (
+    SELECT FROM pg_attribute WHERE attrelid = to_regclass('chunk_vectors') AND attname = 'in_graph'
+)
 """
 _LOCK_ID = 0x616E7469  # "anti": a number that other programs are unlikely to use
 
@@ -62,9 +73,10 @@ async def _create_vectors(connection: Connection) -> None:
     """Create the table of vectors if the database can hold them: its extension may be installed at any time.
 
     Stores differ in the dimensions of their vectors, so the indexes are partial. A missing extension is no
-    error: all else works, and calls of vector stores say what is missing (`postgres_vectors.py`).
+    error: all else works, and calls of vector stores say what is missing (`postgres_vectors.py`). The first
+    form of the table had all vectors in the graph; its rows are outside of it from now on.
     """
-    if await connection.fetchval("SELECT to_regclass('chunk_vectors') IS NOT NULL"):
+    if await connection.fetchval(_HAS_VECTOR_TABLE):
         return
     await connection.execute("BEGIN")
     try:

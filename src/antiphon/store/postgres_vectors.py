@@ -1,8 +1,10 @@
-"""Vectors on PostgreSQL: a row per chunk, with length 1, searched by the extension `vector` (pgvector).
+"""Vectors on PostgreSQL: a row per chunk, with length 1, in a column of the extension `vector` (pgvector).
 
-Small stores and searches with a filter are exact. In a large store the graph of an index (HNSW) is searched,
-which holds the vectors of all stores with the same dimensions: if it finds too few of this store, the search
-is exact.
+Stores for which there is room are searched exactly, over matrices in memory. For the others the database
+searches. What a large store has beyond its first vectors is in the graph of an index (HNSW), which holds
+the vectors of all stores with the same dimensions; the first ones are compared one by one, and so are all in
+a search with a filter. Small stores do not pay for the graph: it takes longer to add a vector to it than to
+save it.
 """
 
 import asyncio
@@ -13,15 +15,16 @@ from collections.abc import Mapping, Sequence
 from antiphon.embeddings.base import Vector
 from antiphon.errors import Unavailable
 from antiphon.store import vector_store_scripts
-from antiphon.store.chunk_index import Block, ChunkIndex
+from antiphon.store.chunk_index import Array, Block, ChunkIndex, Portion, load_numpy, unit_rows
 from antiphon.store.chunk_scripts import SET_CHUNKS, chunk_number
 from antiphon.store.database import Database, Row, Script, Statement
 from antiphon.store.ingestion_scripts import COMPONENT_BYTES
 from antiphon.store.statements import INDEXED_DIMENSIONS
+from antiphon.store.vector_blocks import best_similarities, in_memory, load_blocks
 from antiphon.store.vector_search import SimilarityQuery, Snapshot
 
-MIN_GRAPH_CHUNKS = 10_000
-"""Stores with fewer chunks are searched exactly."""
+MIN_GRAPH_BYTES = 32 * 1024 * 1024
+"""The vectors of a store that are not in the graph: to compare a query with all of them takes about 15 ms."""
 MIN_GRAPH_CANDIDATES = 200
 """How many candidates a search of the graph keeps: more find more of the nearest ones, and take longer."""
 NEEDS_EXTENSION = (
@@ -33,6 +36,8 @@ NEEDS_EXTENSION = (
 
 class PostgresVectors:
     """See `VectorSearch`."""
+
+    searches_large_stores = True
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -48,8 +53,10 @@ class PostgresVectors:
 
     def add(self, chunk_set: int, file_number: int, first: int, vectors: Sequence[Vector]) -> Script[None]:
         """Save the vectors of a portion, each in its row."""
+        dimensions = len(vectors[0]) // COMPONENT_BYTES
+        in_graph = dimensions in INDEXED_DIMENSIONS and first * len(vectors[0]) >= MIN_GRAPH_BYTES
         rows = [
-            (chunk_number(chunk_set, slot), file_number, _components(vector))
+            (chunk_number(chunk_set, slot), file_number, _components(vector), in_graph)
             for slot, vector in enumerate(vectors, first)
         ]
         yield Statement("add_vectors", rows, many=True)
@@ -57,15 +64,34 @@ class PostgresVectors:
     async def blocks(
         self, snapshot: Snapshot, former: Sequence[Block], *, cached: bool
     ) -> list[Block] | None:
-        """One block: the vectors stay in the database."""
-        del former, cached
-        return [Block(tuple(snapshot.portions))]
+        """Take over the vectors of former blocks, and read the others."""
+        return await load_blocks(snapshot, former, self._matrix, cached=cached)
 
     async def similarities(self, index: ChunkIndex, wanted: SimilarityQuery) -> Mapping[int, float] | None:
-        """Search in the database."""
+        """Compare the query with every vector in memory, or search in the database."""
+        if in_memory(index):
+            return await asyncio.to_thread(best_similarities, index, wanted)
         files = None if wanted.query.filter is None else await asyncio.to_thread(_admitted, index, wanted)
         found = await self._db.read(_search(index, wanted, files))
         return None if found is None else _by_row(index, found)
+
+    async def _matrix(self, chunk_set: int, portions: Sequence[Portion]) -> Array:
+        data = await self._db.read(_read(chunk_set, portions))
+        whole = [vectors for vectors in data if vectors is not None]
+        return None if len(whole) < len(data) else await asyncio.to_thread(_unit_rows, portions, whole)
+
+
+def _read(chunk_set: int, portions: Sequence[Portion]) -> Script[list[bytes | None]]:
+    """The vectors of portions, with the components in the byte order of the network; None for erased ones."""
+    firsts = [chunk_number(chunk_set, portion.first) for portion in portions]
+    rows = yield Statement("vectors_of_portions", (firsts, [portion.count for portion in portions]))
+    return [data for (data,) in rows]
+
+
+def _unit_rows(portions: Sequence[Portion], data: Sequence[bytes]) -> Array:
+    numpy = load_numpy()
+    little_endian = numpy.frombuffer(b"".join(data), ">f4").astype("<f4")
+    return unit_rows(numpy, little_endian, sum(portion.count for portion in portions))
 
 
 def _admitted(index: ChunkIndex, wanted: SimilarityQuery) -> list[int]:
@@ -101,12 +127,18 @@ def _search(index: ChunkIndex, wanted: SimilarityQuery, files: list[int] | None)
     args = (*bounds, query, [number for (number,) in hidden_rows], limit)
     dimensions = len(wanted.vector) // COMPONENT_BYTES
     nearest: Sequence[Row] = ()
-    if index.rows >= MIN_GRAPH_CHUNKS and dimensions in INDEXED_DIMENSIONS:
+    if dimensions in INDEXED_DIMENSIONS and index.rows * len(wanted.vector) >= MIN_GRAPH_BYTES:
+        outside = yield Statement("nearest_outside_graph", args)
         yield Statement("set_graph_search")
-        nearest = yield Statement(f"nearest_by_graph_{dimensions}", args)
+        nearest = [*outside, *(yield Statement(f"nearest_by_graph_{dimensions}", args))]
+        nearest = sorted(nearest, key=_similarity, reverse=True)[:limit]
     if len(nearest) < min(limit, index.rows):
         nearest = yield Statement("nearest", args)
     return [*found, *nearest]
+
+
+def _similarity(row: Row) -> float:
+    return row[1]
 
 
 def _components(vector: Vector) -> list[float]:

@@ -6,7 +6,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_from_text
-from antiphon.store import chains, conversations, pages
+from antiphon.store import approvals, chains, conversations, pages, traces
 from antiphon.store.base import (
     UNFINISHED,
     Continuation,
@@ -28,6 +28,7 @@ from antiphon.store.bodies import (
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
+from antiphon.store.stats import stats_columns
 
 _KEPT = frozenset({"completed", "incomplete"})
 
@@ -40,10 +41,14 @@ def save(tenant: str, stored: StoredResponse) -> Script[None]:
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(stored.parent, stored.conversation, response.status, response_to_text(response)),
         *(None, None, response.created_at, stored.expires_at, None, stored.sealed_tools),
+        *stats_columns(stored.stats, response, stored.input),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
     yield from chains.put(tenant, at, items, stored.private, response.id)
+    yield from approvals.note(tenant, stored)
+    if stored.trace is not None:
+        yield from traces.add(tenant, response, stored.trace)
 
 
 def own_items(stored: StoredResponse) -> list[Item]:

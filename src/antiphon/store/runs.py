@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.store import chains, conversations, jobs, responses
+from antiphon.store import approvals, chains, conversations, jobs, responses, traces
 from antiphon.store.base import (
     EVENT_PAGE_BYTES,
     EVENT_PAGE_ROWS,
@@ -33,6 +33,7 @@ from antiphon.store.bodies import (
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
+from antiphon.store.stats import stats_columns
 
 _ALL_ROWS = 2**31 - 1
 
@@ -48,9 +49,13 @@ def submit(
         *(tenant, response.id, chain, pos, pos, pos, stored.parent, stored.conversation, response.status),
         *(response_to_text(response), input_to_text(stored.input, stored.private), request.decode()),
         *(response.created_at, stored.expires_at, events.first + events.count, stored.sealed_tools),
+        *stats_columns(stored.stats, response, stored.input),
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
+    yield from approvals.note(tenant, stored)
+    if stored.trace is not None:
+        yield from traces.add(tenant, response, stored.trace)
     yield from jobs.add(NewJob(kind=RESPONSE_JOB, tenant=tenant, id=response.id), owner)
     yield from _log(tenant, response.id, events)
 
@@ -73,7 +78,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     rows = yield Statement("claim_response", (tenant, response_id, now, attempt, owner))
     if not rows:
         return None
-    token, attempt, status, body, request, waiting, expires_at, sealed_tools = rows[0]
+    token, attempt, status, body, request, waiting, expires_at, sealed_tools, traced = rows[0]
     items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
     for row in log:
@@ -89,6 +94,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         sealed_tools=sealed_tools,
         expires_at=expires_at,
         events=_events([row[:3] for row in log]),
+        traced=bool(traced),
     )
 
 
@@ -126,9 +132,13 @@ def finish(tenant: str, token: int, stored: StoredResponse, events: EventRows) -
         *(tenant, response.id, at.chain, at.pos, at.pos + len(stored.input), at.pos + len(items)),
         *(response.status, response_to_text(response), stored.expires_at, events.first + events.count),
         stored.sealed_tools,
+        *stats_columns(stored.stats, response, stored.input),
     )
     yield Statement("finish_response", row)
+    if stored.trace is not None:
+        yield from traces.add(tenant, response, stored.trace)
     yield from chains.put(tenant, at, items, stored.private, response.id)
+    yield from approvals.note(tenant, stored)
     for row in events.rows():
         yield from _log(tenant, response.id, row)
         del row  # it is not held while the next one is made

@@ -6,8 +6,9 @@ from contextlib import suppress
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
-from antiphon.store import agent_scripts, conversations, jobs, keys, responses, runs, upkeep
+from antiphon.store import agent_scripts, approvals, conversations, jobs, keys, responses, runs, upkeep
 from antiphon.store.agent_runs import AgentRun, RunClaim, RunEvent, RunStatus
+from antiphon.store.approvals import OpenApproval
 from antiphon.store.base import (
     NONE_PRIVATE,
     ApiKey,
@@ -33,6 +34,7 @@ from antiphon.store.ports import Stores
 from antiphon.store.postgres_vectors import PostgresVectors
 from antiphon.store.signals import Signals
 from antiphon.store.sql_files import SqlFiles
+from antiphon.store.sql_summaries import SqlSummaries
 from antiphon.store.sql_vector_stores import SqlVectorStores
 from antiphon.store.sqlite_vectors import SqliteVectors
 from antiphon.store.vector_search import VectorSearch
@@ -48,6 +50,7 @@ def sql_stores(
     *,
     limit: int | None = None,
     log_lifetime: float = LOG_LIFETIME_SECONDS,
+    trace_lifetime: float = upkeep.TRACE_LIFETIME_SECONDS,
 ) -> Stores:
     """The ports on this database. `clock` decides what has expired; leases run by the database's own clock.
 
@@ -64,7 +67,8 @@ def sql_stores(
         vector_stores=SqlVectorStores(database, _vector_search(database), clock),
         jobs=SqlJobs(database),
         keys=SqlKeys(database),
-        upkeep=SqlUpkeep(database, clock, log_lifetime),
+        summaries=SqlSummaries(database, clock),
+        upkeep=SqlUpkeep(database, clock, log_lifetime, trace_lifetime),
         signals=signals,
         aclose=database.aclose,
     )
@@ -130,6 +134,10 @@ class SqlResponses(_SqlPort):
     async def continuation(self, tenant: str, response_id: str) -> Continuation:
         """Everything up to and including a response's output."""
         return await self._db.read(responses.continuation(tenant, response_id, self._now()))
+
+    async def open_approvals(self, tenant: str, limit: int) -> Sequence[OpenApproval]:
+        """Approval requests that wait."""
+        return await self._db.read(approvals.open_ones(tenant, limit, self._now()))
 
     async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item."""
@@ -264,6 +272,20 @@ class SqlAgentRuns(_SqlPort):
         """Append to the log, durably."""
         await self._db.write(agent_scripts.append(tenant, run_id, token, events))
 
+    async def wait(self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent]) -> None:
+        """Append to the log; the run waits."""
+        await self._db.write(agent_scripts.wait(tenant, run_id, token, events))
+
+    async def answer(
+        self, tenant: str, run_id: str, token: int, events: Sequence[RunEvent], *, proceed: bool
+    ) -> None:
+        """Append to the log of a waiting run."""
+        await self._db.write(agent_scripts.answer(tenant, run_id, token, events, proceed=proceed))
+
+    async def waiting(self, tenant: str, limit: int) -> Sequence[AgentRun]:
+        """The runs that wait."""
+        return await self._db.read(agent_scripts.waiting(tenant, limit, self._now()))
+
     async def finish(
         self, tenant: str, run_id: str, token: int, status: RunStatus, events: Sequence[RunEvent]
     ) -> None:
@@ -368,13 +390,15 @@ class SqlKeys:
 class SqlUpkeep(_SqlPort):
     """See `UpkeepStore`."""
 
-    def __init__(self, database: Database, clock: Clock, log_lifetime: float) -> None:
+    def __init__(self, database: Database, clock: Clock, log_lifetime: float, trace_lifetime: float) -> None:
         super().__init__(database, clock)
         self._log_lifetime = log_lifetime
+        self._trace_lifetime = trace_lifetime
 
     async def sweep(self) -> int:
         """Erase some of what has expired."""
-        return await self._db.write(upkeep.sweep(self._log_lifetime, self._now()), durable=False)
+        script = upkeep.sweep(self._log_lifetime, self._now(), self._trace_lifetime)
+        return await self._db.write(script, durable=False)
 
     async def shrink(self) -> bool:
         """Return some of the unused space."""

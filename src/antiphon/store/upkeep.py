@@ -5,6 +5,7 @@ from antiphon.store import (
     chains,
     chunk_scripts,
     file_scripts,
+    traces,
     upload_scripts,
     vector_store_scripts,
 )
@@ -12,26 +13,29 @@ from antiphon.store.database import Script, Statement
 
 MAX_BATCH_ROWS = 500
 """The most responses, logs and agent runs that one script erases."""
+TRACE_LIFETIME_SECONDS = 7 * 24 * 3600.0
+"""How long traces are stored."""
 FORGET_OWNER_SECONDS = 3600.0
 """An owner without a sign of life for this long is deleted. Others have taken over its jobs long before."""
 
 
-def sweep(log_ttl: float, now: int) -> Script[int]:
-    """Erase expired responses, old event logs, expired agent runs, files, uploads and vector stores, and dead
-    owners; return how many."""
+def sweep(log_ttl: float, now: int, trace_ttl: float = TRACE_LIFETIME_SECONDS) -> Script[int]:
+    """Erase expired responses, old event logs and traces, expired agent runs, files, uploads and vector
+    stores, and dead owners; return how many."""
     expired = yield Statement("expired_responses", (now, MAX_BATCH_ROWS))
     erased = yield from chains.forget_responses([(tenant, name, chain) for tenant, name, chain in expired])
     old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, MAX_BATCH_ROWS)))]
     if old:
         yield Statement("delete_events", old, many=True)
         yield Statement("forget_log", old, many=True)
+    old_traces = yield from traces.sweep(int(now - trace_ttl), MAX_BATCH_ROWS)
     runs = yield Statement("expired_agent_runs", (now, MAX_BATCH_ROWS))
     yield from agent_scripts.forget(runs)
     files = yield from file_scripts.sweep(now)
     uploads = yield from upload_scripts.sweep(now)
     vector_stores = yield from sweep_vector_stores(now)
     dead = yield Statement("delete_dead_owners", (FORGET_OWNER_SECONDS,))
-    return erased + len(old) + len(runs) + files + uploads + vector_stores + len(dead)
+    return erased + len(old) + old_traces + len(runs) + files + uploads + vector_stores + len(dead)
 
 
 def sweep_vector_stores(now: int) -> Script[int]:

@@ -36,6 +36,8 @@ from antiphon.store.vector_stores import Candidate, CandidateQuery
 MAX_CACHED_VECTOR_BYTES = 256 * 1024 * 1024
 """The most memory for the indexes of all stores. The vectors of a store that is larger are read for every
 search, in blocks."""
+SMALL_STORE_PART = 8
+"""A store that takes at most this part of it displaces others that were not used for longer."""
 MAX_QUERY_TERMS = 64
 """The terms of a query that are searched for; the rest is ignored."""
 _MAX_ATTEMPTS = 10
@@ -71,6 +73,9 @@ class SimilarityQuery(Struct, frozen=True):
 
 class VectorSearch(VectorWriter, Protocol):
     """The vectors of a database. None as a result: the store was changed meanwhile."""
+
+    searches_large_stores: bool
+    """Whether the database has an index for stores whose vectors are not in memory."""
 
     async def prepare(self) -> None:
         """Raise `Unavailable` if the database cannot hold vectors."""
@@ -169,13 +174,21 @@ class CandidateSearch:
                 former = None
             if former is not None and former.version == row.version:
                 return former
-            cached = snapshot.vector_bytes <= self._max_bytes
+            cached = self._has_room(key, snapshot.vector_bytes)
             blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
             if blocks is None:
                 return None
             index = await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
             self._keep(key, index)
             return index
+
+    def _has_room(self, key: _Key, needed: int) -> bool:
+        """Whether the vectors of a store are to be kept in memory. A large store displaces others only if the
+        database cannot search it."""
+        if not self._vectors.searches_large_stores or needed <= self._max_bytes // SMALL_STORE_PART:
+            return needed <= self._max_bytes
+        others = sum(index.memory_bytes for other, index in self._indexes.items() if other != key)
+        return others + needed <= self._max_bytes
 
     def _keep(self, key: _Key, index: ChunkIndex) -> None:
         """Keep an index in place of those that were not used for the longest time."""

@@ -8,6 +8,7 @@
     repeat_guard   detects a model that repeats the same call
     call_record    the port that makes calls safe to resume, with an implementation in memory
     call_runner    answers calls: the record, the guard and the invocation together
+    audit          one log record per call: who, what, how long, outcome
 
 The agent loop and the response loop both build on this package; it knows neither of them.
 """

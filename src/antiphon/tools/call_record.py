@@ -20,9 +20,10 @@ from msgspec import Struct
 from antiphon.errors import Fenced
 from antiphon.tools.declaration import ToolOutput
 
-Outcome = Literal["ok", "error", "timeout", "suppressed", "interrupted", "handed"]
+Outcome = Literal["ok", "error", "timeout", "suppressed", "interrupted", "handed", "rejected"]
 """How a call ended: the tool returned; raised or does not exist; passed its deadline; was not run because the
-model repeated the call; was cut off by a crash, so that its effect is unknown; was handed to the client."""
+model repeated the call; was cut off by a crash, so that its effect is unknown; was handed to the client; was
+not run because a person rejected it, or because nobody approved it."""
 
 NextStep = Literal["run", "use_result", "report_unknown"]
 

@@ -6,16 +6,27 @@ turn, in order, and sends the outputs to the model.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from antiphon.known_secrets import KNOWN_SECRETS
+from antiphon.tools.audit import AuditOutcome, ToolUse, audit
 from antiphon.tools.call_record import CallEnded, CallKey, CallRecord, CallStarted, RecordedCall, next_step
 from antiphon.tools.declaration import CallContext, ServerTool, ToolCall, ToolOutput
 from antiphon.tools.invocation import ToolTimeout, cut_output, describe_error, invoke
 from antiphon.tools.repeat_guard import RepeatGuard, suppressed_output
+
+
+class Approval(NamedTuple):
+    """What a person has decided about a call."""
+
+    approved: bool
+    reason: str = ""
+    """For the model, if the call is rejected."""
+
 
 Warn = Callable[[str], Awaitable[None]]
 """Receives a warning for the client."""
@@ -24,6 +35,9 @@ _INTERRUPTED = (
     "The server was stopped while this tool was running: it is unknown whether it took effect; it "
     "was not run again. Find out before you call it again."
 )
+
+
+_UNDECIDED = Approval(False, "nobody has approved it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +59,19 @@ class CallRunner:
     """Seconds, for tools without a deadline of their own."""
     max_output: int
     """Characters of an output; more is cut."""
+    approvals: Mapping[CallKey, Approval] = field(default_factory=dict[CallKey, Approval])
+    """The decisions about calls of tools that need an approval. Without one such a call is not run."""
+
+    def waits(self, call: ToolCall, turn: int) -> bool:
+        """Whether a call needs an approval about which nobody has decided."""
+        key = CallKey(turn, call.id)
+        undecided = key not in self.approvals and self.record.find(key) is None
+        return undecided and self.waits_by_tool(call.name)
+
+    def waits_by_tool(self, name: str) -> bool:
+        """Whether the calls of a tool need approvals."""
+        tool = self.tools.get(name)
+        return tool is not None and tool.final == "server" and tool.needs_approval
 
     async def answer(self, call: ToolCall, turn: int) -> ToolOutput:
         """The result of a call, run now or recorded earlier."""
@@ -53,7 +80,7 @@ class CallRunner:
         step = next_step(recorded, has_side_effects=tool is None or tool.side_effects)
         if step == "use_result" and recorded is not None and recorded.ended is not None:
             return recorded.ended.result
-        ended = await self._interrupted(call) if step == "report_unknown" else await self._refused(call)
+        ended = await self._interrupted(call) if step == "report_unknown" else await self._refused(call, key)
         await self._start(key, call, recorded, runs=ended is None)
         if ended is None:
             ended = await self._cut(call, await self.run(self.tools[call.name], call))
@@ -79,14 +106,27 @@ class CallRunner:
     async def run(self, tool: ServerTool, call: ToolCall) -> CallEnded:
         """Run a tool, without recording it. Raises nothing but `CancelledError`."""
         clock = asyncio.get_running_loop().time
-        begin = clock()
+        begin, context = clock(), self.context(call)
+        outcome: AuditOutcome = "cancelled"
         try:
-            result = await invoke(tool, call.arguments, context=self.context(call), deadline=self.deadline)
-            ended = CallEnded(outcome="ok", result=result)
+            result = await invoke(tool, call.arguments, context=context, deadline=self.deadline)
+            ended, outcome = CallEnded(outcome="ok", result=result), "completed"
         except ToolTimeout as error:
+            outcome = "timeout"
             ended = CallEnded(outcome="timeout", result=ToolOutput(output=describe_error(error)))
         except Exception as error:  # noqa: BLE001 -- a tool may raise anything; the model receives it
+            outcome = "failed"
             ended = CallEnded(outcome="error", result=ToolOutput(output=describe_error(error)))
+        finally:
+            audit(
+                ToolUse(
+                    tenant=context.tenant,
+                    tool="server_tool",
+                    name=call.name,
+                    outcome=outcome,
+                    seconds=clock() - begin,
+                )
+            )
         return replace(ended, elapsed_ms=round((clock() - begin) * 1000))
 
     async def _start(
@@ -96,10 +136,13 @@ class CallRunner:
             started = CallStarted(key=key, name=call.name, arguments=call.arguments, runs=runs)
             await self.record.start(started)
 
-    async def _refused(self, call: ToolCall) -> CallEnded | None:
+    async def _refused(self, call: ToolCall, key: CallKey) -> CallEnded | None:
         """The answer to a call that is not run; None: run it."""
         if call.name not in self.tools:
             return await self._unknown(call)
+        decision = self.approvals.get(key, _UNDECIDED)
+        if self.tools[call.name].needs_approval and not decision.approved:
+            return CallEnded(outcome="rejected", result=_error(_rejection(call, decision.reason)))
         verdict = self.guard.judge(call.name, call.arguments)
         if verdict == "suppressed":
             await self.warn(
@@ -135,6 +178,11 @@ class CallRunner:
             f"{len(output)} characters."
         )
         return replace(ended, result=replace(ended.result, output=cut_output(output, self.max_output)))
+
+
+def _rejection(call: ToolCall, reason: str) -> str:
+    why = f" Reason: {reason.strip()}" if reason.strip() else ""
+    return f"The call of '{call.name}' was rejected by a person and not run.{why}"
 
 
 def _error(message: str) -> ToolOutput:

@@ -125,6 +125,8 @@ class ServerTool(Tool):
     side_effects: bool = field(default=True, kw_only=True)
     """Whether running it twice could do harm. If so, a call that was cut off is reported as of unknown
     outcome instead of being run again."""
+    needs_approval: bool = field(default=False, kw_only=True)
+    """Whether a person must approve each call before it runs."""
     deadline: float | None = field(default=None, kw_only=True)
     """Seconds; None: the loop's default."""
     modes: frozenset[str] | None = field(default=None, kw_only=True)

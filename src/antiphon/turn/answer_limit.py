@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.protocol.downgrade import Downgrade
+from antiphon.protocol.events import ImageGenerationCallPartialImage
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -203,8 +204,10 @@ def _chunk_bytes(chunk: Chunk) -> int:
             return _text_bytes(chunk.arguments)
         case CallStarted():
             return _text_bytes(chunk.name) + _text_bytes(chunk.call_id)
+        case HostedItemStep(event=kind) if kind is ImageGenerationCallPartialImage:
+            return 0  # it is not part of the answer, and bounded for each image
         case HostedItemStep():
-            return sum(map(_text_bytes, chunk.fields))
+            return sum(_text_bytes(field) for field in chunk.fields if isinstance(field, str))
         case ProviderStateAdded() | AnnotationAdded() | HostedItemBegun() | HostedItemDone():
             return len(msgspec.json.encode(chunk))
         case _:

@@ -8,7 +8,7 @@ from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.profile import Profile
 from antiphon.protocol.tools import CLIENT_TOOLS, AllowedTools, HostedTool, ToolChoice, ToolRef
 from antiphon.turn.toolbox import Toolbox, is_ignored, not_served
-from antiphon.turn.tools import TurnTool
+from antiphon.turn.tools import TurnTool, mcp_key
 
 _COMPUTERS = ("computer", "computer_use", "computer_use_preview")
 
@@ -111,7 +111,7 @@ def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[H
             if not found and any(tool.type == kind for tool in offer.box.hosted):
                 return [], [tool for tool in offer.box.hosted if tool.type == kind]
         case kind if any(tool.hosted_type == kind for tool in every):
-            found = [tool for tool in every if tool.hosted_type == kind]
+            found = [tool for tool in every if tool.hosted_type == kind and _is_meant(ref, tool)]
         case kind:
             served = [tool for tool in offer.box.hosted if _is_hosted(ref, tool)]
             if not served:
@@ -119,6 +119,8 @@ def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[H
             return [], served
     if not found:
         named = f"the {ref.type} '{ref.name}'" if ref.name else f"the tool '{ref.type}'"
+        if ref.server_label:
+            named = f"{named} of the server '{ref.server_label}'"
         message = f"'{path}' names {named}, which is not declared in 'tools'."
         raise InvalidRequest(message, param=path, code="invalid_value")
     return found, []
@@ -144,6 +146,15 @@ def _named(ref: ToolRef, tools: Sequence[TurnTool], path: str) -> list[TurnTool]
         message = f"'{path}' names '{ref.name}', which is in several namespaces. Add 'namespace': {names}."
         raise InvalidRequest(message, param=path, code="invalid_value")
     return found
+
+
+def _is_meant(ref: ToolRef, tool: TurnTool) -> bool:
+    """Whether the reference names this function of a hosted tool: by its server, and its name there."""
+    if not ref.server_label:
+        return True
+    if not ref.name:
+        return tool.origin.startswith(mcp_key(ref.server_label, ""))
+    return tool.origin == mcp_key(ref.server_label, ref.name)
 
 
 def _is_hosted(ref: ToolRef, tool: HostedTool) -> bool:

@@ -89,9 +89,11 @@ class CallFinished(Struct, frozen=True, gc=False):
 
 
 class AnnotationAdded(Struct, frozen=True):
-    """A citation for the text so far."""
+    """A citation for the text so far. `covers`: how many characters at its end are the citation itself; an
+    annotation of the web without a span gets theirs."""
 
     annotation: JsonObject
+    covers: int = 0
 
 
 class Compacted(Struct, frozen=True):
@@ -114,7 +116,7 @@ class HostedItemStep(Struct, frozen=True):
 
     index: int
     event: type[HostedEvent]
-    fields: tuple[str, ...] = ()
+    fields: tuple[str | int, ...] = ()
 
 
 class HostedItemDone(Struct, frozen=True):

@@ -9,11 +9,15 @@ deltas, the result is the same; only what may be a marker is held. Text stays as
   space);
 - before `(`, because `[1](…)` is a link;
 - if one of the numbers belongs to no passage.
+
+A page of the web is cited as OpenAI does it: a link in parentheses takes the place of its marker, and the
+annotation covers that link.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
 from antiphon.protocol.content import JsonObject, Logprob
 from antiphon.turn.chunks import AnnotationAdded, Chunk, TextDelta
@@ -23,6 +27,8 @@ _NUMBERS = r"\d{1,4}(?:, ?\d{1,4}){0,7}"
 _MARKER = re.compile(rf"\[({_NUMBERS})\]|【({_NUMBERS})(?:†[^】\n]{{0,24}})?】")
 _BEGINNING = re.compile(rf"\[(?:{_NUMBERS}(?:, ?)?)?|【(?:{_NUMBERS}(?:, ?|†[^】\n]{{0,24}})?)?")
 _TOKEN = re.compile(r"`+|\n|\[|【")
+_SAFE_IN_LINK = "/:?#@!$&'*+,;=%-._~"
+_BRACKETS = re.compile(r"[\[\]()\s]")
 _NUMBER = re.compile(r"\d+")
 _INDEXED = re.compile(r"[A-Za-z0-9_\])]")
 """What stands directly before the `[` of an index."""
@@ -128,7 +134,7 @@ class CitationCutter:
                 break
             else:
                 self._pass(text[begun:start], passed)
-                passed += [AnnotationAdded(_citation(result)) for result in found.cited]
+                passed += _citations(found.cited)
                 self._last = ""
                 self._code.plain("x")
                 begun = position = found.end
@@ -175,7 +181,33 @@ class CitationCutter:
             passed.append(TextDelta(text, logprobs))
 
 
-def _citation(result: JsonObject) -> JsonObject:
+def _citations(cited: Sequence[JsonObject]) -> Iterator[Chunk]:
+    """The chunks in the place of a marker."""
+    linked: set[str] = set()
+    for result in cited:
+        if "url" not in result:
+            yield AnnotationAdded(file_citation(result))
+            continue
+        url, title = str(result["url"]), str(result.get("title") or "")
+        if url in linked:
+            continue
+        link = _link(url)
+        yield TextDelta(f" {link}" if linked else link)
+        linked.add(url)
+        yield AnnotationAdded({"type": "url_citation", "url": url, "title": title}, len(link))
+
+
+def _link(url: str) -> str:
+    """A page as a link in parentheses; its text is the host."""
+    try:
+        host = urlsplit(url).hostname or url
+    except ValueError:
+        host = url
+    target = quote(url, safe=_SAFE_IN_LINK)
+    return f"([{_BRACKETS.sub('', host.removeprefix('www.'))}]({target}))"
+
+
+def file_citation(result: JsonObject) -> JsonObject:
     """The annotation; its index is that of the text so far, which the message knows."""
     citation: JsonObject = {
         "type": "file_citation",

@@ -21,6 +21,7 @@ from antiphon.turn.function_forms.history import show_as_functions
 from antiphon.turn.profile_view import apply_profile
 from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset, Toolbox, declares_tools
 from antiphon.turn.tools import FUNCTIONS, ToolKind, TurnTool, flat_name
+from antiphon.turn.trace import TurnTrace
 
 __all__ = ["FUNCTIONS", "ToolKind", "TurnRequest", "TurnTool", "build_turn"]
 
@@ -65,6 +66,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     remember them: such calls are ignored."""
     sources: Sources = Sources()
     """The passages that the model has been shown, and can cite."""
+    trace: TurnTrace | None = None
+    """Records what is sent and received, if somebody asked for that."""
 
     @property
     def streamed(self) -> bool:
@@ -108,8 +111,8 @@ def build_turn(
     tools that this server runs (`hosted`). Hosted tools that no server here runs are rejected, or omitted and
     reported.
     """
-    if hosted.forms:
-        native -= {form.declared.type for form in hosted.forms}
+    if hosted.opened:
+        native -= {tool.type for tool in hosted.opened}
     found, profile, params = Downgrades(downgrades), request.profile, request.params
     if request.unused:
         found.add("not_used", f"not used in the profile '{profile.name}': {{param}}", *request.unused)
@@ -126,7 +129,13 @@ def build_turn(
         return _param(index - start, given_params)
 
     seen, places, sources = show_as_functions(
-        given, tools.known, native, found, path=path, result_tokens=hosted.result_tokens
+        given,
+        tools.known,
+        native,
+        found,
+        path=path,
+        result_tokens=hosted.result_tokens,
+        served=hosted.served,
     )
     if places:
         history = sum(1 for place in places if place < start)

@@ -56,7 +56,7 @@ PREFIXES: Mapping[type[HostedItem], str] = {
 }
 """Prefixes of item ids. Servers check them when they receive such an item."""
 
-Step = tuple[type[HostedEvent], tuple[str, ...]]
+Step = tuple[type[HostedEvent], tuple[str | int, ...]]
 """An event, and its fields after the output index."""
 
 
@@ -79,9 +79,11 @@ class OpenHosted:
             self.step(event, fields)
             break
 
-    def step(self, event: type[HostedEvent], fields: tuple[str, ...] = ()) -> None:
+    def step(self, event: type[HostedEvent], fields: tuple[str | int, ...] = ()) -> None:
         """Emit a step of the tool."""
         self._emitted.add(event)
+        if event is McpCallArgumentsDone:
+            self.item = replace(self.item, arguments=fields[0])
         self._emit(event, self.id, self.output_index, *fields)
 
     def done(self, item: HostedItem) -> HostedItem:

@@ -30,6 +30,8 @@ class HostedCall(Struct, frozen=True):
     index: int
     key: str
     arguments: str
+    approval_request_id: str | None = None
+    """The request for an approval that was given to this call."""
 
 
 class HostedCalls:
@@ -70,6 +72,11 @@ class HostedCalls:
     def text_instead(self) -> bool:
         """Whether the model has answered, although it had to call a hosted tool."""
         return self._insists and not self._broken and self._finished is not None and not self._calls
+
+    @property
+    def held_text(self) -> Sequence[Chunk]:
+        """The text of a model that had to call a hosted tool and did not."""
+        return self._text
 
     @property
     def ends_response(self) -> bool:

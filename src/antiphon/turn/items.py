@@ -39,6 +39,10 @@ from antiphon.turn.provider_state import ProviderState, Seal
 __all__ = ["Emit", "OpenCall", "OpenItem", "OpenMessage", "OpenReasoning", "Status"]
 
 
+MAX_PIECES = 256
+"""Deltas of a text that wait to be joined."""
+
+
 class OpenMessage:
     """A message: text and refusal parts, one after another."""
 
@@ -48,6 +52,7 @@ class OpenMessage:
         "_logprobs",
         "_parts",
         "_phase",
+        "_text",
         "content_index",
         "id",
         "kind",
@@ -62,7 +67,10 @@ class OpenMessage:
         self.output_index = output_index
         self.kind: Literal["text", "refusal"] | None = None
         self.content_index = -1
+        self._text = ""
+        """The text of the part, up to the `pieces`."""
         self.pieces: list[str] = []
+        """The newest deltas of the part."""
         self._parts: list[OutputText | Refusal] = []
         self._annotations: list[JsonObject] = []
         self._logprobs: list[Logprob] = []
@@ -83,15 +91,37 @@ class OpenMessage:
         self.pieces.append(delta)
         self._emit(RefusalDelta, self.id, self.output_index, self.content_index, delta)
 
-    def annotate(self, annotation: JsonObject) -> None:
+    def join_pieces(self) -> None:
+        """Join the deltas if there are many: to join a text of 8 MB at its end took 20 ms."""
+        if len(self.pieces) > MAX_PIECES:
+            self._join()
+
+    def _join(self) -> None:
+        text, self._text = self._text, ""  # CPython extends a string in place if only a local refers to it
+        text += "".join(self.pieces)
+        self._text = text
+        self.pieces.clear()
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """It changes whenever text is added."""
+        return self.content_index, len(self._text), len(self.pieces)
+
+    def annotate(self, annotation: JsonObject, covers: int = 0) -> None:
         """Add a citation to the current text part. Without an index, a file is cited at the end of the text
-        so far."""
+        so far. A page of the web is cited by the last `covers` characters."""
         self._switch("text")
         if annotation.get("type") == "file_citation" and "index" not in annotation:
-            annotation = {**annotation, "index": sum(map(len, self.pieces))}
+            annotation = {**annotation, "index": self._characters()}
+        elif covers:
+            end = self._characters()
+            annotation = {**annotation, "start_index": end - covers, "end_index": end}
         place = (self.id, self.output_index, self.content_index, len(self._annotations))
         self._annotations.append(annotation)
         self._emit(OutputTextAnnotationAdded, *place, annotation)
+
+    def _characters(self) -> int:
+        return len(self._text) + sum(map(len, self.pieces))
 
     def close(self, status: Status) -> Message:
         """End the part and the message. A message without content gets one empty text."""
@@ -117,7 +147,8 @@ class OpenMessage:
 
     def _end_part(self) -> None:
         place = (self.id, self.output_index, self.content_index)
-        text = "".join(self.pieces)
+        self._join()
+        text, self._text = self._text, ""
         if self.kind == "text":
             self._emit(OutputTextDone, *place, text, self._logprobs)
             self._end(OutputText(text=text, annotations=self._annotations, logprobs=self._logprobs))
@@ -125,7 +156,7 @@ class OpenMessage:
             self._emit(RefusalDone, *place, text)
             self._end(Refusal(text))
         self.kind = None
-        self.pieces, self._annotations, self._logprobs = [], [], []
+        self._annotations, self._logprobs = [], []
 
     def _end(self, part: OutputText | Refusal) -> None:
         self._emit(ContentPartDone, self.id, self.output_index, self.content_index, part)

@@ -205,6 +205,9 @@ class Machine:
                 writer.number += 1
             elif self._outcome is None or type(chunk) is UsageReported:
                 self._take(chunk)
+        live = layout.live
+        if type(live) is OpenMessage:
+            live.join_pieces()
         return writer.take()
 
     @property
@@ -216,6 +219,11 @@ class Machine:
     def private(self) -> Mapping[str, JsonObject]:
         """The private sides of finished items, by item id."""
         return self._opener.private
+
+    @property
+    def spent_tokens(self) -> int:
+        """The tokens of all rounds that another one follows, as far as they were reported."""
+        return 0 if self._spent is None else self._spent.total_tokens
 
     def end(self, now: int, save_error: AntiphonError | None = None) -> list[Event]:
         """The terminal event, and the error before it if the turn failed.
@@ -238,7 +246,7 @@ class Machine:
             output=[*self._layout.output],
             usage=together(self._spent, self._usage),
         )
-        searches = sum(isinstance(item, WebSearchCall) for item in final.output)
+        searches = sum(map(_is_search, final.output))
         if searches:
             final = replace(final, tool_usage=ToolUsage(web_search=WebSearchUsage(searches)))
         if isinstance(outcome, AntiphonError):
@@ -354,6 +362,13 @@ _LAYOUTS: Mapping[str, Callable[[Opener], Layout]] = {
     "natural": SequentialLayout,
     "message_first": MessageFirstLayout,
 }
+
+
+def _is_search(item: object) -> bool:
+    """Whether it is a search of the web; a page that was opened is none."""
+    if not isinstance(item, WebSearchCall):
+        return False
+    return not isinstance(item.action, dict) or item.action.get("type", "search") == "search"
 
 
 def response_error_code(error: AntiphonError) -> str:

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from antiphon.protocol.events import (
+    CodeInterpreterCallCodeDelta,
+    CodeInterpreterCallCodeDone,
     CustomToolCallInputDelta,
     Event,
     FunctionCallArgumentsDelta,
     HostedEvent,
+    ImageGenerationCallPartialImage,
+    McpCallArgumentsDelta,
+    McpCallArgumentsDone,
     OutputItemAdded,
     OutputItemDone,
     OutputTextAnnotationAdded,
@@ -104,6 +109,21 @@ def _extend(opened: OpenItem | None, event: Event) -> None:
         case OpenCustomCall(), CustomToolCallInputDelta():
             opened.resume(event.delta)
         case OpenHosted(), HostedEvent():
-            opened.step(type(event))
+            opened.step(type(event), _fields_of(event))
         case _:
             pass  # the open item emits the ends of parts itself
+
+
+def _fields_of(event: HostedEvent) -> tuple[str | int, ...]:
+    """The fields of an event after the output index."""
+    match event:
+        case McpCallArgumentsDelta() | CodeInterpreterCallCodeDelta():
+            return (event.delta,)
+        case McpCallArgumentsDone():
+            return (event.arguments,)
+        case CodeInterpreterCallCodeDone():
+            return (event.code,)
+        case ImageGenerationCallPartialImage():
+            return (event.partial_image_index, event.partial_image_b64)
+        case _:
+            return ()

@@ -101,6 +101,23 @@ class Sealer:
         content = self._open(envelope)
         return None if content is None else content.private
 
+    def seal_bytes(self, data: bytes) -> str:
+        """An envelope with bytes that are stored, and that are no JSON."""
+        nonce = self._key.entropy(_NONCE_BYTES)
+        body = self._key.cipher.encrypt(nonce, data, self._associated)
+        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+
+    def open_bytes(self, envelope: str) -> bytes | None:
+        """The bytes in an envelope; None if it does not open."""
+        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
+            return None
+        associated = self._associated if envelope.startswith(_PREFIX) else None
+        try:
+            raw = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
+            return self._key.cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], associated)
+        except (binascii.Error, ValueError, InvalidTag):
+            return None
+
     def seal_request(self, body: bytes) -> bytes:
         """Seal a request for the store, because it may contain credentials."""
         return self.seal_private({"request": body.decode()}).encode()
@@ -117,17 +134,13 @@ class Sealer:
         return hmac.digest(self._key.pseudonyms, text, "sha256").hex()[:PSEUDONYM_CHARACTERS]
 
     def _close(self, content: Sealed) -> str:
-        nonce = self._key.entropy(_NONCE_BYTES)
-        body = self._key.cipher.encrypt(nonce, msgspec.json.encode(content), self._associated)
-        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+        return self.seal_bytes(msgspec.json.encode(content))
 
     def _open(self, envelope: str) -> Sealed | None:
-        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
+        body = self.open_bytes(envelope)
+        if body is None:
             return None
-        associated = self._associated if envelope.startswith(_PREFIX) else None
         try:
-            raw = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
-            body = self._key.cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], associated)
             return msgspec.json.decode(body, type=Sealed)
-        except (binascii.Error, ValueError, InvalidTag, msgspec.DecodeError):
+        except (ValueError, msgspec.DecodeError):
             return None

@@ -19,6 +19,7 @@ from antiphon.turn.chunks import (
     UsageReported,
 )
 from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.deferred_servers import search_result
 from antiphon.turn.function_forms.reading import read_search
 from antiphon.turn.tool_search import search_limit, search_tools
 
@@ -71,7 +72,7 @@ class ServerSearch:
         query = asked.get("query")
         sought = query if isinstance(query, str) else arguments
         tools = search_tools(sought, self._deferred, search_limit(asked))
-        return ToolsFound(asked, tuple(tools))
+        return ToolsFound(asked, tuple(map(search_result, tools)))
 
 
 def server_search(turn: TurnRequest) -> ServerSearch | None:

@@ -95,13 +95,13 @@ def _score(candidate: _Candidate, rarity: dict[str, float]) -> float:
 
 
 def _grouped(found: Iterable[_Candidate]) -> list[Tool]:
-    members: dict[str, list[FunctionTool | CustomTool]] = {}
-    tools: dict[str, Tool] = {}
+    members: dict[tuple[type[Tool], str], list[FunctionTool | CustomTool]] = {}
+    tools: dict[tuple[type[Tool], str], Tool] = {}
     for candidate in found:
         if candidate.within is None:
-            tools[f"/{candidate.tool.name}"] = candidate.tool
+            tools[type(candidate.tool), candidate.tool.name] = candidate.tool
         else:
-            name = candidate.within.name
-            members.setdefault(name, []).append(candidate.tool)
-            tools[name] = replace(candidate.within, tools=members[name])
+            key = (type(candidate.within), candidate.within.name)
+            members.setdefault(key, []).append(candidate.tool)
+            tools[key] = replace(candidate.within, tools=members[key])
     return list(tools.values())

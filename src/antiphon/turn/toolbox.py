@@ -26,6 +26,7 @@ from antiphon.protocol.tools import (
     ToolSearchTool,
     tool_type,
 )
+from antiphon.turn.deferred_servers import deferred_servers, found_keys, refers_to_server
 from antiphon.turn.function_forms.declared import client_tool_as_function, function_tool
 from antiphon.turn.function_forms.descriptions import deferred_names
 from antiphon.turn.function_forms.file_searches import DEFAULT_RESULT_TOKENS
@@ -63,6 +64,8 @@ class HostedToolset(Struct, frozen=True):
     """The types that this server runs, whether the request declares them or not."""
     forms: tuple[HostedForm, ...] = ()
     """The functions of the declared tools that this server runs."""
+    opened: tuple[HostedTool, ...] = ()
+    """The declarations that this server runs, with or without functions."""
     refused: Mapping[str, RequestError] = {}
     """The errors of declared tools that it could not run, by type. They are raised unless the backend's own
     server runs such tools."""
@@ -96,7 +99,14 @@ class Toolbox:
     def gather(self, items: Sequence[Item]) -> None:
         """Add the tools that items declare."""
         for tool, item in declared_in(items):
-            self._add(tool, "tools", found=isinstance(item, ToolSearchOutput))
+            if (
+                isinstance(tool, HostedTool)
+                and tool not in self.toolset.opened
+                and refers_to_server(tool, item)
+            ):
+                self._show_found(tool)
+            else:
+                self._add(tool, "tools", found=isinstance(item, ToolSearchOutput))
 
     @property
     def deferred(self) -> tuple[Tool, ...]:
@@ -104,7 +114,10 @@ class Toolbox:
         found: dict[str, list[FunctionTool | CustomTool]] = {}
         namespaces: dict[str, NamespaceTool] = {}
         alone: list[Tool] = []
+        forms: list[HostedForm] = []
         for entry in self._entries.values():
+            if entry.hidden and isinstance(entry.tool, HostedForm):
+                forms.append(entry.tool)
             if not entry.hidden or not isinstance(entry.tool, FunctionTool | CustomTool):
                 continue
             if entry.within is None:
@@ -112,7 +125,8 @@ class Toolbox:
             else:
                 namespaces[entry.within.name] = entry.within
                 found.setdefault(entry.within.name, []).append(entry.tool)
-        return (*alone, *(replace(namespaces[name], tools=members) for name, members in found.items()))
+        groups = (replace(namespaces[name], tools=members) for name, members in found.items())
+        return (*alone, *groups, *deferred_servers(forms))
 
     def turn_tools(self) -> tuple[list[TurnTool], list[TurnTool]]:
         """The tools as functions with unique names: those that are shown, and those that are deferred.
@@ -173,12 +187,23 @@ class Toolbox:
             entry.hidden = False
         self._entries[key] = entry
 
+    def _show_found(self, reference: HostedTool) -> None:
+        """Show deferred tools of a server that a search has found. Tools of a server that is not declared any
+        more stay unknown."""
+        for key in found_keys(reference.body):
+            if entry := self._entries.get(("", f"{key}:")):
+                entry.hidden = False
+
     def _add_hosted(self, tool: HostedTool, path: str) -> None:
         forms = [form for form in self.toolset.forms if form.declared == tool]
         refused = self.toolset.refused.get(tool.type)
-        if forms:
+        if tool in self.toolset.opened:
+            deferred = tool.body.get("defer_loading") is True
             for form in forms:
-                self._put(("", f"{form.key}:"), _Entry(form, path))
+                self._put(("", f"{form.key}:"), _Entry(form, path, None, deferred))
+            if deferred and "tool_search" in self.native:
+                text = "the model's server searches for functions only, so these tools are all shown: {param}"
+                self.downgrades.add("not_used", text, f"{path}.defer_loading")
         elif tool.type in self.native:
             if tool not in self.hosted:
                 self.hosted.append(tool)

@@ -51,6 +51,13 @@ class HostedForm(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     parameters: JsonObject
+    server_label: str = ""
+    """The server of a tool that has several; two servers may have tools of the same name."""
+
+
+def mcp_key(server_label: str, name: str) -> str:
+    """The key of the function of an MCP tool."""
+    return f"mcp/{server_label}/{name}"
 
 
 def hosted_tool_as_function(form: HostedForm, name: str) -> TurnTool:

@@ -1,7 +1,7 @@
 """Builds the agent that the settings describe. Invalid settings raise `SettingsError` at start."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,10 @@ from antiphon.orchestrator.documents.tools import ddr_tools
 from antiphon.orchestrator.file_tools import file_tools
 from antiphon.orchestrator.models import ConversationContext, Limits
 from antiphon.orchestrator.modes import Mode, Modes, mode_tool, modes_from
-from antiphon.orchestrator.resolution import offered_tools
+from antiphon.orchestrator.resolution import hosted_key, offered_tools
+from antiphon.protocol.definitions import Definitions
+from antiphon.protocol.parse_tools import parse_tools
+from antiphon.protocol.tools import HOSTED_TOOLS
 from antiphon.retrieval.files import FileFinder
 from antiphon.retrieval.folders import FolderRetriever, VectorSource, checked_folder
 from antiphon.retrieval.scope import parse_scope
@@ -77,10 +80,11 @@ def serve_agent(agent: Agent, services: Services) -> ServedAgent:
 
 
 def _registry(settings: AgentSettings, modes: Modes) -> ToolRegistry:
-    registry = ToolRegistry(_tools(settings, modes))
+    registry = ToolRegistry(_with_approvals(_tools(settings, modes), settings.approve_tools))
     for mode in modes.all():
         _check_tools(mode, registry)
         _check_scope(mode)
+        _check_hosted_tools(mode)
     return registry
 
 
@@ -95,6 +99,18 @@ def _tools(settings: AgentSettings, modes: Modes) -> Iterable[ServerTool]:
     for tool in ddr_tools(Library(Path(settings.ddr_folder))):
         yield replace(tool, tenants=frozenset({DEFAULT_TENANT}))
     yield from load_tools(settings.tools)
+
+
+def _with_approvals(tools: Iterable[ServerTool], names: Sequence[str]) -> list[ServerTool]:
+    """The tools; those with these names need approvals."""
+    known = list(tools)
+    if unknown := sorted(set(names) - {tool.name for tool in known}):
+        raise SettingsError(
+            f"agent.approve_tools names tools that do not exist: {', '.join(unknown)}. "
+            f"Known: {', '.join(tool.name for tool in known)}.",
+            param="agent.approve_tools",
+        )
+    return [replace(tool, needs_approval=True) if tool.name in names else tool for tool in known]
 
 
 def _check_tools(mode: Mode, registry: ToolRegistry) -> None:
@@ -117,6 +133,19 @@ def _check_scope(mode: Mode) -> None:
         parse_scope(mode.rag_scope, f"agent.modes.{mode.key}.rag_scope")
     except InvalidRequest as error:
         raise SettingsError(error.message, param=error.param) from None
+
+
+def _check_hosted_tools(mode: Mode) -> None:
+    path = f"agent.modes.{mode.key}.hosted_tools"
+    try:
+        parse_tools(list(mode.hosted_tools), Definitions(), path)
+    except InvalidRequest as error:
+        raise SettingsError(error.message, param=error.param) from None
+    if any(hosted_key(tool) is None for tool in mode.hosted_tools):
+        raise SettingsError(
+            f"'{path}' has a tool that is not a hosted one. Hosted tools: {', '.join(sorted(HOSTED_TOOLS))}.",
+            param=path,
+        )
 
 
 def _retriever(settings: AgentSettings, embedders: EmbedderSet | None) -> FolderRetriever | None:

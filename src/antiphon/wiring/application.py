@@ -1,7 +1,9 @@
 """The services, and the application around them."""
 
 import asyncio
+import hmac
 import logging
+import os
 import random
 import secrets
 import time
@@ -9,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,6 +31,7 @@ from antiphon.server.descriptors import raise_limit, watch_descriptors
 from antiphon.server.guard import HostGuard
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
+from antiphon.service.containers.api import ContainersApi
 from antiphon.service.conversations import Conversations
 from antiphon.service.files.files import Files
 from antiphon.service.files.upkeep import start_object_upkeep
@@ -36,21 +40,24 @@ from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.responses.create import ResponseOptions, response_services
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
+from antiphon.service.responses.record import TracePolicy
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.names import Names
 from antiphon.service.routing.router import Route, Router
 from antiphon.service.services import Services
 from antiphon.service.stored import StoredResponses
 from antiphon.service.upkeep import start_upkeep
-from antiphon.settings import LOOPBACK, Settings, no_keys
+from antiphon.settings import LOOPBACK, Settings, effective_settings, no_keys
 from antiphon.turn.answer_limit import AnswerBounds
 from antiphon.turn.sealing import SealKey
 from antiphon.wiring.agent import make_store_retriever, open_agent, serve_agent
+from antiphon.wiring.conformance import run_checks
 from antiphon.wiring.embeddings import EmbedderSet, open_embedders
 from antiphon.wiring.files import make_files
 from antiphon.wiring.folders import data_folder, seal_secret
-from antiphon.wiring.hosted_tools import hosted_limits, make_served_tools
+from antiphon.wiring.hosted_tools import hosted_limits, make_served_tools, open_containers
 from antiphon.wiring.live import LiveRoutes, health_policy, routed_names
+from antiphon.wiring.mcp import open_mcp
 from antiphon.wiring.profiles import make_profiles
 from antiphon.wiring.sources import key_pepper, make_ids
 from antiphon.wiring.stores import open_stores
@@ -100,7 +107,7 @@ async def open_agents(
             signals=services.store.signals,
             ids=creator.ids,
             clock=creator.clock,
-            perform=served.perform,
+            perform=served.perform_run,
             seal=lambda tenant, body: services.seal_key.sealer(tenant).seal_request(body),
             unseal=lambda tenant, body: services.seal_key.sealer(tenant).open_request(body),
             lifetime=creator.retention.lifetime_seconds,
@@ -132,6 +139,9 @@ async def _open(
         ids = make_ids()
         files = make_files(settings, stores, ids)
         passages = make_passages(settings, stores, embedders.embeddings, stack)
+        mcp = await stack.enter_async_context(open_mcp(settings))
+        containers = await open_containers(settings, stores, files, ids, stack)
+        documents = _document_reader(settings, stack)
         creator, compactor, tokens = response_services(
             router=router,
             stores=stores,
@@ -139,8 +149,20 @@ async def _open(
             clock=time.time,
             seal_key=seal_key,
             checks=checks,
-            files=_file_texts(settings, files, stack),
-            options=_response_options(settings, make_served_tools(settings, stores, passages)),
+            files=_file_texts(settings, files, documents),
+            options=_response_options(
+                settings,
+                make_served_tools(
+                    settings,
+                    stores,
+                    passages,
+                    mcp=mcp,
+                    checks=checks,
+                    containers=containers,
+                    documents=documents,
+                    stack=stack,
+                ),
+            ),
         )
         worker = make_worker(settings, stores)
         background = Background(creator, worker, settings.background.max_log_bytes)
@@ -157,6 +179,7 @@ async def _open(
             conversations=Conversations(stores.conversations, creator.ids, creator.clock, seal_key, checks),
             embeddings=embedders.embeddings,
             files=files,
+            containers=ContainersApi(containers),
             uploads=Uploads(files, settings.files.max_upload_bytes),
             vector_stores=make_vector_stores(
                 settings,
@@ -183,6 +206,7 @@ def _response_options(settings: Settings, served_tools: tuple[ServedTool, ...]) 
             lifetime_seconds=settings.store.lifetime_days * DAY_SECONDS or None,
             save_wait_seconds=settings.store.patience,
         ),
+        traces=TracePolicy(settings.trace.record, settings.trace.max_kb * 1024),
         similar_models=make_profiles(settings).known[OPENAI.name].similar_models,
         bounds=AnswerBounds(
             max_bytes=settings.answers.max_bytes,
@@ -193,7 +217,7 @@ def _response_options(settings: Settings, served_tools: tuple[ServedTool, ...]) 
     )
 
 
-def _file_texts(settings: Settings, files: Files, stack: AsyncExitStack) -> FileTexts:
+def _document_reader(settings: Settings, stack: AsyncExitStack) -> DocumentReader:
     documents = settings.documents
     limits = PoolLimits(
         processes=documents.processes,
@@ -203,8 +227,13 @@ def _file_texts(settings: Settings, files: Files, stack: AsyncExitStack) -> File
     )
     pool = IsolatedPool(limits)
     stack.push_async_callback(pool.aclose)
+    return DocumentReader(pool)
+
+
+def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> FileTexts:
+    documents = settings.documents
     downloader = Downloader(AllowPublic(settings.egress.allow), MAX_FILE_BYTES, documents.download_seconds)
-    return FileTexts(DocumentReader(pool), downloader, files, documents.max_tokens)
+    return FileTexts(reader, downloader, files, documents.max_tokens)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:
@@ -288,8 +317,10 @@ def build_app(
     routes: Sequence[Route] | None = None,
     live: LiveRoutes | None = None,
     on_started: Callable[[App], None] | None = None,
+    config: Path | None = None,
 ) -> App:
-    """The ASGI application. `live`: routes of these settings that can be changed while it runs."""
+    """The ASGI application. `live`: routes of these settings that can be changed while it runs; `config`: the
+    file that they were read from."""
     server = settings.server
     on_loopback = server.host in LOOPBACK
     pepper = key_pepper(settings)
@@ -306,6 +337,10 @@ def build_app(
         heartbeat=server.heartbeat,
         keeps=settings.store.url != "none",
         profiles=make_profiles(settings),
+        page=server.page,
+        read_settings=partial(effective_settings, settings, config, os.environ),
+        run_checks=run_checks,
+        session_secret=hmac.digest(pepper, b"antiphon.sessions", "sha256"),
     )
     ids = make_ids()
     return App(partial(_serve, settings, routes, live, keys), partial(ids.new, "req"), options, on_started)

@@ -3,26 +3,16 @@
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.http.egress import AllowPublic
 from antiphon.known_secrets import KNOWN_SECRETS, header_secrets
-from antiphon.mcp.approval import ApprovalPolicy, ToolFilter, parse_allowed_tools, parse_require_approval
+from antiphon.mcp.approval import parse_allowed_tools, parse_require_approval
+from antiphon.mcp.configured import ConfiguredServer
 from antiphon.mcp.connections import McpConnections
 from antiphon.mcp.http_server import check_address
 from antiphon.mcp.port import CommandServer, McpServer, RemoteServer
 from antiphon.settings import McpServerSettings, Settings
-
-
-@dataclass(frozen=True, slots=True)
-class ConfiguredServer:
-    """A server of the operator, and how its tools may be used."""
-
-    server: McpServer
-    allowed_tools: ToolFilter
-    approval: ApprovalPolicy
-    timeout_seconds: float
 
 
 def configured_servers(

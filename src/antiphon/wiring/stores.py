@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from antiphon.store.postgres import PostgresDatabase
 
 
+DAY_SECONDS = 24 * 3600
 DATABASE = "database"
 """As `files.url`: the database of the store."""
 
@@ -42,11 +43,24 @@ async def make_stores(settings: Settings) -> Stores:
         return no_stores()
     if url.startswith(POSTGRES):
         database = await _open_postgres(url)
-        return sql_stores(database, database.signals, time.time, log_lifetime=options.log_lifetime)
+        return sql_stores(
+            database,
+            database.signals,
+            time.time,
+            log_lifetime=options.log_lifetime,
+            trace_lifetime=settings.trace.days * DAY_SECONDS,
+        )
     path = None if url == "memory:" else store_path(settings)
     limit = options.memory_responses if path is None else None
     file = await SqliteDatabase.open(path)
-    return sql_stores(file, LocalSignals(), time.time, limit=limit, log_lifetime=options.log_lifetime)
+    return sql_stores(
+        file,
+        LocalSignals(),
+        time.time,
+        limit=limit,
+        log_lifetime=options.log_lifetime,
+        trace_lifetime=settings.trace.days * DAY_SECONDS,
+    )
 
 
 def make_blobs(settings: Settings, stores: Stores) -> BlobStore:

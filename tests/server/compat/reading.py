@@ -119,7 +119,7 @@ def fold_message(stream: str) -> JsonObject:
     assert open_block is None
     for block in message["content"]:
         pieces = block.pop("_json")
-        if block["type"] == "tool_use":
+        if block["type"] in ("tool_use", "server_tool_use", "mcp_tool_use"):
             block["input"] = json.loads(pieces or "{}")
     message |= events[-2]["delta"]
     message["usage"] = events[-2]["usage"]
@@ -136,6 +136,8 @@ def _take_block_delta(block: JsonObject, delta: JsonObject) -> None:
             block["thinking"] += delta["thinking"]
         case "signature_delta":
             block["signature"] += delta["signature"]
+        case "citations_delta":
+            block.setdefault("citations", []).append(delta["citation"])
         case "input_json_delta":
             block["_json"] += delta["partial_json"]
         case kind:
@@ -145,6 +147,6 @@ def _take_block_delta(block: JsonObject, delta: JsonObject) -> None:
 def complete_message(message: JsonObject) -> JsonObject:
     """The non-streamed message, in the same shape."""
     for block in message["content"]:
-        if block["type"] == "text":
+        if block["type"] == "text" and block["citations"] is None:
             block.pop("citations")
     return message

@@ -13,7 +13,7 @@ from antiphon.protocol.content import Logprob, TopLogprob
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import Reasoning
 from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
-from antiphon.protocol.tool_items import WebSearchCall
+from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.turn.chunks import (
     HEARTBEAT,
     AnnotationAdded,
@@ -246,17 +246,17 @@ async def test_logprobs_and_citations(open_client: OpenClient) -> None:
     assert choice["message"]["annotations"] == [annotation]
     assert streamed["message"]["annotations"] == [annotation]
     assert message["downgrades"] == [
-        "citations are left out: this API requires the quoted text, which is not stored"
+        "citations are left out: this API requires the quoted text, which is not known"
     ]
 
 
 async def test_omitted_params_are_reported(open_client: OpenClient) -> None:
-    work = HostedItemDone(WebSearchCall(status="completed"))
+    work = HostedItemDone(FileSearchCall(status="completed"))
     backend = ScriptedBackend([[work], [TextDelta("hi")], [Finished("stop")]])
     async with open_client(backend) as client:
         complete = (await client.post("/v1/chat/completions", json={**CHAT, "seed": 1})).json()
         streamed = await client.post("/v1/messages", json={**MESSAGES, "top_k": 1, "stream": True})
-    untold = "items of type 'web_search_call' have no place in this API and are left out"
+    untold = "items of type 'file_search_call' have no place in this API and are left out"
     assert complete["downgrades"] == ["not used here: seed", untold]
     assert fold_message(streamed.text)["downgrades"] == ["not used here: top_k", untold]
     assert [block["type"] for block in fold_message(streamed.text)["content"]] == ["text"]

@@ -13,10 +13,12 @@ from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import Response, new_response
 from antiphon.server.compat.chat_completions.stream import ChatRenderer
+from antiphon.server.compat.messages.server_blocks import CitedPages
 from antiphon.server.compat.messages.stream import MessagesRenderer
 from antiphon.turn.chunks import Chunk, Finished, ReasoningDelta, ReasoningSummaryDelta
 from antiphon.turn.context import TurnTool
 from antiphon.turn.machine import Machine
+from antiphon.turn.sealing import SealKey
 from tests.server.compat.reading import complete_chat, complete_message, fold_chat, fold_message
 from tests.turn.chunk_strategies import model_chunks
 
@@ -50,6 +52,7 @@ def run(
     return events, machine.response
 
 
+SEALER = SealKey(b"secret", bytes).sealer("acme")
 NOTE = Downgrade("not_used", "a note")
 
 
@@ -68,7 +71,7 @@ def test_chat(batches: list[list[Chunk]], usage: bool, legacy: bool) -> None:
 @given(answers(), st.booleans())
 def test_messages(batches: list[list[Chunk]], show_thinking: bool) -> None:
     events, response = run(batches)
-    renderer = MessagesRenderer((NOTE,), thoughts=show_thinking)
+    renderer = MessagesRenderer((NOTE,), SEALER, CitedPages(), thoughts=show_thinking)
     stream = b"".join(renderer.render(batch) for batch in events).decode()
     complete: dict[str, Any] = complete_message(json.loads(renderer.render_response(response, None)))
     for block in complete["content"]:

@@ -21,7 +21,7 @@ from antiphon.protocol.tools import FunctionTool, HostedTool, ToolRef
 from antiphon.server.compat.api import CompatRequest, Place
 from antiphon.server.compat.messages.request import read_count, read_messages
 from antiphon.turn.provider_state import ProviderState
-from antiphon.turn.sealing import Sealed, SealKey
+from antiphon.turn.sealing import SealKey
 
 SEALER = SealKey(b"secret", bytes).sealer("acme")
 OURS = SEALER.seal("I think.") or ""
@@ -31,13 +31,9 @@ WEATHER = {"name": "weather", "input_schema": {"type": "object"}}
 PNG = {"type": "base64", "media_type": "image/png", "data": "AA"}
 
 
-def opened(envelope: str) -> Sealed | None:
-    return SEALER.open(envelope)
-
-
 def parse(*messages: Any, **params: Any) -> CompatRequest:
     body = {"model": "m", "max_tokens": 9, "messages": list(messages) or [USER], **params}
-    return read_messages(msgspec.json.encode(body), opened)[0]
+    return read_messages(msgspec.json.encode(body), SEALER)[0]
 
 
 def items(*content: Any, role: str = "user") -> list[Item]:
@@ -364,8 +360,8 @@ def test_omitted_params_are_reported(params_sent: dict[str, Any], note: str) -> 
 REFUSED: list[tuple[Any, str]] = [
     ({"max_tokens": None}, "max_tokens"),
     ({"temperature": 1.5}, "temperature"),
-    ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
-    ({"container": "c"}, "container"),
+    ({"mcp_servers": [{"type": "url"}]}, "mcp_servers[0].url"),
+    ({"container": {"skills": [{}]}}, "container.skills"),
     ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
     ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
     ({"tool_choice": {"type": "required"}}, "tool_choice.type"),
@@ -432,8 +428,8 @@ def test_a_request_for_another_endpoint_is_reported() -> None:
 @pytest.mark.requirement("PROTOCOL/compat-count-tokens")
 def test_a_count_needs_no_limit() -> None:
     body = {"model": "m", "messages": [USER], "system": "Be brief.", "tools": [WEATHER]}
-    parsed = read_count(msgspec.json.encode(body), opened)
+    parsed = read_count(msgspec.json.encode(body), SEALER)
     assert len(parsed.request.items) == 2
     assert len(parsed.request.tools) == 1
     with pytest.raises(InvalidRequest):
-        read_count(b"", opened)
+        read_count(b"", SEALER)

@@ -8,9 +8,12 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.service.hosted_tools.file_search import FileSearch
 from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import Chunk
+from tests.mcp import conftest as mcp_conftest
 from tests.service.conftest import MakeCreator
 from tests.service.passages import ScriptedPassages
 from tests.service.responses.searches import MakeSearching
+
+sdk_url = mcp_conftest.sdk_url
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class GeminiBackend(HttpBackend):
     errors = ERRORS
 
     def path(self, path: str) -> str:
-        return path if urlsplit(self.endpoint.base_url).path.strip("/") else f"{VERSION}/{path}"
+        return path if has_version(self.endpoint.base_url) else f"{VERSION}/{path}"
 
     def features(self, model: str) -> Features:
         return gemini_features(traits_of(model))
@@ -50,6 +50,11 @@ class GeminiBackend(HttpBackend):
 
     async def context_window(self, model: str) -> int | None:
         return await super().context_window(model if model.startswith(_FOLDERS) else _FOLDER + model)
+
+
+def has_version(base_url: str) -> bool:
+    """Whether the base URL has a path: then it has the version of the API."""
+    return bool(urlsplit(base_url).path.strip("/"))
 
 
 def model_path(model: str) -> str:

@@ -22,6 +22,7 @@ from antiphon.protocol.tool_items import (
     HostedItem,
     LocalShellCall,
     McpApprovalRequest,
+    McpApprovalResponse,
     McpListTools,
 )
 from antiphon.turn.context import TurnRequest
@@ -29,7 +30,7 @@ from antiphon.turn.provider_state import OpenedReasoning, ProviderState
 
 _WITH_ID: tuple[type[Struct], ...] = (LocalShellCall, ComputerCall, *HostedItem.__args__)
 """Items that are rejected without an id, besides the model's messages and reasoning."""
-_WITHOUT_STATUS = (CustomToolCall, McpListTools, McpApprovalRequest)
+_WITHOUT_STATUS = (CustomToolCall, McpListTools, McpApprovalRequest, McpApprovalResponse)
 _LEFT_OUT = "reasoning of earlier turns is left out: this model's server takes back only its own"
 
 
@@ -124,7 +125,7 @@ def _reasoning(item: Reasoning, index: int, endpoint: Endpoint, downgrades: Down
 def _other(item: Item, param: str) -> JsonObject:
     if isinstance(item, OpaqueItem):
         return item.body
-    if not (is_call(item) or is_output(item) or isinstance(item, HostedItem)):
+    if not (is_call(item) or is_output(item) or isinstance(item, HostedItem | McpApprovalResponse)):
         message = f"An item of type '{item_type(item)}' cannot be sent to this model's server."
         raise Unsupported(message, param=param, code="unsupported_item")
     body = to_builtins(item)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from antiphon.cli.agent.approvals import approve_run, list_approvals
 from antiphon.cli.agent.inputs import Task, read_task
 from antiphon.cli.agent.output import print_run, print_runs
 from antiphon.cli.agent.running import (
@@ -202,6 +203,10 @@ def delete_run(run_id: str, yes: bool, **options: Any) -> None:
         click.confirm("Delete the run permanently?", abort=True, err=True)
     _call(chosen, lambda runs: runs.delete(run_id))
     click.echo(f"Deleted {run_id}.")
+
+
+command.add_command(list_approvals)
+command.add_command(approve_run)
 
 
 @command.command("modes", short_help="List the modes of the agent.")

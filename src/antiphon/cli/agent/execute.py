@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from antiphon.caller import DEFAULT_TENANT
+from antiphon.cli.agent.approvals import ask
 from antiphon.cli.agent.bundle import FileChange, changes_of, print_diff, write_changes
 from antiphon.cli.agent.inputs import read_active_files, read_images, read_json, read_results, read_tools
 from antiphon.cli.agent.output import exit_with, print_notes, print_response_json, print_text
@@ -223,9 +224,19 @@ async def _execute(
             open_agent_client(options.base_url, settings) as client,
         ):
             agent.check(request, DEFAULT_TENANT)
-            return await agent.execute(request, client, tell=printer.emit, tenant=DEFAULT_TENANT)
+            response = await agent.execute(request, client, tell=printer.emit, tenant=DEFAULT_TENANT)
+            while response.approvals and not options.machine and _all_ours(response):
+                printer.close()
+                request = await asyncio.to_thread(ask, response, request)
+                response = await agent.execute(request, client, tell=printer.emit, tenant=DEFAULT_TENANT)
+            return response
     finally:
         printer.close()
+
+
+def _all_ours(response: AgentExecuteResponse) -> bool:
+    """Whether approvals are all that the response waits for."""
+    return all(call.is_server_tool for call in response.tool_calls)
 
 
 def _write_files(bundle: FileBundle, request: AgentExecuteRequest, options: ExecuteOptions) -> None:

@@ -58,7 +58,8 @@ def _print_sources(sources: Sequence[SourceRef]) -> None:
     if sources:
         _note("Sources:", "dim")
     for source in sources:
-        _note(f"  {source.path}:{source.start}-{source.end}", "dim")
+        lines = f":{source.start}-{source.end}" if source.end else ""
+        _note(f"  {source.path}{lines}", "dim")
 
 
 def _print_bundle(bundle: FileBundle) -> None:

@@ -10,13 +10,18 @@ from antiphon.orchestrator.events import (
     AgentEvent,
     AgentFailed,
     AgentStarted,
+    AgentWaiting,
     AgentWarned,
+    ApprovalAnswered,
+    HostedCompleted,
+    HostedStarted,
     TextDelta,
     ToolCompleted,
     ToolStarted,
     TurnCompleted,
     TurnStarted,
 )
+from antiphon.orchestrator.models import HostedCallRecord
 
 
 class ProgressPrinter:
@@ -44,14 +49,34 @@ class ProgressPrinter:
                 self._print_line(f"→ {event.name} {shorten(event.arguments_json)}", "dim")
             case ToolCompleted():
                 self._print_line(*_outcome(event))
+            case TextDelta() | HostedStarted() | HostedCompleted() | AgentWaiting() | ApprovalAnswered():
+                self._print_more(event)
             case AgentWarned():
                 self._print_line(f"Warning: {event.message}", "yellow")
             case TurnCompleted():
                 self.close()
-            case TextDelta():
-                pass
             case AgentCompleted() | AgentFailed() | AgentCancelled():
                 self.close()
+
+    def _print_more(
+        self, event: TextDelta | HostedStarted | HostedCompleted | AgentWaiting | ApprovalAnswered
+    ) -> None:
+        match event:
+            case TextDelta():
+                pass
+            case HostedStarted():
+                self._wait(f"running {event.call.name}")
+                self._print_line(f"→ {hosted_line(event.call)}", "dim")
+            case HostedCompleted():
+                mark, style = ("✗", "yellow") if event.call.status == "failed" else ("✓", "dim")
+                self._print_line(f"{mark} {event.call.name}", style)
+            case AgentWaiting():
+                self.close()
+                for request in event.approvals:
+                    self._print_line(f"? {request.name} waits for an approval ({request.id})", "yellow")
+            case ApprovalAnswered():
+                word = "approved" if event.answer.approve else "rejected"
+                self._print_line(f"{word}: {event.answer.id}", "dim")
 
     def close(self) -> None:
         """Stop the spinner."""
@@ -92,6 +117,12 @@ class TextPrinter(ProgressPrinter):
     def _write(self, text: str) -> None:
         self._waiting.close()
         self._text.write(text)
+
+
+def hosted_line(call: HostedCallRecord) -> str:
+    """The name and the arguments of a call of a hosted tool, on one line."""
+    name = f"{call.server_label}.{call.name}" if call.server_label else call.name
+    return f"{name} {shorten(call.arguments_json or '')}"
 
 
 def _outcome(event: ToolCompleted) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from antiphon.caller import DEFAULT_TENANT
 from antiphon.cli.agent.output import exit_with, print_notes, print_tree
 from antiphon.cli.agent.progress import TextPrinter
 from antiphon.cli.agent.runs import RunClient, RunDetails, StoredRuns, open_server_runs, open_stored_runs
-from antiphon.cli.failure import Failure, WrongUsage
+from antiphon.cli.failure import INCOMPLETE, Failure, WrongUsage
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import prepare_model
 from antiphon.cli.options import (
@@ -26,6 +26,7 @@ from antiphon.cli.options import (
     with_options,
 )
 from antiphon.cli.terminal import errors, printable
+from antiphon.orchestrator.events import AgentWaiting
 from antiphon.settings import Settings
 from antiphon.store.agent_runs import AgentRun
 
@@ -91,13 +92,18 @@ class AgentOptions(SettingsOptions):
 Begin = Callable[[StoredRuns], Awaitable[AgentRun]]
 
 
-async def follow(runs: RunClient, run_id: str) -> RunDetails:
-    """Print the events of a run until it ends, and return it."""
+async def follow(runs: RunClient, run_id: str, *, leaves_waiting: bool = False) -> RunDetails:
+    """Print the events of a run until it ends, and return it; with `leaves_waiting` also if it waits for a
+    person."""
     printer = TextPrinter()
     try:
         async with aclosing(runs.follow(run_id)) as events:
             async for event in events:
                 printer.print(event)
+                if leaves_waiting and isinstance(event, AgentWaiting):
+                    details = await runs.show(run_id)
+                    if details.run.status == "waiting":
+                        return details
     finally:
         printer.close()
     return await runs.show(run_id)
@@ -109,7 +115,7 @@ async def run_here(begin: Begin, settings: Settings, tenant: str) -> RunDetails:
         run = await begin(runs)
         announce(run)
         try:
-            return await follow(runs, run.id)
+            return await follow(runs, run.id, leaves_waiting=True)
         except asyncio.CancelledError:
             note(
                 f"The run is unfinished. Resume it with `antiphon agent resume {run.id}`; "
@@ -126,6 +132,12 @@ def announce(run: AgentRun) -> None:
 def finish(details: RunDetails) -> None:
     """Print the tree of a run, and exit with the code that matches its end."""
     print_tree(details.tree, errors())
+    if details.run.status == "waiting":
+        note(
+            f"The run waits. Answer with `antiphon agent approve {details.run.id}`, then continue it with "
+            f"`antiphon agent resume {details.run.id}`."
+        )
+        click.get_current_context().exit(INCOMPLETE)
     if details.run.status == "cancelled":
         raise Failure("The run was cancelled.")
     if details.response is not None:

@@ -18,7 +18,7 @@ from antiphon.orchestrator.agent_runs import AgentRuns
 from antiphon.orchestrator.casing import event_from_json, from_json
 from antiphon.orchestrator.events import END, AgentEvent
 from antiphon.orchestrator.http_client import HttpResponsesClient
-from antiphon.orchestrator.models import AgentExecuteResponse
+from antiphon.orchestrator.models import AgentExecuteResponse, ApprovalAnswer, ApprovalRequest
 from antiphon.orchestrator.run_tree import RunTree, response_of, tree_of
 from antiphon.protocol.content import JsonObject
 from antiphon.settings import Settings
@@ -32,6 +32,13 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     run: AgentRun
     response: AgentExecuteResponse | None
     tree: RunTree
+
+
+class RunApproval(Struct, frozen=True):
+    """A request of a run that waits for a person."""
+
+    run_id: str
+    request: ApprovalRequest
 
 
 class RunClient(Protocol):
@@ -50,6 +57,14 @@ class RunClient(Protocol):
         ...
 
     async def cancel(self, run_id: str) -> AgentRun: ...
+
+    async def answer(self, run_id: str, answer: ApprovalAnswer) -> AgentRun:
+        """Answer an approval request of a run."""
+        ...
+
+    async def approvals(self) -> Sequence[RunApproval]:
+        """The requests of runs that wait, newest first."""
+        ...
 
     async def delete(self, run_id: str) -> None: ...
 
@@ -81,6 +96,13 @@ class StoredRuns:
                 if event is not None:
                     yield event
 
+    async def answer(self, run_id: str, answer: ApprovalAnswer) -> AgentRun:
+        return await self._runs.answer(self._caller, run_id, answer, works_here=False)
+
+    async def approvals(self) -> Sequence[RunApproval]:
+        waiting = await self._runs.waiting(self._caller, MAX_APPROVALS)
+        return [RunApproval(each.run.id, request) for each in waiting for request in each.approvals]
+
     async def cancel(self, run_id: str) -> AgentRun:
         return await self._runs.cancel(self._caller, run_id)
 
@@ -99,6 +121,7 @@ async def open_stored_runs(settings: Settings, tenant: str) -> AsyncGenerator[St
 T = TypeVar("T")
 
 RUNS = "agent/runs"
+MAX_APPROVALS = 100
 _MONTH_SECONDS = 30 * 24 * 3600.0
 _DEADLINES = Deadlines(
     first_byte=_MONTH_SECONDS, between=_MONTH_SECONDS, answer=_MONTH_SECONDS, total=_MONTH_SECONDS
@@ -108,6 +131,18 @@ _DEADLINES = Deadlines(
 
 class _Runs(Struct, frozen=True):
     data: list[AgentRun]
+
+
+class _Approval(Struct, frozen=True):
+    id: str
+    name: str
+    arguments: str
+    run_id: str | None = None
+    server_label: str | None = None
+
+
+class _Approvals(Struct, frozen=True):
+    data: list[_Approval]
 
 
 class _Modes(Struct, frozen=True):
@@ -152,6 +187,27 @@ class ServerRuns(HttpResponsesClient):
                     if isinstance(event, END):
                         return
         raise BackendBroken(f"{self.name} closed the stream before the run ended. The run continues there.")
+
+    async def answer(self, run_id: str, answer: ApprovalAnswer) -> AgentRun:
+        body = {"approval_request_id": answer.id, "approve": answer.approve, "reason": answer.reason}
+        return await self._read("POST", f"{_path(run_id)}/approvals", AgentRun, body)
+
+    async def approvals(self) -> Sequence[RunApproval]:
+        found = (await self._read("GET", f"approvals?limit={MAX_APPROVALS}", _Approvals)).data
+        return [
+            RunApproval(
+                each.run_id,
+                ApprovalRequest(
+                    id=each.id,
+                    kind="mcp" if each.server_label else "agent",
+                    name=each.name,
+                    arguments=each.arguments,
+                    server_label=each.server_label,
+                ),
+            )
+            for each in found
+            if each.run_id is not None
+        ]
 
     async def cancel(self, run_id: str) -> AgentRun:
         return await self._read("POST", f"{_path(run_id)}/cancel", AgentRun)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
+from antiphon.cli.browser import open_page
 from antiphon.cli.log import configure_logging
 from antiphon.cli.models import check_upstreams
 from antiphon.cli.serve.banner import Banner
@@ -50,6 +52,10 @@ class ServedApp:
     ticket: Ticket
     read: Callable[[], Settings]
     """Reads the settings again, from the same sources as at the start."""
+    config: Path | None = None
+    """The file of the settings, if it was named."""
+    opens_page: bool = False
+    """Whether the page is opened in the browser when the server is ready."""
     _announcement: "asyncio.Task[None] | None" = field(default=None, init=False)
     _watchdog: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -57,7 +63,8 @@ class ServedApp:
         """Build the application, and configure the logging of this worker."""
         configure_logging(self.settings.server.log_level)
         live = LiveRoutes(self.settings, discovery=Discovery(own_port=self.banner.port))
-        return build_app(self.settings, live=live, on_started=partial(self._started, live))
+        started = partial(self._started, live)
+        return build_app(self.settings, live=live, on_started=started, config=self.config)
 
     def reread(self) -> bool:
         """Read the settings for future workers; returns False and keeps the old ones if they are invalid."""
@@ -82,8 +89,13 @@ class ServedApp:
         if self.ticket.acquire(False):
             # Not awaited: an upstream that is slow to list its models must not delay the start.
             self._announcement = asyncio.get_running_loop().create_task(
-                announce(replace(self.banner, keys=app.guarded, found=live.found))
+                self._announce(replace(self.banner, keys=app.guarded, found=live.found))
             )
+
+    async def _announce(self, banner: Banner) -> None:
+        if self.opens_page:
+            await asyncio.to_thread(open_page, banner.url)
+        await announce(banner)
 
 
 async def announce(banner: Banner) -> None:

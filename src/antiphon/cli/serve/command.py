@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import socket
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +118,11 @@ def command(**values: Any) -> None:
       antiphon serve --upstream http://localhost:8000/v1 --upstream-kind vllm
       antiphon serve --config antiphon.toml --log-level debug
     """
-    options = ServeOptions(**values)
+    start(ServeOptions(**values))
+
+
+def start(options: ServeOptions, *, opens_page: bool = False) -> None:
+    """Run the server until it is stopped. `opens_page`: its page is opened when it is ready."""
     settings = options.load_to_serve()
     configure_logging(settings.server.log_level)
     _check(settings)
@@ -129,7 +132,10 @@ def command(**values: Any) -> None:
         weights = _prepare_local(settings)
         listen(listener, settings)
         banner = Banner(settings, port=listener.getsockname()[1], weights=weights)
-        _serve(settings, listener, banner, options.load_to_serve)
+        app = ServedApp(
+            settings, banner, _ticket(settings), options.load_to_serve, options.config, opens_page
+        )
+        _serve(app, listener)
 
 
 def _check(settings: Settings) -> None:
@@ -152,12 +158,14 @@ def _prepare_local(settings: Settings) -> str:
     return str(ensure_weights(settings.local.model))
 
 
-def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Callable[[], Settings]) -> None:
-    server = settings.server
-    ticket: Ticket = (
-        multiprocessing.get_context("spawn").Semaphore(1) if server.workers > 1 else threading.Semaphore(1)
-    )
-    app = ServedApp(settings, banner, ticket, read)
+def _ticket(settings: Settings) -> Ticket:
+    if settings.server.workers > 1:
+        return multiprocessing.get_context("spawn").Semaphore(1)
+    return threading.Semaphore(1)
+
+
+def _serve(app: ServedApp, listener: socket.socket) -> None:
+    server = app.settings.server
     try:
         serve(
             app,
@@ -171,5 +179,5 @@ def _serve(settings: Settings, listener: socket.socket, banner: Banner, read: Ca
         )
     except SystemExit:  # uvicorn exits so if the application did not start; it has logged why
         raise Failure("The server could not start; see the log above.") from None
-    if ticket.acquire(False):
+    if app.ticket.acquire(False):
         raise Failure("The server stopped before it was ready; see the log above.")

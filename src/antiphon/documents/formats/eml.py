@@ -1,9 +1,9 @@
 """Mail: its headers, its text, and a section for each attachment that can be read."""
 
-from collections.abc import Callable
-from email import policy
+from collections.abc import Callable, Sequence
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
+from email.policy import EmailPolicy
 from typing import cast
 
 from antiphon.documents.document import Document, SectionList, Unreadable
@@ -12,14 +12,25 @@ from antiphon.documents.formats.html import html_to_markdown
 MAX_ATTACHMENTS = 50
 MAX_DEPTH = 3
 """A mail in a mail in a mail."""
+MAX_HEADER_CHARS = 4_000
+"""Of one header; the rest is cut off. The time to parse one rises with the square of its length."""
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 
 ReadAttachment = Callable[[bytes, str], Document]
 
 
+class _BoundedHeaders(EmailPolicy):
+    """The default policy, with an end to every header."""
+
+    def header_source_parse(self, sourcelines: Sequence[str]) -> tuple[str, str]:
+        """The name and the value of a header."""
+        name, value = super().header_source_parse(list(sourcelines))
+        return name, value[:MAX_HEADER_CHARS]
+
+
 def read_eml(data: bytes, name: str, read_attachment: ReadAttachment | None = None) -> Document:
     """The mail; attachments are only named if there is nothing to read them with."""
-    mail = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
+    mail = cast("EmailMessage", BytesParser(EmailMessage, policy=_BoundedHeaders()).parsebytes(data))
     found = SectionList("mail")
     found.add(f"{_headers(mail)}\n\n{_body(mail)}")
     for position, part in enumerate(mail.iter_attachments() if mail.is_multipart() else ()):

@@ -36,9 +36,19 @@ def read_pdf(data: bytes, name: str) -> Document:
 
 
 def page_images(data: bytes, pages: list[int]) -> list[bytes]:
-    """These pages, from 1, as JPEG images."""
+    """These pages, from 1, as JPEG images. Raises `Unreadable` for a damaged one."""
+    import pypdfium2  # noqa: PLC0415 -- optional: the [documents] extra
+
     with _opened(data) as pdf:
-        return [_image(pdf, number - 1) for number in pages if 0 < number <= len(pdf)]
+        try:
+            return _images(pdf, pages)
+        except (pypdfium2.PdfiumError, ValueError, OSError):  # the last two are those of the image library
+            message = "The PDF is damaged: a page of it cannot be drawn."
+            raise Unreadable("invalid_file", message) from None
+
+
+def _images(pdf: Any, pages: list[int]) -> list[bytes]:
+    return [_image(pdf, number - 1) for number in pages if 0 < number <= len(pdf)]
 
 
 @contextmanager

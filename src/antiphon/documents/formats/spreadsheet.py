@@ -9,10 +9,21 @@ from antiphon.documents.document import MAX_TEXT_CHARS, Document, Kind, SectionL
 from antiphon.documents.tables import markdown_table
 
 MAX_SHEETS = 1_000
+_PANIC = "PanicException"
+"""Raised when the parser, which is written in Rust, panics. It is no `Exception` and has no module."""
 
 
 def read_spreadsheet(data: bytes, name: str, kind: Kind = "xlsx") -> Document:
     """All sheets, hidden ones too."""
+    try:
+        return _read(data, kind)
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise Unreadable("invalid_file", f"The {kind.upper()} file is damaged: it cannot be read.") from None
+
+
+def _read(data: bytes, kind: Kind) -> Document:
     import python_calamine  # noqa: PLC0415 -- optional: the [documents] extra
 
     try:

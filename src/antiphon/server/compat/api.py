@@ -84,6 +84,10 @@ class Renderer(Protocol):
         """The engine's downgrades, known before the answer ends."""
         ...
 
+    def private_sides(self, sides: Mapping[str, str]) -> None:
+        """What the model was shown of items that have ended, by item id, as it is stored."""
+        ...
+
     def failed(self, status: int, request_id: str) -> None:
         """The next error event has this status."""
         ...

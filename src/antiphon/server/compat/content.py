@@ -6,19 +6,10 @@ from msgspec import UnsetType
 
 from antiphon.protocol.content import OutputText, Refusal
 from antiphon.protocol.downgrade import Downgrade, Downgrades
-from antiphon.protocol.items import (
-    CustomToolCall,
-    FunctionCall,
-    Message,
-    OutputItem,
-    Reasoning,
-)
+from antiphon.protocol.items import Message, OutputItem, Reasoning
 
 BLANK_LINE = "\n\n"
 """Separates two messages, or two parts of reasoning, where an API has one text for all."""
-
-RENDERED = (Message, Reasoning, FunctionCall, CustomToolCall)
-"""The items that a chat-shaped answer has a place for."""
 
 
 def message_text(item: Message) -> str:
@@ -41,11 +32,11 @@ def reasoning_text(item: Reasoning) -> str:
     return BLANK_LINE.join([part.text for part in item.summary] + [part.text for part in raw])
 
 
-def omitted_items(output: Sequence[OutputItem]) -> list[Downgrade]:
-    """The downgrades for items that a chat-shaped answer has no place for."""
+def omitted_items(output: Sequence[OutputItem], rendered: tuple[type[OutputItem], ...]) -> list[Downgrade]:
+    """The downgrades for items that an answer has no place for. `rendered`: the types that it has one for."""
     found = Downgrades()
     for item in output:
-        if not isinstance(item, RENDERED):
+        if not isinstance(item, rendered):
             text = f"items of type '{item.__struct_config__.tag}' have no place in this API and are left out"
             found.add("output_omitted", text)
     return found

@@ -61,6 +61,7 @@ class CompatRoutes:
                     await self._stream(exchange, run, renderer)
                     return
                 response = await run.result()
+            renderer.private_sides(run.take_private())
             renderer.downgraded(run.downgrades)
             payload = renderer.render_response(response, run.stop_sequence)
             await exchange.send_json(payload, headers=exchange.errors.headers(exchange.request_id))
@@ -92,6 +93,7 @@ class CompatRoutes:
                     renderer.stopped(run.stop_sequence)
                 elif run.failure is not None:
                     renderer.failed(run.failure.status, exchange.request_id)
+                renderer.private_sides(run.take_private())
                 if run.ended:
                     renderer.downgraded(run.downgrades)
                     await exchange.end_stream(renderer.render(events))
@@ -138,7 +140,7 @@ class CountTokensRoutes:
     async def count(self, exchange: Exchange) -> None:
         """The number of tokens, and in a header whether it is exact."""
         sealer = self._seal_key.sealer(exchange.caller.tenant)
-        question = read_count(await self._bodies.read(exchange), sealer.open)
+        question = read_count(await self._bodies.read(exchange), sealer)
         try:
             count = await self._tokens.count(question.request, exchange.caller)
         except AntiphonError as error:

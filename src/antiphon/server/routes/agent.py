@@ -19,7 +19,7 @@ from antiphon.orchestrator.agent_runs import RunRecord
 from antiphon.orchestrator.casing import Case, to_json
 from antiphon.orchestrator.events import END, AgentEvent, AgentFailed
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse
-from antiphon.orchestrator.request_parser import parse_execute_request, parse_run_request
+from antiphon.orchestrator.request_parser import parse_approval, parse_execute_request, parse_run_request
 from antiphon.orchestrator.run_tree import response_of, run_json, run_object, tree_of
 from antiphon.protocol.profile import DONE
 from antiphon.protocol.sse import COMMENT
@@ -224,6 +224,11 @@ class AgentRunRoutes:
         """Cancel a run. One that has ended stays as it is."""
         await exchange.send_json(_run_json(await self._runs.cancel(exchange.caller, run_id)))
 
+    async def answer(self, exchange: Exchange, run_id: str) -> None:
+        """Answer an approval request of a waiting run."""
+        answer = parse_approval(await self._bodies.read(exchange))
+        await exchange.send_json(_run_json(await self._runs.answer(exchange.caller, run_id, answer)))
+
     async def delete(self, exchange: Exchange, run_id: str) -> None:
         """Delete a run; if it has not ended, it is cancelled first."""
         await self._runs.delete(exchange.caller, run_id)
@@ -252,6 +257,7 @@ class AgentRunRoutes:
         Route("GET /v1/agent/runs/{id}", retrieve, READ),
         Route("DELETE /v1/agent/runs/{id}", delete, DELETE),
         Route("POST /v1/agent/runs/{id}/cancel", cancel, WRITE),
+        Route("POST /v1/agent/runs/{id}/approvals", answer, WRITE),
     )
 
 

@@ -10,11 +10,11 @@ import msgspec
 
 from antiphon.backends.sliced_json import encode_sliced
 from antiphon.caller import DELETE, READ, WRITE
-from antiphon.errors import AntiphonError, InvalidRequest, UpgradeRequired
+from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.protocol.ids import RESPONSE_ID
 from antiphon.protocol.item_lists import list_items
 from antiphon.protocol.large_body import Body
-from antiphon.protocol.parse_create import parse_count, parse_create
+from antiphon.protocol.parse_create import parse_count, parse_create, without_items
 from antiphon.protocol.requests import CreateResponse, StreamOptions
 from antiphon.protocol.response import Response
 from antiphon.protocol.shape import Shape, finish_reason
@@ -28,6 +28,7 @@ from antiphon.service.event_log import read_events
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
+from antiphon.service.responses.record import Origin
 from antiphon.service.responses.run import ResponseRun
 from antiphon.service.stored import StoredResponses
 
@@ -129,13 +130,15 @@ class ResponsesRoutes:
                 body = await self._bodies.read_decodable(exchange, lease)
                 lease.expect_disconnect()
                 request = parse_create(body, exchange.profile)
+                origin = self._origin(exchange, body)
                 if request.params.background:
-                    await self._submit(exchange, request, body)
+                    await self._submit(exchange, request, body, origin)
                     return
                 if len(body) > YIELDING_BYTES:
                     await asyncio.sleep(0)
                 del body  # it is not held while the model answers
-                run = self._creator.start(request, exchange.caller)
+                run = self._creator.start(request, exchange.caller, origin=origin)
+                del origin
                 lease.limit_turns(run)
                 if request.streamed:
                     shape = Shape(request.profile, request.params.stream_options or StreamOptions())
@@ -155,12 +158,6 @@ class ResponsesRoutes:
                 raise
             await self._abort(exchange, run, renderer, error)
 
-    async def upgrade(self, _exchange: Exchange) -> None:
-        """A plain GET; WebSocket handshakes do not come here."""
-        raise UpgradeRequired(
-            "GET /v1/responses opens a WebSocket, and this was a plain request. Use `POST /v1/responses`."
-        )
-
     def _answer(self, exchange: Exchange, response: Response, max_bytes: int = 0) -> Awaitable[None]:
         """Send a response; one that may be large in slices."""
         profile = exchange.profile
@@ -170,9 +167,16 @@ class ResponsesRoutes:
             return _send_sliced(exchange, Shape(profile).shaped(response), headers)
         return exchange.send_json(Shape(profile).encode(response), headers=headers)
 
-    async def _submit(self, exchange: Exchange, request: CreateResponse, body: Body) -> None:
+    def _origin(self, exchange: Exchange, body: Body) -> Origin:
+        """The request, for the record of the run. The body is held only if there is a trace of it."""
+        traced = exchange.traced
+        if not traced and self._creator.traces.record != "all":
+            return Origin(exchange.request_id)
+        return Origin(exchange.request_id, traced, body if isinstance(body, bytes) else without_items(body))
+
+    async def _submit(self, exchange: Exchange, request: CreateResponse, body: Body, origin: Origin) -> None:
         """Make the response in the background, whether the client stays or not."""
-        response = await self._background.submit(request, body, exchange.caller)
+        response = await self._background.submit(request, body, exchange.caller, origin)
         if request.streamed:
             await self._stored.follow(exchange, response.id)
         else:
@@ -201,10 +205,7 @@ class ResponsesRoutes:
         events = await run.abort(error)  # none if the last events were given already
         await exchange.end_stream(renderer.render(events) + exchange.profile.end if events else b"")
 
-    ROUTES: ClassVar = (
-        Route("POST /v1/responses", create, WRITE),
-        Route("GET /v1/responses", upgrade, WRITE, websocket=True),
-    )
+    ROUTES: ClassVar = (Route("POST /v1/responses", create, WRITE),)
 
 
 async def _send_sliced(exchange: Exchange, response: Response, headers: tuple[Header, ...]) -> None:

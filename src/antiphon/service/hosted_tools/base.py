@@ -13,10 +13,13 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.errors import NotFound, RequestError
+from antiphon.errors import InvalidRequest, NotFound, RequestError
+from antiphon.mcp.names import FunctionNames, QualifiedTool
 from antiphon.protocol.items import Item
-from antiphon.protocol.tools import HostedTool, Tool
+from antiphon.protocol.tool_items import HostedItem, McpApprovalRequest, ToolSearchOutput
+from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool, Tool
 from antiphon.turn.chunks import Chunk, HostedItemDone
+from antiphon.turn.deferred_servers import refers_to_server
 from antiphon.turn.hosted_calls import HostedCall
 from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset, declared_in
 from antiphon.turn.tools import HostedForm
@@ -27,6 +30,16 @@ class ToolScope(Struct, frozen=True):
 
     tenant: str
     include: frozenset[str] = frozenset()
+    key_id: str | None = None
+    """The key of the request; None: none, or one of the settings, or a process that resumes the response."""
+    response_id: str = ""
+    native: frozenset[str] = frozenset()
+    """The types of tools that the servers of the model run themselves."""
+    history: Sequence[Item] = ()
+    items: Sequence[Item] = ()
+    """The context: the history, then the items of the request."""
+    streamed: bool = False
+    """Whether the client is sent events."""
 
 
 class HostedFunction(Protocol):
@@ -35,6 +48,15 @@ class HostedFunction(Protocol):
     @property
     def form(self) -> HostedForm:
         """The function as the model is shown it."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call has no side effects, so that it may be run twice."""
+        ...
+
+    def approval_request(self, call: HostedCall) -> McpApprovalRequest | None:
+        """The item that asks the client to approve the call; None if it may be run."""
         ...
 
     def run(self, call: HostedCall) -> AsyncGenerator[Sequence[Chunk], None]:
@@ -52,6 +74,13 @@ class HostedFunction(Protocol):
         ...
 
 
+class OpenedTool(Struct, frozen=True):
+    """A declaration that is served: its functions, and items about it that the client is sent first."""
+
+    functions: Sequence[HostedFunction]
+    items: tuple[HostedItem, ...] = ()
+
+
 class ServedTool(Protocol):
     """A hosted tool that this server runs."""
 
@@ -60,10 +89,12 @@ class ServedTool(Protocol):
         """The types of the declarations that it serves."""
         ...
 
-    async def open(
-        self, declared: HostedTool, key: str, scope: ToolScope, path: str
-    ) -> Sequence[HostedFunction]:
-        """The functions of a declaration, whose keys begin with `key`. `path` is the parameter.
+    def owns(self, declared: HostedTool) -> bool:
+        """Whether it may be one that the model's own server cannot run."""
+        ...
+
+    async def open(self, declared: HostedTool, key: str, scope: ToolScope, path: str) -> OpenedTool:
+        """The functions of a declaration. `key` is unique, and `path` is the parameter.
 
         Raises `NotFound` if the declaration refers to objects that are not those of this server; another
         server may have them. Other errors end the request.
@@ -76,6 +107,9 @@ class OpenedTools(Struct, frozen=True):
 
     functions: Mapping[str, HostedFunction] = {}
     toolset: HostedToolset = NO_HOSTED_TOOLS
+    scope: ToolScope = ToolScope("")
+    items: tuple[HostedItem, ...] = ()
+    """Items that the client is sent before the answer, unless the conversation has them."""
 
 
 NONE_OPENED = OpenedTools()
@@ -100,31 +134,75 @@ class ServedTools:
         was sent."""
         functions: dict[str, HostedFunction] = {}
         refused: dict[str, RequestError] = {}
-        for key, (tool, path) in enumerate(_declared(tools, items)):
-            if (served := self._by_type.get(tool.type)) is None:
+        declared = [pair for pair in declared_hosted(tools, items) if pair[0].type in self._by_type]
+        upstream = scope.native - {tool.type for tool, _ in declared if self._by_type[tool.type].owns(tool)}
+        _refuse_same_labels(tools)
+        found: dict[int, OpenedTool] = {}
+        for key, (tool, path) in enumerate(declared):
+            if tool.type in upstream:
                 continue
+            served = self._by_type[tool.type]
             try:
-                opened = await served.open(tool, f"{tool.type}/{key}", scope, path)
+                found[key] = await served.open(tool, f"{tool.type}/{key}", scope, path)
             except NotFound as error:
                 refused[tool.type] = error  # the server of the model may have it
             else:
-                functions |= {function.form.key: function for function in opened}
-        if not functions and not refused:
+                functions |= {function.form.key: function for function in found[key].functions}
+        if not found and not refused:
             return self.none
-        forms = tuple(function.form for function in functions.values())
-        return OpenedTools(functions, replace(self.none.toolset, forms=forms, refused=refused))
+        toolset = replace(
+            self.none.toolset,
+            forms=_named([function.form for function in functions.values()], tools),
+            opened=tuple(declared[key][0] for key in found),
+            refused=refused,
+        )
+        shown = tuple(chain(*(opened.items for opened in found.values())))
+        return OpenedTools(functions, toolset, scope, shown)
 
 
 NONE_SERVED = ServedTools()
 
 
-def _declared(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tuple[HostedTool, str]]:
+def _refuse_same_labels(tools: Sequence[Tool]) -> None:
+    seen: set[object] = set()
+    for index, tool in enumerate(tools):
+        label: object = tool.body.get("server_label") if isinstance(tool, HostedTool) else None
+        if isinstance(label, str) and label in seen:
+            where = f"tools[{index}].server_label"
+            message = f"The label '{label}' at '{where}' is used twice. Give each MCP server its own label."
+            raise InvalidRequest(message, param=where, code="duplicate_tool_name")
+        seen.add(label)
+
+
+def _named(forms: Sequence[HostedForm], tools: Sequence[Tool]) -> tuple[HostedForm, ...]:
+    """The functions. Names of MCP tools that are not unique, or cannot be those of functions, are changed."""
+    of_servers = [QualifiedTool(form.server_label, form.name) for form in forms if form.server_label]
+    if not of_servers:
+        return tuple(forms)
+    reserved = {tool.name for tool in tools if isinstance(tool, FunctionTool | CustomTool)}
+    names = FunctionNames(of_servers, reserved | {form.name for form in forms if not form.server_label})
+    return tuple(
+        replace(form, name=names.function_name(form.server_label, form.name)) if form.server_label else form
+        for form in forms
+    )
+
+
+def declared_hosted(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tuple[HostedTool, str]]:
     """The hosted tools, each with the parameter that declares it. A declaration that is repeated is the same
     tool."""
     known: list[HostedTool] = []
+    labels = {tool.body.get("server_label") for tool in tools if isinstance(tool, HostedTool)}
+
+    def is_declaration(tool: Tool, item: Item) -> bool:
+        """Whether it is more than the result of a search, which refers to a declared server."""
+        if not isinstance(tool, HostedTool) or not refers_to_server(tool, item):
+            return True
+        by_client = isinstance(item, ToolSearchOutput) and item.execution == "client"
+        return by_client and tool.body.get("server_label") not in labels
+
     paths = chain(
         ((tool, f"tools[{index}]") for index, tool in enumerate(tools)),
-        ((tool, "input") for tool, _ in declared_in(items)),
+        ((tool, "input") for tool, item in declared_in(items) if is_declaration(tool, item)),
     )
     for tool, path in paths:
         if isinstance(tool, HostedTool) and tool not in known:

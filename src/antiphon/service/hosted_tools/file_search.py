@@ -14,7 +14,7 @@ from antiphon.protocol.file_search import DEFAULT_RESULTS, FILE_SEARCH, FileSear
 from antiphon.protocol.items import Item, Message
 from antiphon.protocol.tool_items import FileSearchCall
 from antiphon.protocol.tools import HostedTool
-from antiphon.service.hosted_tools.base import HostedFunction, ToolScope
+from antiphon.service.hosted_tools.base import OpenedTool, ToolScope
 from antiphon.service.vector_stores.passages import HybridWeights, Passage, PassageQuery, PassageSearch
 from antiphon.turn.chunks import Chunk, HostedItemBegun, HostedItemDone, HostedItemStep
 from antiphon.turn.function_forms.file_searches import BYTES_PER_TOKEN, ERROR, SOURCE
@@ -57,9 +57,11 @@ class FileSearch:
     max_tokens: int = DEFAULT_SEARCH_TOKENS
     types: frozenset[str] = frozenset({FILE_SEARCH})
 
-    async def open(
-        self, declared: HostedTool, key: str, scope: ToolScope, path: str
-    ) -> Sequence[HostedFunction]:
+    def owns(self, declared: HostedTool) -> bool:
+        """Its stores have to be looked for."""
+        return True
+
+    async def open(self, declared: HostedTool, key: str, scope: ToolScope, path: str) -> OpenedTool:
         """Check that the stores exist and have not expired."""
         tool = parse_file_search(declared.body, path)
         try:
@@ -75,7 +77,7 @@ class FileSearch:
             description=_DESCRIPTION,
             parameters=_PARAMETERS,
         )
-        return [FileSearchFunction(form, self, tool, scope)]
+        return OpenedTool([FileSearchFunction(form, self, tool, scope)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,10 @@ class FileSearchFunction:
     served: FileSearch
     tool: FileSearchTool
     scope: ToolScope
+    repeatable: bool = True
+
+    def approval_request(self, call: HostedCall) -> None:
+        """A search needs no approval."""
 
     async def run(self, call: HostedCall) -> AsyncGenerator[Sequence[Chunk], None]:
         """Search: `searching` is emitted before, the results after."""

@@ -43,7 +43,7 @@ def text_of(delta: Delta) -> str:
         case CallDelta():
             return delta.arguments
         case HostedItemStep():
-            return delta.fields[0]
+            return str(delta.fields[0])
         case _:
             return delta.text
 
@@ -79,7 +79,7 @@ def scrubbed(chunk: Chunk, secrets: KnownSecrets) -> Chunk:
         case ItemBegun():
             return ItemBegun(secrets.scrub(chunk.phase)) if chunk.phase else chunk
         case AnnotationAdded():
-            return AnnotationAdded(_scrubbed_json(chunk.annotation, secrets))
+            return AnnotationAdded(_scrubbed_json(chunk.annotation, secrets), chunk.covers)
         case DowngradesAdded():
             return DowngradesAdded(tuple(_scrubbed_downgrade(found, secrets) for found in chunk.downgrades))
         case ToolsFound():
@@ -88,7 +88,8 @@ def scrubbed(chunk: Chunk, secrets: KnownSecrets) -> Chunk:
         case HostedItemBegun():
             return replace(chunk, item=_scrubbed_json(chunk.item, secrets))
         case HostedItemStep():
-            return replace(chunk, fields=tuple(map(secrets.scrub, chunk.fields))) if chunk.fields else chunk
+            fields = (secrets.scrub(one) if isinstance(one, str) else one for one in chunk.fields)
+            return replace(chunk, fields=tuple(fields)) if chunk.fields else chunk
         case HostedItemDone():
             private = None if chunk.private is None else _scrubbed_json(chunk.private, secrets)
             return replace(chunk, item=_scrubbed_json(chunk.item, secrets), private=private)

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
 from antiphon.protocol.definitions import Definition
 from antiphon.protocol.ids import Clock
@@ -19,7 +20,12 @@ from antiphon.protocol.items import Item, ItemReference
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_id
-from antiphon.protocol.tool_items import AdditionalTools, ToolSearchOutput
+from antiphon.protocol.tool_items import (
+    AdditionalTools,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    ToolSearchOutput,
+)
 from antiphon.protocol.tools import Tool
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.base import (
@@ -29,10 +35,13 @@ from antiphon.service.hosted_tools.base import (
     ServedTools,
     ToolScope,
 )
+from antiphon.service.hosted_tools.mcp.approvals import approved_calls, check_approvals
+from antiphon.service.hosted_tools.policy import check_policy
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
 from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
+from antiphon.turn.hosted_calls import HostedCall
 from antiphon.turn.private_sides import model_sides, open_tools, public_side, seal_tools
 from antiphon.turn.sealing import SealKey
 from antiphon.turn.toolbox import declares_tools
@@ -43,6 +52,7 @@ _ALL_ITEMS = Page(limit=1_000_000, order="asc")
 _NO_HISTORY = Continuation(())
 _WITH_SIDES = frozenset({ItemReference, AdditionalTools, ToolSearchOutput})
 """Items of a request that may have a private side."""
+_APPROVALS = frozenset({McpApprovalRequest, McpApprovalResponse})
 
 
 class Session(Protocol):
@@ -70,6 +80,8 @@ class Context(Struct, frozen=True):
     """The secrets of the request's tools, as they are stored."""
     hosted: OpenedTools = NONE_OPENED
     """The tools that this server runs for the response."""
+    approved: tuple[HostedCall, ...] = ()
+    """The calls that the request approves. They run before the model is asked."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -161,6 +173,7 @@ class Contexts:
             or request.tools
             or request.unchecked
             or _may_have_sides(request.items)
+            or not _APPROVALS.isdisjoint(map(type, request.items))
         ):
             return None
         check_outputs((), request.items)
@@ -169,13 +182,17 @@ class Contexts:
     async def resolve(
         self,
         request: CreateResponse,
-        tenant: str,
+        caller: Caller,
         *,
+        response_id: str,
         lock: ConversationLock | None,
         new_id: Callable[[str], str],
         session: Session | None = None,
+        native: frozenset[str] = frozenset(),
     ) -> Context:
-        """The context of a new response. Acquires the lock; the caller releases it if this raises."""
+        """The context of a new response. Acquires the lock; whoever calls this releases it if it raises.
+        `native`: the types of tools that the servers of the model run."""
+        tenant = caller.tenant
         if request.unchecked:
             await self.checks.definitions(tenant, request.unchecked)
         if request.stored:
@@ -197,6 +214,7 @@ class Contexts:
             own = await self._own_items(tenant, request.items)
         items, private = own.items, base.private
         check_outputs(base.items, items)
+        check_approvals(base.items, items, self.served.types)
         if request.stored or session is not None or own.private:
             items = identified(items, new_id, base.items)
         if own.private:
@@ -204,8 +222,9 @@ class Contexts:
         if items is not request.items:
             request = replace(request, items=items)
         sealed_tools = seal_tools(request.tools, sealer)
-        hosted = await self._opened(request, base.items, tenant)
-        return Context(request, base.items, is_stored, private, sealed_tools, hosted)
+        hosted = await self._opened(request, base.items, caller, response_id, native)
+        approved = approved_calls(base.items, request.items, hosted)
+        return Context(request, base.items, is_stored, private, sealed_tools, hosted, approved)
 
     async def resolve_again(
         self,
@@ -216,6 +235,7 @@ class Contexts:
         lock: ConversationLock | None,
         private: PrivateSides,
         sealed_tools: str | None,
+        native: frozenset[str] = frozenset(),
     ) -> Context:
         """The context of a response that was submitted before, whatever was deleted since. `private` are the
         private sides of its input."""
@@ -225,8 +245,10 @@ class Contexts:
             base = await self.stores.background.base(tenant, response_id)
         else:
             base = await lock.acquire()
-        hosted = await self._opened(request, base.items, tenant)
-        return Context(request, base.items, True, {**base.private, **private}, sealed_tools, hosted)
+        hosted = await self._opened(request, base.items, Caller.of(tenant), response_id, native)
+        approved = approved_calls(base.items, request.items, hosted)
+        private = {**base.private, **private}
+        return Context(request, base.items, True, private, sealed_tools, hosted, approved)
 
     async def read(
         self,
@@ -265,16 +287,34 @@ class Contexts:
 
         return compact_view(items, self.seal_key.sealer(tenant).open_summary, param)
 
-    async def _opened(self, request: CreateResponse, history: Sequence[Item], tenant: str) -> OpenedTools:
+    async def _opened(
+        self,
+        request: CreateResponse,
+        history: Sequence[Item],
+        caller: Caller,
+        response_id: str,
+        native: frozenset[str],
+    ) -> OpenedTools:
         """The hosted tools of the request that this server runs. Raises what they refuse."""
         served, items = self.served, request.items
         if history and declares_tools(history):
             items = (*history, *items)
+        check_policy(caller, request.tools, items)
         if not served.types or request.profile.tools == "functions":
             return served.none
         if not request.tools and not declares_tools(items):
             return served.none
-        scope = ToolScope(tenant, frozenset(request.params.include or ()))
+        include = frozenset(request.params.include or ())
+        scope = ToolScope(
+            caller.tenant,
+            include,
+            caller.key_id,
+            response_id,
+            native,
+            history=history,
+            items=request.items,
+            streamed=request.streamed,
+        )
         return await served.open(request.tools, items, scope)
 
     async def _conversation(

@@ -1,5 +1,6 @@
 """Creates responses: gives each run the parts that it uses."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
 from antiphon.service.responses.input_tokens import TokenCount
+from antiphon.service.responses.record import NO_ORIGIN, Origin, RunRecord, TracePolicy
 from antiphon.service.responses.rounds import RoundBuilder
 from antiphon.service.responses.run import ResponseRun, RunParts
 from antiphon.service.routing.router import Router
@@ -40,31 +42,49 @@ class Creator:
     ids: IdSource
     clock: Clock
     retention: Retention
+    traces: TracePolicy
     similar_models: bool = False
     """Whether a background response may be made by a model with a similar name, as it was accepted."""
 
-    def start(self, request: CreateResponse, caller: Caller, session: Session | None = None) -> ResponseRun:
+    def start(
+        self,
+        request: CreateResponse,
+        caller: Caller,
+        session: Session | None = None,
+        origin: Origin = NO_ORIGIN,
+    ) -> ResponseRun:
         """A run of this request; nothing happens until its events are read."""
         writer = None
         if request.stored:
             writer = StoreWriter(self.store.responses, caller.tenant, self.retention.save_wait_seconds)
-        return self._run(request, caller, writer, session, similar=request.profile.similar_models)
+        return self._run(
+            request, caller, writer, session, similar=request.profile.similar_models, origin=origin
+        )
 
     async def store_only(
-        self, request: CreateResponse, caller: Caller, session: Session | None = None
+        self,
+        request: CreateResponse,
+        caller: Caller,
+        session: Session | None = None,
+        origin: Origin = NO_ORIGIN,
     ) -> Sequence[Event]:
         """Save a request without asking the model: a response without output, to be continued."""
-        return await self.start(request, caller, session).store_only()
+        return await self.start(request, caller, session, origin).store_only()
 
-    def draft(self, request: CreateResponse, caller: Caller) -> ResponseRun:
+    def draft(self, request: CreateResponse, caller: Caller, origin: Origin = NO_ORIGIN) -> ResponseRun:
         """A run that is only checked: somebody else makes the response later."""
-        return self._run(request, caller, None, similar=request.profile.similar_models)
+        return self._run(request, caller, None, similar=request.profile.similar_models, origin=origin)
 
     def resume(
-        self, request: CreateResponse, caller: Caller, writer: ResponseWriter, earlier: EarlierAttempt
+        self,
+        request: CreateResponse,
+        caller: Caller,
+        writer: ResponseWriter,
+        earlier: EarlierAttempt,
+        origin: Origin = NO_ORIGIN,
     ) -> ResponseRun:
         """A run of a response that was submitted, after the attempts before it."""
-        return self._run(request, caller, writer, similar=self.similar_models, earlier=earlier)
+        return self._run(request, caller, writer, similar=self.similar_models, earlier=earlier, origin=origin)
 
     def _run(
         self,
@@ -75,17 +95,29 @@ class Creator:
         *,
         similar: bool,
         earlier: EarlierAttempt | None = None,
+        origin: Origin = NO_ORIGIN,
     ) -> ResponseRun:
         _refuse_unserved(request)
         new_id = self.ids.maker(request.profile.ids)
         return ResponseRun(
             self.parts,
             request,
-            tenant=caller.tenant,
+            caller=caller,
             response_id=new_id("resp") if earlier is None else earlier.response.id,
             routes=self.router.routes(request.params.model, similar=similar),
             new_id=new_id,
-            finisher=Finisher(self.clock, writer, session, self.retention),
+            finisher=Finisher(
+                self.clock,
+                writer,
+                session,
+                self.retention,
+                RunRecord(
+                    caller,
+                    origin.request_id,
+                    self.traces.recorder(origin, time.monotonic) if request.stored else None,
+                ),
+                self.parts.seal_key.sealer(caller.tenant),
+            ),
             earlier=earlier,
         )
 
@@ -101,6 +133,7 @@ class ResponseOptions(Struct, frozen=True, kw_only=True):
     summary_model: str | None = None
     """The model that summarises long conversations; None: the model of the request."""
     retention: Retention = Retention()
+    traces: TracePolicy = TracePolicy()
     similar_models: bool = False
     bounds: AnswerBounds = DEFAULT_BOUNDS
     served_tools: tuple[ServedTool, ...] = ()
@@ -153,6 +186,7 @@ def response_services(
         ids=ids,
         clock=clock,
         retention=options.retention,
+        traces=options.traces,
         similar_models=options.similar_models,
     )
     return ResponseServices(creator, compactor, TokenCount(router=router, contexts=contexts))

@@ -16,10 +16,12 @@ from antiphon.protocol.ids import Clock
 from antiphon.protocol.response import Response
 from antiphon.service.responses.context import Context, Session
 from antiphon.service.responses.history import storable_items
+from antiphon.service.responses.record import RunRecord
 from antiphon.store.base import Continuation, StoredResponse
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.machine import Machine
 from antiphon.turn.private_sides import stored_sides
+from antiphon.turn.sealing import Sealer
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,10 @@ class Finisher:
     writer: ResponseWriter | None
     session: Session | None
     retention: Retention
+    record: RunRecord
+    sealer: Sealer
+    trace: str | None = None
+    """The sealed trace of the run, if one is recorded."""
 
     def hurry(self) -> None:
         """The server shuts down: do not wait long for the database."""
@@ -100,8 +106,11 @@ class Finisher:
         events = [*unsent, *machine.end(now)]
         if machine.private:
             context = replace(context, private={**context.private, **stored_sides(machine.private)})
+        self.record.made(events)
         try:
             if self.writer is not None:
+                if self.record.trace is not None:
+                    self.trace = await self.record.sealed_trace(machine.response.id, self.sealer)
                 await self._save(self.writer, machine.response, context, events)
         except AntiphonError as error:
             logger.error("response %s could not be saved: %s", machine.response.id, error.message)
@@ -143,6 +152,8 @@ class Finisher:
             expires_at=self.retention.expires_at(self.clock),
             private=context.private,
             sealed_tools=context.sealed_tools,
+            stats=self.record.stats(asyncio.get_running_loop().time()),
+            trace=self.trace,
         )
 
     def _remember(self, response: Response, context: Context) -> None:

@@ -46,6 +46,10 @@ ID_PREFIXES = {
     "shell_call_output": "sho",
     "local_shell_call": "lsh",
     "local_shell_call_output": "lsho",
+    "mcp_list_tools": "mcpl",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
     "computer_call": "cu",
     "computer_call_output": "cuo",
 }

@@ -17,12 +17,13 @@ from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.ids import Clock
 from antiphon.service.checks import Checks, TenantChecks
 from antiphon.service.hosted_tools.base import OpenedTools
-from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits
+from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits, run_calls
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.secret_filter import SecretFilter
 from antiphon.service.responses.stages.base import Cut, RoundPlan, Stage
 from antiphon.service.responses.stages.citations import citation_stage
 from antiphon.service.responses.stages.constraints import RepairPolicy, RepairStage, constraint_stage
+from antiphon.service.responses.stages.container_files import container_file_stage
 from antiphon.service.responses.stages.hosted_tools import (
     after_hosted_calls,
     hosted_tool_stage,
@@ -42,9 +43,11 @@ from antiphon.turn.chunks import (
     TurnStarted,
 )
 from antiphon.turn.context import TurnRequest, build_turn
+from antiphon.turn.hosted_calls import HostedCall
 from antiphon.turn.machine import BROKEN_OFF
 from antiphon.turn.sealing import Sealer
 from antiphon.turn.tenant_params import upstream_params
+from antiphon.turn.trace import TurnTrace
 
 MAX_SILENCE_SECONDS = 5.0
 """How long stages may hold chunks back before the client is sent a heartbeat."""
@@ -201,6 +204,13 @@ class RoundBuilder:
             turn = without_spent_tools(turn, plan, self.hosted)
         return without_spent_search(turn, plan.searches) if plan.searches else turn
 
+    def run_approved(
+        self, calls: Sequence[HostedCall], context: Context, until: float | None
+    ) -> AsyncGenerator[Sequence[Chunk], None]:
+        """Run calls that the client has approved, at the latest until this time of the event loop."""
+        durable = context.request.params.background is True
+        return run_calls(calls, context.hosted, self.hosted, until=until, durable=durable)
+
     def secret_filter(self) -> SecretFilter | None:
         """A filter for the rounds of one response; None if there are no secrets."""
         return SecretFilter(self.secrets) if self.secrets else None
@@ -212,10 +222,14 @@ class RoundBuilder:
         sealer: Sealer,
         secrets: SecretFilter | None,
         downgrades: Sequence[Downgrade] = (),
+        *,
+        trace: TurnTrace | None = None,
     ) -> Round:
         """The round, ready to be sent. Raises what the backend cannot serve."""
         turn = self.turn(plan, context, sealer, downgrades)
         sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
+        if trace is not None:
+            sent = replace(sent, trace=trace)
         prepared = plan.attempt.route.backend.prepare(sent)
         stages: Sequence[Stage] = ()
         if plan.repair is not None or turn.has_demands:
@@ -226,6 +240,8 @@ class RoundBuilder:
             stages = [*stages, StopSequenceStage(stop)]
         if turn.sources.results and (citations := citation_stage(turn)) is not None:
             stages = [*stages, citations]
+        if context.hosted.functions and (links := container_file_stage(turn, context.hosted)) is not None:
+            stages = [*stages, links]
         return Round(turn, prepared, stages, self.clock, secrets)
 
     def _stages(

@@ -5,25 +5,31 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 
+from msgspec.structs import replace
+
 from antiphon.backends.files import FileNotTaken
+from antiphon.caller import Caller
 from antiphon.errors import AntiphonError, BackendError, BackendTimeout, RequestError, Unavailable
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
 from antiphon.protocol.ids import Clock
-from antiphon.protocol.items import Compaction, CompactionTrigger, Item, is_for_client
+from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
+from antiphon.service.hosted_tools.mcp.approvals import unfinished, unlisted
+from antiphon.service.responses.answer import Answer
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
 from antiphon.service.responses.context import Context, Contexts, ConversationLock
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
+from antiphon.service.responses.loop_end import LoopEnd
 from antiphon.service.responses.rounds import Round, RoundBuilder
 from antiphon.service.responses.stages.base import RoundPlan
 from antiphon.service.responses.summarise import no_beat
@@ -32,7 +38,7 @@ from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
 from antiphon.store.base import NONE_PRIVATE, PrivateSides
 from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
-from antiphon.turn.chunks import Chunk, Failed, Finished
+from antiphon.turn.chunks import Chunk, Failed, Finished, HostedItemBegun, HostedItemDone
 from antiphon.turn.machine import Machine
 from antiphon.turn.opening import NewId
 from antiphon.turn.private_sides import stored_sides
@@ -54,77 +60,6 @@ class RunParts:
     clock: Clock
 
 
-class Answer:
-    """A response and its machine. It has begun when its first events are made: from then on an error is part
-    of the stream."""
-
-    def __init__(self, machine: Machine, context: Context, earlier: EarlierAttempt | None) -> None:
-        self.machine = machine
-        self.context = context
-        self.begun = False
-        self._earlier = earlier
-        self._opening: Sequence[Chunk] = ()
-        self._items_shown = 0
-
-    def open_with(self, chunk: Chunk) -> None:
-        """Feed this chunk to the machine right after the beginning."""
-        self._opening = (chunk,)
-
-    def begin(self) -> list[Event]:
-        """The first events."""
-        self.begun = True
-        machine, earlier = self.machine, self._earlier
-        events = machine.start() if earlier is None else machine.resume(earlier.events)
-        if self._opening:
-            events += machine.feed(self._opening)
-        self._items_shown = len(machine.output)
-        return events
-
-    def begin_and_complete(self) -> list[Event]:
-        """The first events of an answer that takes no round: a compaction was all that was asked for. None if
-        it has begun."""
-        if self.begun:
-            return []
-        events = self.begin()
-        self.machine.complete()
-        return events
-
-    def enter(self, entered: Round) -> None:
-        """Tell the machine what the next chunks are made with."""
-        turn, machine = entered.turn, self.machine
-        downgrades = (*turn.downgrades, *entered.prepared.downgrades)
-        if self.begun or downgrades:
-            machine.set_downgrades(downgrades)
-        machine.set_tools({tool.name: tool for tool in turn.tools}, turn.forbidden)
-
-    def feed(self, chunks: Sequence[Chunk]) -> list[Event]:
-        """The events of these chunks. The first chunks begin the answer."""
-        if self.begun:
-            return self.machine.feed(chunks)
-        return self.begin() + self.machine.feed(chunks) if chunks else []
-
-    def close_round(self) -> tuple[list[Event], Sequence[Item]]:
-        """Close the items of a round; the events, and the items since the last round."""
-        events = self.machine.close_round()
-        output = self.machine.output[self._items_shown :]
-        self._items_shown += len(output)
-        return events, output
-
-    def is_settled(self) -> bool:
-        """Whether the response is complete before any round: by the compaction that a trigger asked for; or
-        by calls of an earlier attempt, without whose outputs the model cannot continue."""
-        items = self.context.request.items
-        triggered = bool(items) and isinstance(items[-1], CompactionTrigger)
-        settled = any(
-            item.status == "completed"
-            and (isinstance(item, Compaction) if triggered else is_for_client(item))
-            for item in self.machine.output
-        )
-        if settled:
-            self.machine.complete()
-        return settled
-
-
 class ResponseRun:
     """One response. Its events can be read once."""
 
@@ -133,7 +68,7 @@ class ResponseRun:
         parts: RunParts,
         request: CreateResponse,
         *,
-        tenant: str,
+        caller: Caller,
         response_id: str,
         routes: Sequence[Route],
         new_id: NewId,
@@ -146,18 +81,23 @@ class ResponseRun:
         """The turn that is running; each round has its own."""
         self._parts = parts
         self._request = request
-        self._tenant = tenant
+        self._caller = caller
+        self._tenant = tenant = caller.tenant
         self._sealer = parts.seal_key.sealer(tenant)
         self._routes = routes
         self._new_id = new_id
         self._finisher = finisher
+        self.record = finisher.record
         self._earlier = earlier
         self._started_at = 0.0
         self._private_taken = 0
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
+        self._loop_end = LoopEnd(parts.rounds.hosted, self._limit)
         self._secrets = parts.rounds.secret_filter()
+        self.store_start: Callable[[], Awaitable[None]] | None = None
+        """Stores the events so far, before a hosted tool begins its work; None: nothing resumes the run."""
         self._lock: ConversationLock | None = None
         if request.params.conversation is not None:
             self._lock = parts.contexts.lock(request, tenant, response_id)
@@ -171,26 +111,27 @@ class ResponseRun:
         return self._events() if self._lock is None else self._unlocking(self._events())
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
-        self._started_at = asyncio.get_running_loop().time()
+        self._started_at = self.record.started_at = asyncio.get_running_loop().time()
         answer, self._plan = await self._open()
+        if self._plan is not None and (self._earlier is not None or answer.context.approved):
+            async with aclosing(self._begin(answer, self._plan)) as first_batches:
+                async for events in first_batches:
+                    yield self.record.made(events)
         limit = self._limit
         while (plan := self._plan) is not None:
             self._plan = made = failure = None
             try:
                 made = await self._entered(answer, plan)
-                if not answer.begun and self._earlier is not None:
-                    yield answer.begin()
-                    if answer.is_settled():
-                        break
                 route = plan.attempt.route
                 with route.free_slot(self._tenant) or await route.slot(self._tenant) as slot:
                     self.turn = slot
                     batches = self._batches(made, slot)
                     try:
                         async for batch in batches:
+                            self._loop_end.check_time()
                             chunks = made.feed(limit.take(batch), slot)
                             if events := answer.feed(chunks):
-                                yield events
+                                yield self.record.sent(events)
                             if limit.ended or made.cut is not None:
                                 break
                     finally:
@@ -199,10 +140,11 @@ class ResponseRun:
             except (BackendError, RequestError) as error:
                 failure = error
             self.turn = None
+            self.record.end_turn(failure)
             if made is None or made.needs_end or failure is not None:
                 async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
                     async for events in last_batches:
-                        yield events
+                        yield self.record.made(events)
         yield await self._finish(answer, answer.begin_and_complete())
 
     async def _unlocking(
@@ -290,11 +232,7 @@ class ResponseRun:
         try:
             context, view = await self._resolve()
             shown = self._parts.compactor.view(view.items, context, self._tenant)
-            plan = RoundPlan(Attempt(self._routes, shown))
-            try:
-                self._prepare(plan, context)
-            except FileNotTaken as refused:
-                self._prepare(await self._without_files(plan, refused, context), context)
+            await self._check(RoundPlan(Attempt(self._routes, shown)), context)
         except BaseException:
             await self.release()
             raise
@@ -335,21 +273,26 @@ class ResponseRun:
             items = plan.items
         answer = self._answer = self._new_answer(context)
         if plan is not None and plan.compacted is not None:
-            answer.open_with(plan.compacted)
+            answer.open_with([plan.compacted])
         if plan is not None and plan.is_all:
             return answer, None
+        answer.open_with([HostedItemDone(item) for item in unlisted(context.hosted.items, view.items)])
         hosted = 0 if self._earlier is None else self._earlier.hosted_calls()
-        return answer, RoundPlan(Attempt(self._routes, items), hosted_calls=hosted, hosted_rounds=hosted)
+        until = self._loop_end.begin() if context.hosted.functions else None
+        attempt = Attempt(self._routes, items)
+        return answer, RoundPlan(attempt, hosted_calls=hosted, hosted_rounds=hosted, until=until)
 
     async def _resolve(self) -> tuple[Context, ModelView]:
         contexts, earlier = self._parts.contexts, self._earlier
         if earlier is None:
             context = await contexts.resolve(
                 self._request,
-                self._tenant,
+                self._caller,
+                response_id=self.id,
                 lock=self._lock,
                 new_id=self._new_id,
                 session=self._finisher.session,
+                native=self._natives,
             )
             items = [*context.history, *context.request.items]
         else:
@@ -360,9 +303,16 @@ class ResponseRun:
                 lock=self._lock,
                 private=earlier.private,
                 sealed_tools=earlier.sealed_tools,
+                native=self._natives,
             )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
         return context, self._view(context, items)
+
+    @property
+    def _natives(self) -> frozenset[str]:
+        """The tools that every server of the model runs itself."""
+        first, *others = (route.backend.natives for route in self._routes)
+        return first.intersection(*others)
 
     def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
         """What the model sees of the items; reasoning that cannot be opened is reported."""
@@ -381,11 +331,8 @@ class ResponseRun:
 
     def _new_answer(self, context: Context) -> Answer:
         parts, request, earlier = self._parts, context.request, self._earlier
-        response = (
-            new_response(request, id=self.id, created_at=int(parts.clock()))
-            if earlier is None
-            else earlier.response
-        )
+        now = int(parts.clock())
+        response = earlier.response if earlier else new_response(request, id=self.id, created_at=now)
         sealer = self._sealer
         machine = Machine(
             response,
@@ -396,8 +343,14 @@ class ResponseRun:
         )
         return Answer(machine, context, earlier)
 
-    def _prepare(self, plan: RoundPlan, context: Context) -> None:
+    async def _check(self, plan: RoundPlan, context: Context) -> None:
         """Raise what the backend cannot serve."""
+        try:
+            self._prepare(plan, context)
+        except FileNotTaken as refused:
+            self._prepare(await self._without_files(plan, refused, context), context)
+
+    def _prepare(self, plan: RoundPlan, context: Context) -> None:
         turn = self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
         plan.attempt.route.backend.prepare(turn)
 
@@ -415,7 +368,12 @@ class ResponseRun:
         return converted
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
-        made = self._parts.rounds.build(plan, answer.context, self._sealer, self._secrets, self._downgrades)
+        trace = self.record.begin_turn(plan.attempt.route)
+        made = self._parts.rounds.build(
+            plan, answer.context, self._sealer, self._secrets, self._downgrades, trace=trace
+        )
+        if trace is not None:
+            self.record.set_downgrades((*made.turn.downgrades, *made.prepared.downgrades))
         for omitted in made.turn.left_out:
             logger.warning("response %s: %s", self.id, omitted.render())
         answer.enter(made)
@@ -425,6 +383,46 @@ class ResponseRun:
         """The turn's batches of chunks; in most rounds those of the backend as they are."""
         batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
         return batches if self._lock is None else _renewing(batches, self._lock)
+
+    async def _begin(self, answer: Answer, plan: RoundPlan) -> AsyncGenerator[list[Event], None]:
+        """Before the model is asked: continue after an earlier attempt, and run the calls that the client has
+        approved."""
+        context = answer.context
+        if context.approved:
+            await self._check(plan, context)
+        yield answer.begin()
+        if answer.is_settled():
+            self._plan = None
+        elif context.approved:
+            async with aclosing(self._run_approved(answer, plan)) as batches:
+                async for events in batches:
+                    yield events
+
+    async def _run_approved(self, answer: Answer, plan: RoundPlan) -> AsyncGenerator[list[Event], None]:
+        context = answer.context
+        calls = unfinished(context.approved, answer.machine.output)
+        async with aclosing(self._parts.rounds.run_approved(calls, context, plan.until)) as batches:
+            async for chunks in batches:
+                async for events in self._sent(answer, chunks):
+                    yield events
+        events, output = answer.close_round()
+        yield events
+        shown = self._shown(answer, output)
+        self._plan = replace(plan, hosted_calls=plan.hosted_calls + len(calls)).after_output(shown)
+
+    async def _sent(self, answer: Answer, chunks: Sequence[Chunk]) -> AsyncGenerator[list[Event], None]:
+        """The events of what hosted tools do. Afterwards the start of a call is stored."""
+        if events := answer.feed(chunks):
+            yield events
+        if self._lock is not None:
+            await self._lock.renew()
+        if self.store_start is not None and chunks and isinstance(chunks[0], HostedItemBegun):
+            await self.store_start()
+
+    def _shown(self, answer: Answer, output: Sequence[Item]) -> Sequence[Item]:
+        """The output of a round as the model sees it in the next one."""
+        private = stored_sides(answer.machine.private)
+        return self._parts.contexts.view(self._tenant, output, private).items
 
     async def _end_round(
         self,
@@ -440,10 +438,8 @@ class ResponseRun:
             return
         async with aclosing(made.end()) as batches:
             async for chunks in batches:
-                if events := answer.feed(chunks):
+                async for events in self._sent(answer, chunks):
                     yield events
-                if self._lock is not None:
-                    await self._lock.renew()
         if made.next is not None and (events := self._plan_next(answer, made.next)):
             yield events
 
@@ -468,13 +464,13 @@ class ResponseRun:
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
         if self._limit.ended:
             return answer.feed([Finished("length")])
+        if self._loop_end.check_round(answer.machine.spent_tokens):
+            return answer.feed(self._limit.take([Finished("stop")]))
         seconds = plan.attempt.route.total_seconds
         if asyncio.get_running_loop().time() - self._started_at > seconds:
             return answer.feed([Failed(BackendTimeout(f"The answer took longer than {seconds:g} s."))])
         events, output = answer.close_round()
-        self._plan = plan.after_output(
-            self._parts.contexts.view(self._tenant, output, stored_sides(answer.machine.private)).items
-        )
+        self._plan = plan.after_output(self._shown(answer, output))
         return events
 
     async def _finish(self, answer: Answer, unsent: Sequence[Event] = ()) -> list[Event]:

@@ -160,7 +160,7 @@ class SecretFilter:
                 self._take_delta(chunk, chunk.text, series, passed)
             case CallDelta():
                 self._take_delta(chunk, chunk.arguments, self._numbered_series(chunk.index), passed)
-            case HostedItemStep(fields=(text,)) if chunk.event in STEP_DELTAS:
+            case HostedItemStep(fields=(str(text),)) if chunk.event in STEP_DELTAS:
                 series = self._numbered_series((chunk.index, chunk.event))
                 self._take_delta(chunk, text, series, passed)
             case UsageReported() | UsageSpent():

@@ -28,6 +28,7 @@ from antiphon.service.routing.names import (
 )
 from antiphon.service.routing.refused_images import RefusedImages
 from antiphon.service.routing.turn_slot import RouteGuards, TurnCount, TurnDeadlines, TurnSlot
+from antiphon.service.routing.upstreams import UpstreamRow, UpstreamState, upstream_state
 from antiphon.settings import Listing, StrictSchemas, TextCalls
 
 logger = logging.getLogger(__name__)
@@ -258,6 +259,28 @@ class Router:
         ]
         others = [circuit for circuit in table.circuits.all() if circuit.key not in known]
         return configured + [_health(circuit.key.model, circuit, now) for circuit in others]
+
+    def upstreams(self) -> list[UpstreamState]:
+        """The state of every backend, by name."""
+        table, now = self._table, self._clock()
+        rows: dict[int, list[UpstreamRow]] = {}
+        for row in (row for rows in table.rows.values() for row in rows):
+            circuit = table.circuits.find(
+                Key(row.backend.name, row.upstream_name(row.model), id(row.backend))
+            )
+            rows.setdefault(id(row.backend), []).append(
+                UpstreamRow(
+                    row.model,
+                    row.dialect,
+                    row.backend,
+                    table.turn_counts[id(row.backend)],
+                    table.concurrency.get(_key(row)),
+                    circuit.phase,
+                    max(0.0, circuit.until - now),
+                    circuit.last_error,
+                )
+            )
+        return sorted(map(upstream_state, rows.values()), key=lambda state: state.name)
 
     async def models(self) -> list[ModelInfo]:
         """All models: the configured ones, their aliases, the models that backends of patterns list, and

@@ -2,8 +2,10 @@
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +17,9 @@ from antiphon.service.routing.circuits import Circuits, Key
 from antiphon.service.routing.limits import ConcurrencyLimit
 from antiphon.service.routing.refused_images import RefusedImages
 from antiphon.turn.chunks import Chunk, Failed, Heartbeat
+
+RECENT_TURNS = 500
+"""Turns whose times are in the percentiles of an upstream."""
 
 Batches = AsyncGenerator[Sequence[Chunk], None]
 
@@ -39,7 +44,29 @@ class TurnCount:
 
     def __init__(self) -> None:
         self.turns = 0
+        self.begun = 0
+        """Turns so far."""
+        self.failed = 0
+        """Those that failed before their first output."""
+        self._first_output_seconds = deque[float](maxlen=RECENT_TURNS)
         self._idle: asyncio.Event | None = None
+
+    def enter(self) -> None:
+        """Count the start of a turn."""
+        self.turns += 1
+        self.begun += 1
+
+    def answered(self, seconds: float) -> None:
+        """A turn has its first output, so long after its start."""
+        self._first_output_seconds.append(seconds)
+
+    def first_output_percentiles(self) -> tuple[int | None, int | None, int | None]:
+        """Milliseconds to the first output of recent turns: percentiles 50, 95 and 99."""
+        times = sorted(self._first_output_seconds)
+        if not times:
+            return None, None, None
+        p50, p95, p99 = (round(1000 * times[(len(times) * each - 1) // 100]) for each in (50, 95, 99))
+        return p50, p95, p99
 
     def leave(self) -> None:
         """Count the end of a turn."""
@@ -70,7 +97,7 @@ class TurnSlot:
     """One turn, as a context manager, entered after `wait` unless it is `free`. An error that leaves the
     context before `answered` counts as a failure of the backend. Without guards, the slot does nothing."""
 
-    __slots__ = ("_answered", "_guards", "_tenant", "total_seconds")
+    __slots__ = ("_answered", "_entered_at", "_guards", "_tenant", "total_seconds")
 
     def __init__(self, guards: RouteGuards | None, tenant: str, total_seconds: float = math.inf) -> None:
         self.total_seconds = total_seconds
@@ -78,6 +105,7 @@ class TurnSlot:
         self._guards = guards
         self._tenant = tenant
         self._answered = False
+        self._entered_at = 0.0
 
     @property
     def free(self) -> bool:
@@ -92,7 +120,8 @@ class TurnSlot:
 
     def __enter__(self) -> Self:
         if self._guards is not None:
-            self._guards.turns.turns += 1
+            self._guards.turns.enter()
+            self._entered_at = monotonic()
         return self
 
     def __exit__(
@@ -109,6 +138,7 @@ class TurnSlot:
         if error is None:
             self.answered()
         elif isinstance(error, BackendError):
+            guards.turns.failed += 1
             guards.circuits.failed(guards.key, error, self._tenant)
             guards.refused_images.learn(guards.key, error)
         else:
@@ -117,8 +147,11 @@ class TurnSlot:
     def answered(self) -> None:
         """The backend produced output, so later errors do not count as its failure."""
         self._answered = True
-        if self._guards is not None and self._guards.circuits.any_failing:
-            self._guards.circuits.answered(self._guards.key)
+        guards = self._guards
+        if guards is not None:
+            guards.turns.answered(monotonic() - self._entered_at)
+            if guards.circuits.any_failing:
+                guards.circuits.answered(guards.key)
 
     def chunks(self, prepared: PreparedTurn, *, streamed: bool) -> Batches:
         """Run the turn like `prepared.chunks()`, within the deadlines of the route."""

@@ -6,6 +6,7 @@ from antiphon.protocol.vector_stores import (
     FileBatchObject,
     FoundText,
     SearchResult,
+    SearchScores,
     StaticChunking,
     StoreExpiry,
     StoreFileObject,
@@ -78,6 +79,11 @@ def search_result(passage: Passage) -> SearchResult:
         file_id=passage.file_id,
         filename=passage.filename,
         score=round(passage.score, SCORE_DIGITS),
+        scores=SearchScores(
+            text=round(passage.text_score, SCORE_DIGITS),
+            vector=round(passage.vector_score, SCORE_DIGITS),
+            mixed=round(passage.score, SCORE_DIGITS),
+        ),
         attributes=dict(passage.attributes),
         content=[FoundText(text=passage.text)],
     )

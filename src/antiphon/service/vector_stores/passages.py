@@ -37,6 +37,9 @@ class Passage(Struct, frozen=True, kw_only=True):
     score: float
     text: str
     ordinal: int
+    text_score: float = 0.0
+    vector_score: float = 0.0
+    """The match of words and of meaning, of which `score` is made."""
     label: str = ""
     """The section that it begins in, such as ``page 3``."""
 

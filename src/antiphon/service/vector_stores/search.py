@@ -9,7 +9,7 @@ from msgspec import Struct
 from antiphon.embeddings.base import Vector
 from antiphon.errors import BackendError, EmbeddingUnavailable, RerankingUnavailable
 from antiphon.protocol.vector_stores import Search
-from antiphon.retrieval.fusion import SIMILARITY_WEIGHT, fuse
+from antiphon.retrieval.fusion import SIMILARITY_WEIGHT, Score, fuse
 from antiphon.retrieval.reranking import Reranker
 from antiphon.retrieval.terms import text_query_terms, without_stop_words
 from antiphon.service.embeddings import Embeddings
@@ -43,7 +43,7 @@ class _Range(Struct):
     file_id: str
     first: int
     last: int
-    score: float
+    score: Score
 
 
 def passage_query(search: Search) -> PassageQuery:
@@ -81,20 +81,23 @@ class Passages:
             ranked = await self._reranked(
                 self.reranker, tenant, ranked[:MAX_RERANKED_CHUNKS], query.queries[0]
             )
-        passing = ((place, score) for place, score in ranked if score >= query.score_threshold)
+        passing = ((place, score) for place, score in ranked if score.mixed >= query.score_threshold)
         ranges = _join_neighbours(passing, query.limit)
         return await self._passages(tenant, ranges)
 
     async def _reranked(
-        self, reranker: Reranker, tenant: str, ranked: Sequence[tuple[Place, float]], query: str
-    ) -> list[tuple[Place, float]]:
+        self, reranker: Reranker, tenant: str, ranked: Sequence[tuple[Place, Score]], query: str
+    ) -> list[tuple[Place, Score]]:
         """The best chunks, in the order of the reranker, which reads the first query."""
         chunks = await self._chunks(tenant, [place for place, _ in ranked])
         try:
             scores = await reranker.scores(query, [chunk.text for chunk in chunks.values()])
         except BackendError as error:
             raise RerankingUnavailable(error) from error
-        return _best_first(dict(zip(chunks, scores, strict=True)))
+        before = dict(ranked)
+        return _best_first(
+            {place: before[place]._replace(mixed=score) for place, score in zip(chunks, scores, strict=True)}
+        )
 
     async def _stores(self, tenant: str, store_ids: Sequence[str]) -> list[VectorStore]:
         """The stores, each once."""
@@ -106,7 +109,7 @@ class Passages:
 
     async def _scores(
         self, tenant: str, stores: Sequence[VectorStore], query: PassageQuery
-    ) -> dict[Place, float]:
+    ) -> dict[Place, Score]:
         """The best score of each chunk for any of the queries."""
         weight = SIMILARITY_WEIGHT
         if query.weights is not None:
@@ -114,7 +117,7 @@ class Passages:
         vectors: Mapping[str, Sequence[Vector]] = {}
         if weight > 0:
             vectors = await self._vectors(tenant, stores, query.queries)
-        best: dict[Place, float] = {}
+        best: dict[Place, Score] = {}
         for number, text in enumerate(query.queries):
             terms = text_query_terms(text) if weight < 1 else ()
             lexical: dict[Place, float] = {}
@@ -128,7 +131,7 @@ class Passages:
                     if found.lexical > 0:
                         lexical[place] = found.lexical
             for place, score in fuse(lexical, similarities, weight).items():
-                best[place] = max(score, best.get(place, 0.0))
+                best[place] = max(score, best.get(place, score))
         return best
 
     async def _vectors(
@@ -175,11 +178,11 @@ class Passages:
         }
 
 
-def _best_first(scores: Mapping[Place, float]) -> list[tuple[Place, float]]:
-    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+def _best_first(scores: Mapping[Place, Score]) -> list[tuple[Place, Score]]:
+    return sorted(scores.items(), key=lambda scored: (-scored[1].mixed, scored[0]))
 
 
-def _join_neighbours(ranked: Iterator[tuple[Place, float]], limit: int) -> list[_Range]:
+def _join_neighbours(ranked: Iterator[tuple[Place, Score]], limit: int) -> list[_Range]:
     """The best chunks, best first. A chunk beside a better one extends it, within bounds."""
     ranges: list[_Range] = []
     edges: dict[Place, _Range] = {}
@@ -212,7 +215,9 @@ def _rendered(ranges: Sequence[_Range], chunks: Mapping[Place, FoundChunk]) -> I
             file_id=each.file_id,
             filename=first.filename,
             attributes=first.attributes,
-            score=min(1.0, each.score),
+            score=min(1.0, each.score.mixed),
+            text_score=each.score.text,
+            vector_score=each.score.vector,
             text=_joined_text([chunk.text for chunk in joined]),
             ordinal=first.ordinal,
             label=first.label,

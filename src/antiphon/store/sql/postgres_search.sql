@@ -10,7 +10,17 @@ SELECT token, (
 SELECT to_regclass('chunk_vectors') IS NOT NULL;
 
 -- name: add_vectors
-INSERT INTO chunk_vectors (number, file, vector) VALUES ($1, $2, $3::float4[]::vector);
+INSERT INTO chunk_vectors (number, file, vector, in_graph) VALUES ($1, $2, $3::float4[]::vector, $4);
+
+-- name: vectors_of_portions
+-- The vectors of the $2 chunks from the number $1 on, as one text of bytes for each portion; null: some are erased.
+-- The binary form of a vector begins with two numbers of 2 bytes.
+SELECT (
+    SELECT CASE WHEN count(*) = portion.count THEN
+        string_agg(substring(vector_send(vector) FROM 5), ''::bytea ORDER BY number) END
+    FROM chunk_vectors WHERE number >= portion.first AND number < portion.first + portion.count
+) FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS portion (first, count, place)
+ORDER BY portion.place;
 
 -- name: set_vector_search
 -- For this transaction: plans for these values, and how much of the graph is searched.
@@ -30,6 +40,13 @@ SELECT number, -distance FROM (
     ORDER BY distance LIMIT $5
 ) AS found;
 
+-- name: nearest_outside_graph
+SELECT number, -distance FROM (
+    SELECT number, vector <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
+    WHERE number >= $1 AND number < $2 AND NOT in_graph AND NOT (file = ANY($4::bigint[]))
+    ORDER BY distance LIMIT $5
+) AS found;
+
 -- name: nearest_in_files
 SELECT number, -distance FROM (
     SELECT number, vector <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
@@ -40,7 +57,7 @@ SELECT number, -distance FROM (
 -- name: nearest_by_graph
 SELECT number, -distance FROM (
     SELECT number, vector::vector({dimensions}) <#> (SELECT $3::float4[]::vector) AS distance FROM chunk_vectors
-    WHERE vector_dims(vector) = {dimensions} AND number >= $1 AND number < $2
+    WHERE in_graph AND vector_dims(vector) = {dimensions} AND number >= $1 AND number < $2
         AND NOT (file = ANY($4::bigint[]))
     ORDER BY distance LIMIT $5
 ) AS found;

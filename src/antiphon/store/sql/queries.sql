@@ -97,8 +97,13 @@ DELETE FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 RETURNING pos;
 -- name: add_response
 INSERT INTO responses (
     tenant, id, chain, start_pos, output_pos, end_pos, parent, conversation, status, body,
-    input, request, created_at, expires_at, next_event, sealed_tools
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    input, request, created_at, expires_at, next_event, sealed_tools,
+    model, key_id, request_id, background, tools, input_preview, output_preview, upstream,
+    first_token_ms, total_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tool_calls
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+    $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
+)
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: end_of_response
@@ -130,7 +135,191 @@ ORDER BY r.created_at, r.id, i.pos;
 -- name: delete_response
 DELETE FROM responses WHERE tenant = $1 AND id = $2;
 
+-- Approval requests of MCP tools
+
+-- name: add_approval
+INSERT INTO approvals (tenant, id, response, created_at, type, body) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT DO NOTHING;
+
+-- name: answer_approval
+DELETE FROM approvals WHERE tenant = $1 AND id = $2;
+
+-- name: delete_approvals
+DELETE FROM approvals WHERE tenant = $1 AND response = $2;
+
+-- name: open_approvals
+-- Of the newest $4 requests those whose response nothing continues: neither on its chain nor on a branch.
+SELECT a.id, a.response, a.created_at, a.type, a.body
+FROM (
+    SELECT id, response, created_at, type, body FROM approvals
+    WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $4
+) a JOIN responses r ON r.tenant = $1 AND r.id = a.response
+WHERE (r.expires_at IS NULL OR r.expires_at > $2)
+    AND NOT EXISTS (
+        SELECT 1 FROM responses n WHERE n.tenant = $1 AND n.chain = r.chain AND n.end_pos > r.end_pos
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM chains c
+        WHERE c.tenant = $1 AND c.parent_chain = r.chain AND c.parent_pos = r.end_pos
+    )
+ORDER BY a.created_at DESC, a.id DESC LIMIT $3;
+-- Summaries of responses: lists, trees and statistics
+
+-- name: unfinished_responses
+-- Few: as many as run at once. The newest first. The CTE is materialised, so that they are found by their status.
+WITH running AS MATERIALIZED (
+    SELECT id, created_at, expires_at, status, model, key_id, tools, conversation, background FROM responses
+    WHERE tenant = $1 AND status IN ('queued', 'in_progress')
+)
+SELECT id, created_at FROM running
+WHERE (expires_at IS NULL OR expires_at > $2) AND created_at >= $3 AND created_at <= $4
+    AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR model = $6)
+    AND ($7::text IS NULL OR key_id = $7) AND ($8::text IS NULL OR tools LIKE $8 ESCAPE '!')
+    AND ($9::text IS NULL OR conversation = $9) AND ($10::bigint IS NULL OR background = $10)
+ORDER BY created_at DESC, id DESC LIMIT $11;
+
+-- name: ended_responses_downwards
+-- Read from an index alone: $11 and $12 are the place of the cursor, if there is one.
+SELECT id, created_at FROM responses
+WHERE tenant = $1 AND status NOT IN ('queued', 'in_progress') AND (expires_at IS NULL OR expires_at > $2)
+    AND created_at >= $3 AND created_at <= $4
+    AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR model = $6)
+    AND ($7::text IS NULL OR key_id = $7) AND ($8::text IS NULL OR tools LIKE $8 ESCAPE '!')
+    AND ($9::text IS NULL OR conversation = $9) AND ($10::bigint IS NULL OR background = $10)
+    AND ($11::bigint IS NULL OR created_at < $11 OR (created_at = $11 AND id < $12::text))
+ORDER BY created_at DESC, id DESC LIMIT $13;
+
+-- name: ended_responses_upwards
+SELECT id, created_at FROM responses
+WHERE tenant = $1 AND status NOT IN ('queued', 'in_progress') AND (expires_at IS NULL OR expires_at > $2)
+    AND created_at >= $3 AND created_at <= $4
+    AND ($5::text IS NULL OR status = $5) AND ($6::text IS NULL OR model = $6)
+    AND ($7::text IS NULL OR key_id = $7) AND ($8::text IS NULL OR tools LIKE $8 ESCAPE '!')
+    AND ($9::text IS NULL OR conversation = $9) AND ($10::bigint IS NULL OR background = $10)
+    AND ($11::bigint IS NULL OR created_at > $11 OR (created_at = $11 AND id > $12::text))
+ORDER BY created_at, id LIMIT $13;
+
+-- name: responses_with_text
+-- Of these, with the text in a preview.
+SELECT id FROM responses
+WHERE tenant = $1 AND id IN (SELECT value FROM {json_texts}($2::jsonb))
+    AND (lower(input_preview) LIKE $3 ESCAPE '!' OR lower(output_preview) LIKE $3 ESCAPE '!');
+
+-- name: summaries_of_responses
+SELECT r.id, r.status, r.body, r.created_at, r.parent, r.conversation, r.background, r.key_id, r.tools,
+    r.input_preview, r.output_preview, r.first_token_ms, r.total_ms, r.upstream,
+    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = r.tenant AND t.response = r.id),
+    (SELECT count(*) FROM chains c
+        WHERE c.tenant = r.tenant AND c.parent_chain = r.chain AND c.parent_pos = r.end_pos)
+FROM responses r
+WHERE r.tenant = $1 AND r.id IN (SELECT value FROM {json_texts}($2::jsonb));
+
+-- name: place_of_response
+SELECT status, created_at, chain, conversation, request_id FROM responses
+WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3);
+
+-- name: tree_of_responses
+-- The responses of a chain and of all branches of it, directly or not.
+WITH RECURSIVE tree (chain) AS (
+    SELECT $2::text
+    UNION ALL
+    SELECT c.id FROM tree t JOIN chains c ON c.tenant = $1 AND c.parent_chain = t.chain
+), bounded AS (SELECT chain FROM tree LIMIT $4)
+SELECT r.id, r.parent, r.chain, r.end_pos, r.status, r.model, r.created_at, r.input_tokens, r.output_tokens,
+    r.total_ms, r.input_preview, r.output_preview, r.conversation,
+    EXISTS (
+        SELECT 1 FROM items i WHERE i.tenant = r.tenant AND i.chain = r.chain
+            AND i.pos >= r.output_pos AND i.pos < r.end_pos AND i.type = 'compaction'
+    )
+FROM bounded b JOIN responses r ON r.tenant = $1 AND r.chain = b.chain
+WHERE r.expires_at IS NULL OR r.expires_at > $3
+LIMIT $4;
+
+-- name: response_of_request
+SELECT id FROM responses
+WHERE tenant = $1 AND request_id = $2 AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: response_of_item
+SELECT response FROM items WHERE tenant = $1 AND id = $2 ORDER BY pos DESC LIMIT 1;
+
+-- name: end_of_usage_slice
+-- When the response was created that follows $4 others. Read from an index alone.
+SELECT created_at FROM responses WHERE tenant = $1 AND created_at >= $2 AND created_at < $3
+ORDER BY created_at LIMIT 1 OFFSET $4;
+
+-- name: usage_of_responses
+-- Sums of groups; $4 is the length of a bucket, $5 to $7 say what is told apart.
+WITH found AS (
+    SELECT created_at / $4::bigint * $4::bigint AS start,
+        CASE WHEN $5::bigint = 1 THEN model END AS model,
+        CASE WHEN $6::bigint = 1 THEN key_id END AS key_id,
+        CASE WHEN $7::bigint = 1 THEN upstream END AS upstream,
+        status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tool_calls
+    FROM responses
+    WHERE tenant = $1 AND created_at >= $2 AND created_at < $3 AND model IS NOT NULL
+        AND (expires_at IS NULL OR expires_at > $8)
+)
+SELECT start, model, key_id, upstream, count(*),
+    count(CASE WHEN status = 'failed' THEN 1 END),
+    coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(cached_tokens), 0)::bigint,
+    coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(reasoning_tokens), 0)::bigint,
+    coalesce(sum(tool_calls), 0)::bigint
+FROM found GROUP BY start, model, key_id, upstream ORDER BY start, model, key_id, upstream LIMIT $9;
+
+-- name: times_of_responses
+-- How many responses of a group took how long: $9 is 1 for the first token, 2 for the complete response. Times
+-- are rounded down to two digits or more, so that there are few rows.
+WITH found AS (
+    SELECT created_at / $4::bigint * $4::bigint AS start,
+        CASE WHEN $5::bigint = 1 THEN model END AS model,
+        CASE WHEN $6::bigint = 1 THEN key_id END AS key_id,
+        CASE WHEN $7::bigint = 1 THEN upstream END AS upstream,
+        CASE WHEN $9::bigint = 1 THEN first_token_ms ELSE total_ms END AS ms
+    FROM responses
+    WHERE tenant = $1 AND created_at >= $2 AND created_at < $3 AND model IS NOT NULL
+        AND (expires_at IS NULL OR expires_at > $8)
+), rounded AS (
+    SELECT start, model, key_id, upstream,
+        CASE WHEN ms < 100 THEN ms WHEN ms < 1000 THEN ms / 10 * 10 WHEN ms < 10000 THEN ms / 100 * 100
+            WHEN ms < 100000 THEN ms / 1000 * 1000 ELSE ms / 10000 * 10000 END AS ms
+    FROM found WHERE ms IS NOT NULL
+)
+SELECT start, model, key_id, upstream, ms, count(*) FROM rounded
+GROUP BY start, model, key_id, upstream, ms ORDER BY start, model, key_id, upstream, ms;
+
+-- Traces
+
+-- name: add_trace
+INSERT INTO traces (tenant, response, created_at, data) VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant, response) DO UPDATE SET data = excluded.data;
+
+-- name: find_trace
+SELECT data FROM traces WHERE tenant = $1 AND response = $2;
+
+-- name: delete_trace
+DELETE FROM traces WHERE tenant = $1 AND response = $2;
+
+-- name: old_traces
+SELECT tenant, response FROM traces WHERE created_at < $1 ORDER BY created_at LIMIT $2;
+
 -- Conversations
+
+-- name: list_conversations
+SELECT c.id, c.created_at, c.metadata,
+    (SELECT count(*) FROM responses r WHERE r.tenant = c.tenant AND r.chain = c.id),
+    (SELECT r.created_at FROM responses r WHERE r.tenant = c.tenant AND r.chain = c.id
+        ORDER BY r.end_pos DESC LIMIT 1)
+FROM conversations c
+WHERE c.tenant = $1 AND ($2::text IS NULL OR c.id < $2) ORDER BY c.id DESC LIMIT $3;
+
+-- name: list_conversations_upwards
+SELECT c.id, c.created_at, c.metadata,
+    (SELECT count(*) FROM responses r WHERE r.tenant = c.tenant AND r.chain = c.id),
+    (SELECT r.created_at FROM responses r WHERE r.tenant = c.tenant AND r.chain = c.id
+        ORDER BY r.end_pos DESC LIMIT 1)
+FROM conversations c
+WHERE c.tenant = $1 AND ($2::text IS NULL OR c.id > $2) ORDER BY c.id LIMIT $3;
 
 -- name: add_conversation
 INSERT INTO conversations (tenant, id, metadata, created_at) VALUES ($1, $2, $3, $4);
@@ -174,7 +363,8 @@ ORDER BY end_pos DESC, created_at DESC LIMIT 1;
 UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts), owner = coalesce($5, owner)
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND (expires_at IS NULL OR expires_at > $3)
-RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools;
+RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools,
+    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = responses.tenant AND t.response = responses.id);
 
 -- name: progress_response
 UPDATE responses SET status = 'in_progress', next_event = $5
@@ -190,7 +380,11 @@ RETURNING chain, end_pos, next_event;
 -- name: finish_response
 UPDATE responses SET
     chain = $3, start_pos = $4, output_pos = $5, end_pos = $6, status = $7, body = $8, expires_at = $9,
-    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, ended_at = {now}
+    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, ended_at = {now},
+    model = $12, key_id = coalesce($13, key_id), request_id = coalesce($14, request_id), background = $15,
+    tools = $16, input_preview = $17, output_preview = $18, upstream = $19,
+    first_token_ms = $20, total_ms = $21, input_tokens = $22, cached_tokens = $23, output_tokens = $24,
+    reasoning_tokens = $25, tool_calls = $26
 WHERE tenant = $1 AND id = $2;
 
 -- name: add_events
@@ -307,6 +501,13 @@ UPDATE jobs SET owner = NULL, run_at = {instant} WHERE owner = $1;
 -- name: reset_job
 UPDATE jobs SET broken_off = 0 WHERE kind = $1 AND tenant = $2 AND id = $3 AND broken_off > 0;
 
+-- name: park_job
+-- It is not due before `wake_job`.
+UPDATE jobs SET owner = NULL, run_at = {instant} + 1e10 WHERE kind = $1 AND tenant = $2 AND id = $3;
+
+-- name: wake_job
+UPDATE jobs SET run_at = {instant} WHERE kind = $1 AND tenant = $2 AND id = $3 AND owner IS NULL;
+
 -- name: delete_job
 DELETE FROM jobs WHERE kind = $1 AND tenant = $2 AND id = $3;
 
@@ -324,9 +525,10 @@ INSERT INTO agent_runs (tenant, id, status, title, request, created_at, expires_
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING;
 
 -- name: claim_agent_run
+-- An attempt (with $4) has nothing to do in a run that waits for a person.
 UPDATE agent_runs SET token = token + 1, attempts = coalesce($4, attempts), owner = coalesce($5, owner)
-WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
-    AND (expires_at IS NULL OR expires_at > $3)
+WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress', 'waiting')
+    AND ($4::bigint IS NULL OR status <> 'waiting') AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, request, id, status, title, created_at, ended_at, attempts, expires_at;
 
 -- name: progress_agent_run
@@ -335,16 +537,27 @@ UPDATE agent_runs SET status = 'in_progress', next_event = $5, attempts = 1
 WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
 RETURNING id;
 
+-- name: move_agent_run
+UPDATE agent_runs SET status = $6, next_event = $5
+WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4
+    AND status IN ('queued', 'in_progress', 'waiting')
+RETURNING id;
+
+-- name: waiting_agent_runs
+SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
+WHERE tenant = $1 AND status = 'waiting' AND (expires_at IS NULL OR expires_at > $2)
+ORDER BY created_at DESC, id DESC LIMIT $3;
+
 -- name: finish_agent_run
 -- The request may hold credentials, and nobody needs it any more.
 UPDATE agent_runs SET status = $6, next_event = $5, ended_at = $7, request = ''
-WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
+WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress', 'waiting')
 RETURNING id;
 
 -- name: place_in_agent_run
 -- Where the log ends, for who holds the newest token of an unfinished run.
 SELECT next_event FROM agent_runs
-WHERE tenant = $1 AND id = $2 AND token = $3 AND status IN ('queued', 'in_progress');
+WHERE tenant = $1 AND id = $2 AND token = $3 AND status IN ('queued', 'in_progress', 'waiting');
 
 -- name: find_agent_run
 SELECT id, status, title, created_at, ended_at, attempts, expires_at FROM agent_runs
@@ -806,10 +1019,10 @@ SELECT tenant, id FROM agent_runs WHERE expires_at <= $1 ORDER BY expires_at LIM
 
 -- name: count_ended_agent_runs
 SELECT (SELECT count(*) FROM agent_runs)
-    - (SELECT count(*) FROM agent_runs WHERE status IN ('queued', 'in_progress'));
+    - (SELECT count(*) FROM agent_runs WHERE status IN ('queued', 'in_progress', 'waiting'));
 
 -- name: oldest_ended_agent_runs
-SELECT tenant, id FROM agent_runs WHERE status NOT IN ('queued', 'in_progress')
+SELECT tenant, id FROM agent_runs WHERE status NOT IN ('queued', 'in_progress', 'waiting')
 ORDER BY created_at, id LIMIT $1;
 
 -- name: delete_dead_owners

@@ -23,7 +23,7 @@ ERROR = "error"
 
 _HEAD = (
     "Passages of the user's files. If a sentence of your answer relies on a passage, end it with the number "
-    "of the passage in square brackets, after a space, like this: The sky is blue [{}]."
+    "of the passage in square brackets, after a space, like this: [{}]."
 )
 _NOTHING = "The search found nothing. Try other words, or say that the files do not contain it."
 _LOST = "The passages that this search found are not available any more. Search again if you need them."
@@ -73,10 +73,14 @@ class FileSearches:
             return _NOTHING
         if ERROR in item.results[0]:
             return f"The search failed: {item.results[0][ERROR]}"
+        return passages_text(item.results, self.number(item.results, position))
+
+    def number(self, results: Sequence[JsonObject], position: int) -> int:
+        """Number passages that the output at this position shows; the number of the first one."""
         first = len(self.results) + 1
-        self.results += item.results
+        self.results += results
         self._outputs.append(position)
-        return passages_text(item.results, first)
+        return first
 
 
 def found_here(item: FileSearchCall) -> bool:

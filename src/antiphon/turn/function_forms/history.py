@@ -1,9 +1,9 @@
 """The history for a backend: items that it does not take natively are shown in function form.
 
 Items that declare tools are dropped, because those tools are declared by now (`turn/toolbox.py`). Calls of
-MCP tools and searches of files are shown with their results. Items of other hosted tools are dropped and
-reported: the messages after them contain their results. An item that cannot be shown at all is an error,
-because the answer would be different without it.
+MCP tools, searches and runs of code of this server, and images are shown with their results. Items of other
+hosted tools are dropped and reported: the messages after them contain their results. An item that cannot be
+shown at all is an error, because the answer would be different without it.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.protocol.containers import is_own_container
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.items import (
     HOSTED_ITEMS,
@@ -33,23 +34,34 @@ from antiphon.protocol.items import (
     is_call,
     is_output,
 )
-from antiphon.protocol.stored_items import item_id, item_type
+from antiphon.protocol.stored_items import item_type
 from antiphon.protocol.tool_items import (
     AdditionalTools,
+    CodeInterpreterCall,
     FileSearchCall,
+    ImageGenerationCall,
+    McpApprovalRequest,
+    McpApprovalResponse,
     McpCall,
+    McpListTools,
     ShellCall,
     ToolSearchOutput,
+    WebSearchCall,
 )
+from antiphon.protocol.web_search import WEB_SEARCH_TYPES
 from antiphon.turn.function_forms.calls import call_arguments
+from antiphon.turn.function_forms.code_runs import PYTHON, show_code_run
 from antiphon.turn.function_forms.file_searches import (
     FileSearches,
     Sources,
     found_here,
 )
+from antiphon.turn.function_forms.images import show_image
+from antiphon.turn.function_forms.mcp_calls import McpCalls
 from antiphon.turn.function_forms.outputs import call_output
+from antiphon.turn.function_forms.web_searches import searched_here, show_web_search
 from antiphon.turn.provider_state import OpenedReasoning
-from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name
+from antiphon.turn.tools import MAX_NAME_CHARACTERS, TurnTool, flat_name, mcp_key
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "function_call": ("function",),
@@ -95,12 +107,20 @@ def show_as_functions(
     *,
     path: Callable[[int], str],
     result_tokens: int,
+    served: frozenset[str] = frozenset(),
 ) -> Shown:
     """Show the items to a backend that takes the tool types in `native`. `path` names a given item. The
-    results of searches have at most `result_tokens`."""
+    results of searches have at most `result_tokens`. `served`: the hosted tools that this server runs."""
     if _are_plain(items, native):
         return Shown(tuple(items))
-    history = _History(tools, native, downgrades, FileSearches(result_tokens))
+    history = _History(
+        tools,
+        native,
+        downgrades,
+        searches=FileSearches(result_tokens),
+        mcp=McpCalls(items),
+        served=served,
+    )
     for index, item in enumerate(items):
         history.add(item, index, path)
     history.searches.limit(history.items)
@@ -129,13 +149,24 @@ class _History:
         tools: Sequence[TurnTool],
         native: frozenset[str],
         downgrades: Downgrades,
+        *,
         searches: FileSearches,
+        mcp: McpCalls,
+        served: frozenset[str],
     ) -> None:
         self.searches = searches
+        self._mcp = mcp
+        self._serves_mcp = "mcp" in served
         self.items: list[Item] = []
         self.places: list[int] = []
         self._names = {(tool.namespace, tool.origin): tool.name for tool in tools}
+        self._hosted_names = {tool.origin: tool.name for tool in tools if tool.kind == "hosted"}
         self._kinds: dict[str, str] = {tool.hosted_type or tool.kind: tool.name for tool in tools}
+        self._web = {
+            tool.origin.rpartition("/")[2]: tool.name
+            for tool in tools
+            if tool.hosted_type in WEB_SEARCH_TYPES
+        }
         self._native = native
         self._downgrades = downgrades
         self._native_calls: set[str] = set()
@@ -191,6 +222,11 @@ class _History:
         kind = item_type(item).removesuffix("_call")
         return self._kinds.get(kind, kind)
 
+    def _mcp_name(self, item: McpCall | McpApprovalRequest) -> str:
+        """The name that the model knows the tool by, or one like it if it is no longer declared."""
+        known = self._names.get((None, mcp_key(item.server_label, item.name)))
+        return known or _INVALID_IN_NAME.sub("_", f"{item.server_label}__{item.name}")[:MAX_NAME_CHARACTERS]
+
     def _output(self, item: OutputOfCall, index: int) -> None:
         call_id = call_id_of(item)
         native = (
@@ -201,12 +237,17 @@ class _History:
         if native or isinstance(item, FunctionCallOutput):
             self._show(index, item)
         elif call_id is not None:
-            output = call_output(item, self._commands.get(call_id, ()))
+            output = call_output(item, self._commands.get(call_id, ()), self._hosted_names)
             status = item.status if isinstance(item, CustomToolCallOutput) else UNSET
             self._show(index, FunctionCallOutput(id=item.id, call_id=call_id, output=output, status=status))
         elif self._searches:
             call_id = self._search_id()
-            self._show(index, FunctionCallOutput(id=item.id, call_id=call_id, output=call_output(item)))
+            self._show(
+                index,
+                FunctionCallOutput(
+                    id=item.id, call_id=call_id, output=call_output(item, names=self._hosted_names)
+                ),
+            )
 
     def _search_id(self) -> str:
         """A server's own searches have no call ids."""
@@ -214,28 +255,46 @@ class _History:
 
     def _other(self, item: Item, index: int, path: Callable[[int], str]) -> None:
         kind = item_type(item)
-        if self._takes(kind) and not (isinstance(item, FileSearchCall) and found_here(item)):
+        if self._takes(kind) and not _made_here(item):
             self._show(index, item)
+        elif isinstance(item, WebSearchCall) and (self._web or searched_here(item)):
+            self._show(index, *show_web_search(item, self._web, self.searches, len(self.items)))
         elif isinstance(item, FileSearchCall):
             name = self._kinds.get("file_search", "file_search")
             self._show(index, *self.searches.show(item, name, len(self.items)))
+        elif isinstance(item, ImageGenerationCall):
+            name = self._kinds.get("image_generation", "image_generation")
+            self._show(index, *show_image(item, name, index))
+        elif isinstance(item, CodeInterpreterCall) and _made_here(item):
+            name = self._kinds.get("code_interpreter", PYTHON)
+            self._show(index, *show_code_run(item, name, len(self.items)))
         elif isinstance(item, McpCall):
-            self._downgrades.add("input_rewritten", _MCP, "input")
-            self._show(index, *_mcp_call(item, index))
-        elif isinstance(item, HOSTED_ITEMS) or (isinstance(item, OpaqueItem) and ":" in kind):
-            text = f"items of type '{kind}' are left out: this model cannot read them"
-            self._downgrades.add("input_omitted", text, "input")
+            if not self._serves_mcp:
+                self._downgrades.add("input_rewritten", _MCP, "input")
+            self._show(index, *self._mcp.show_call(item, self._mcp_name(item), index))
+        elif self._serves_mcp and isinstance(item, McpApprovalRequest):
+            self._show(index, *self._mcp.show_request(item, self._mcp_name(item), index))
+        elif self._serves_mcp and isinstance(item, McpListTools | McpApprovalResponse):
+            pass  # the tools are declared by now, and the answer is shown with its request
         else:
-            raise _unreadable(item, path(index))
+            self._omit(item, path(index))
+
+    def _omit(self, item: Item, path: str) -> None:
+        """Leave an item out and report it, or raise."""
+        kind = item_type(item)
+        if not (isinstance(item, HOSTED_ITEMS) or (isinstance(item, OpaqueItem) and ":" in kind)):
+            raise _unreadable(item, path)
+        text = f"items of type '{kind}' are left out: this model cannot read them"
+        self._downgrades.add("input_omitted", text, "input")
 
 
-def _mcp_call(item: McpCall, index: int) -> tuple[FunctionCall, FunctionCallOutput]:
-    """A call that a server made and answered, as a call and its output."""
-    call_id = item_id(item) or f"call_mcp_{index}"
-    name = _INVALID_IN_NAME.sub("_", f"{item.server_label}__{item.name}")[:MAX_NAME_CHARACTERS]
-    call = FunctionCall(call_id=call_id, name=name, arguments=item.arguments)
-    answer = item.output or (f"The call failed: {item.error}" if item.error else "")
-    return call, FunctionCallOutput(call_id=call_id, output=answer)
+def _made_here(item: Item) -> bool:
+    """Whether this server has run the tool, so that another one does not know its objects."""
+    if isinstance(item, FileSearchCall):
+        return found_here(item)
+    if isinstance(item, CodeInterpreterCall):
+        return is_own_container(item.container_id)
+    return isinstance(item, WebSearchCall) and searched_here(item)
 
 
 def _unreadable(item: Item, path: str) -> InvalidRequest:

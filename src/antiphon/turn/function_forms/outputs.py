@@ -1,6 +1,6 @@
 """Outputs of any kind as outputs of functions: text and images."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,12 +14,17 @@ from antiphon.protocol.tool_items import (
     ShellCallOutput,
     ToolSearchOutput,
 )
+from antiphon.turn.deferred_servers import found_keys
 
+_NO_NAMES: Mapping[str, str] = {}
 NOTHING_FOUND = "No tools were found."
 
 
-def call_output(output: OutputOfCall, commands: Sequence[str] = ()) -> ToolOutput:
-    """The output of the call's function form. `commands`: those of a shell call."""
+def call_output(
+    output: OutputOfCall, commands: Sequence[str] = (), names: Mapping[str, str] = _NO_NAMES
+) -> ToolOutput:
+    """The output of the call's function form. `commands`: those of a shell call. `names`: the model's names
+    of MCP tools, by key."""
     match output:
         case FunctionCallOutput() | CustomToolCallOutput():
             return output.output
@@ -33,13 +38,16 @@ def call_output(output: OutputOfCall, commands: Sequence[str] = ()) -> ToolOutpu
         case ComputerCallOutput():
             return _screen(output.output)
         case ToolSearchOutput():
-            return _found(output.tools)
+            return _found(output.tools, names)
 
 
-def tool_names(tools: Sequence[JsonObject]) -> list[str]:
-    """The names of declared tools, with those in namespaces."""
+def tool_names(tools: Sequence[JsonObject], known: Mapping[str, str] = _NO_NAMES) -> list[str]:
+    """The names of declared tools, with those in namespaces. `known`: the model's names of MCP tools."""
     names: list[str] = []
     for tool in tools:
+        if tool.get("type") == "mcp" and (keys := found_keys(tool)):
+            names += [known.get(key, key.rpartition("/")[2]) for key in keys]
+            continue
         name = str(tool.get("name") or tool.get("type") or "")
         inner: object = tool.get("tools")
         if isinstance(inner, list):
@@ -76,5 +84,7 @@ def _screen(output: JsonObject) -> ToolOutput:
     return [InputImage(image_url=image_url, file_id=file_id, detail=output.get("detail"))]
 
 
-def _found(tools: Sequence[JsonObject]) -> str:
-    return f"These tools can be called now: {', '.join(tool_names(tools))}." if tools else NOTHING_FOUND
+def _found(tools: Sequence[JsonObject], known: Mapping[str, str]) -> str:
+    return (
+        f"These tools can be called now: {', '.join(tool_names(tools, known))}." if tools else NOTHING_FOUND
+    )

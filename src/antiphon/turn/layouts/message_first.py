@@ -40,7 +40,7 @@ class MessageFirstLayout:
         self._calls: list[OpenCall] = []
         self._growing: dict[int, OpenCall] = {}
         """The calls whose arguments may continue, by the backend's index."""
-        self._length_before_call: tuple[int, int] | None = None
+        self._extent_before_call: tuple[int, int, int] | None = None
         """The length of the message at the last delta of a call."""
         self.live: OpenMessage | None = None
         self.output: list[OutputItem] = []
@@ -58,7 +58,7 @@ class MessageFirstLayout:
             case RefusalDelta():
                 message.refusal(chunk.text)
             case AnnotationAdded():
-                message.annotate(chunk.annotation)
+                message.annotate(chunk.annotation, chunk.covers)
             case CallStarted():
                 self._start(chunk, message)
             case CallDelta():
@@ -79,7 +79,7 @@ class MessageFirstLayout:
     def finish(self, reason: FinishReason) -> None:
         """Close the message, then the calls."""
         message, ended = self._message(), ran_to_its_end(reason)
-        cut = not ended and _length(message) != self._length_before_call
+        cut = not ended and message.extent != self._extent_before_call
         self._close_message(message, "incomplete" if cut else "completed")
         self._close_calls(all_complete=ended)
 
@@ -116,20 +116,15 @@ class MessageFirstLayout:
         call = self._opener.call(chunk, 1 + len(self._calls))
         self._calls.append(call)
         self._growing[chunk.index] = call
-        self._length_before_call = _length(message)
+        self._extent_before_call = message.extent
 
     def _extend(self, chunk: CallDelta, message: OpenMessage) -> None:
         call = self._growing.get(chunk.index)
         if call is not None:
             if chunk.arguments:
                 call.extend(chunk.arguments)
-                self._length_before_call = _length(message)
+                self._extent_before_call = message.extent
         elif not any(call.index == chunk.index for call in self._calls):
             raise arguments_without_call()
         elif chunk.arguments.strip():
             raise arguments_after_call()
-
-
-def _length(message: OpenMessage) -> tuple[int, int]:
-    """The length of a message. The machine adds most of its text directly."""
-    return message.content_index, len(message.pieces)

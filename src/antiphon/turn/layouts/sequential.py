@@ -13,7 +13,14 @@ from typing import Literal, assert_never
 from antiphon.errors import BackendBroken
 from antiphon.protocol.events import Event, OutputItemDone
 from antiphon.protocol.items import Compaction, OutputItem, Reasoning, call_id_of, is_call
-from antiphon.protocol.tool_items import FileSearchCall, HostedItem, ToolSearchCall, ToolSearchOutput
+from antiphon.protocol.tool_items import (
+    CodeInterpreterCall,
+    FileSearchCall,
+    HostedItem,
+    ToolSearchCall,
+    ToolSearchOutput,
+    WebSearchCall,
+)
 from antiphon.turn.chunks import (
     AnnotationAdded,
     CallDelta,
@@ -52,7 +59,14 @@ Key = tuple[Literal["call", "hosted"], int]
 
 _EXCLUSIVE = (OpenCall, OpenHosted)
 """While one of these is live, chunks of other items wait."""
-_INTERMEDIATE = (Reasoning, Compaction, ToolSearchOutput, FileSearchCall)
+_INTERMEDIATE = (
+    Reasoning,
+    Compaction,
+    ToolSearchOutput,
+    FileSearchCall,
+    WebSearchCall,
+    CodeInterpreterCall,
+)
 # These are tuples, because a union would be made anew with every check.
 
 ServerChunk = HostedItemBegun | HostedItemStep | HostedItemDone | Compacted | ToolsFound
@@ -174,7 +188,7 @@ class SequentialLayout:
             case RefusalDelta():
                 self._message().refusal(chunk.text)
             case AnnotationAdded():
-                self._message().annotate(chunk.annotation)
+                self._message().annotate(chunk.annotation, chunk.covers)
             case ReasoningDelta() | ReasoningSummaryDelta() | ProviderStateAdded():
                 self._reason(chunk)
             case CallFinished():

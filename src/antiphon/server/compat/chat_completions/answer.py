@@ -1,6 +1,7 @@
 """From a finished response to a `chat.completion`."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,11 @@ from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, Reaso
 from antiphon.protocol.response import Response
 from antiphon.protocol.response import Usage as EngineUsage
 from antiphon.protocol.shape import finish_reason
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.server.compat.content import BLANK_LINE, message_text, reasoning_text, refusal_text
+
+RENDERED = (Message, Reasoning, FunctionCall, CustomToolCall, WebSearchCall)
+"""The items that a chat completion has a place for. Searches are seen by their citations."""
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
@@ -117,12 +122,16 @@ def chat_downgrades(response: Response, *, legacy: bool) -> list[Downgrade]:
     return []
 
 
-def chat_annotation(annotation: JsonObject) -> JsonObject | None:
-    """A citation of a web page; others have no place here."""
+def chat_annotation(annotation: JsonObject, offset: int) -> JsonObject | None:
+    """A citation of a web page; others have no place here. `offset`: the characters of the content before the
+    text that it belongs to."""
     if annotation.get("type") != "url_citation":
         return None
-    members = ("start_index", "end_index", "title", "url")
-    return {"type": "url_citation", "url_citation": {name: annotation.get(name) for name in members}}
+    citation: JsonObject = {name: annotation.get(name) for name in ("title", "url")}
+    for name in ("start_index", "end_index"):
+        position = annotation.get(name)
+        citation[name] = position + offset if isinstance(position, int) else position
+    return {"type": "url_citation", "url_citation": citation}
 
 
 def _message(response: Response, *, legacy: bool) -> AnswerMessage:
@@ -137,12 +146,27 @@ def _message(response: Response, *, legacy: bool) -> AnswerMessage:
         refusal=refusal or None,
         reasoning_content=thought or UNSET,
         reasoning=thought or UNSET,
-        annotations=[
-            cited for part in _texts(messages) for raw in part.annotations if (cited := chat_annotation(raw))
-        ],
+        annotations=_annotations(messages),
         tool_calls=[_call(item) for item in calls] if calls and not legacy else UNSET,
         function_call=_call(calls[0])["function"] if calls and legacy else UNSET,
     )
+
+
+def _annotations(messages: Sequence[Message]) -> list[JsonObject]:
+    """The citations, counted from the beginning of the joined texts."""
+    found: list[JsonObject] = []
+    offset = 0
+    for message in messages:
+        annotations = chain.from_iterable(part.annotations for part in _texts([message]))
+        found += [cited for raw in annotations if (cited := chat_annotation(raw, offset))]
+        offset += joined_length(message)
+    return found
+
+
+def joined_length(message: Message) -> int:
+    """The characters of a message in the joined content, with the separator that follows it."""
+    length = len(message_text(message))
+    return length + len(BLANK_LINE) if length else 0
 
 
 def _call(item: FunctionCall | CustomToolCall) -> JsonObject:

@@ -2,6 +2,7 @@
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.definitions import Definitions
@@ -18,7 +19,7 @@ from antiphon.protocol.requests import (
 from antiphon.server.compat.api import CompatRequest, Names
 from antiphon.server.compat.chat_completions.messages import read_messages
 from antiphon.server.compat.chat_completions.tools import read_choice, read_tools
-from antiphon.server.compat.chat_completions.wire import ChatBody
+from antiphon.server.compat.chat_completions.wire import ApproximateLocation, ChatBody
 from antiphon.server.compat.foreign_params import (
     CHAT,
     MESSAGES,
@@ -75,12 +76,25 @@ def read_chat(raw: bytes) -> tuple[CompatRequest, ChatBody]:
             tool_choice=choice,
             unchecked=definitions.unchecked,
         ),
-        names=NAMES,
+        names=_names(body, len(tools) - 1),
         streamed=body.stream is True,
         places=conversation.places,
         downgrades=(*conversation.downgrades, *downgrades),
         stops=stops,
     ), body
+
+
+def _names(body: ChatBody, last: int) -> Names:
+    """The names, with that of the tool at the index `last` if `web_search_options` declares it."""
+    if body.web_search_options is None:
+        return NAMES
+    declared, options = f"tools[{last}]", "web_search_options"
+    location = f"{options}.user_location.approximate"
+    members = {
+        f"{declared}.user_location.{name}": f"{location}.{name}"
+        for name in ApproximateLocation.__struct_fields__
+    }
+    return replace(NAMES, params={**NAMES.params, **members, f"{declared}.type": options})
 
 
 def _check(body: ChatBody) -> list[Downgrade]:

@@ -18,6 +18,7 @@ from antiphon.protocol.events import (
     FunctionCallArgumentsDelta,
     Keepalive,
     OutputItemAdded,
+    OutputItemDone,
     OutputTextAnnotationAdded,
     OutputTextDelta,
     ReasoningSummaryTextDelta,
@@ -27,12 +28,13 @@ from antiphon.protocol.events import (
     ResponseCreated,
     ResponseIncomplete,
 )
-from antiphon.protocol.items import CustomToolCall, FunctionCall
+from antiphon.protocol.items import CustomToolCall, FunctionCall, Message
 from antiphon.protocol.profile import DONE
 from antiphon.protocol.response import Response
 from antiphon.protocol.sse import COMMENT
 from antiphon.server.compat.api import CompatRequest, Renderer
 from antiphon.server.compat.chat_completions.answer import (
+    RENDERED,
     Logprobs,
     chat_annotation,
     chat_completion,
@@ -40,6 +42,7 @@ from antiphon.server.compat.chat_completions.answer import (
     chat_finish,
     chat_usage,
     completion_id,
+    joined_length,
 )
 from antiphon.server.compat.chat_completions.request import NAMES, read_chat
 from antiphon.server.compat.content import BLANK_LINE, omitted_items
@@ -67,6 +70,8 @@ class ChatRenderer:
         self._legacy = legacy
         self._head = self._tail = self._text_head = b""
         self._item_id = ""
+        self._offset = 0
+        """Characters of the content before the open message."""
         self._thought: tuple[str, str, int] | None = None
         self._spoken: set[str] = set()
         self._calls: dict[str, int] = {}
@@ -81,6 +86,9 @@ class ChatRenderer:
 
     def stopped(self, stop: str) -> None:
         """This API has no member for the sequence."""
+
+    def private_sides(self, sides: Mapping[str, str]) -> None:
+        """Calls of hosted tools are not shown here."""
 
     def failed(self, status: int, request_id: str) -> None:
         """The error object has no member for either."""
@@ -172,8 +180,14 @@ class ChatRenderer:
 
     def cite(self, event: OutputTextAnnotationAdded) -> bytes:
         """A citation."""
-        annotation = chat_annotation(event.annotation)
+        annotation = chat_annotation(event.annotation, self._offset)
         return b"" if annotation is None else self._delta({"annotations": [annotation]})
+
+    def close(self, event: OutputItemDone) -> bytes:
+        """An item is complete. Clients see that by what follows."""
+        if isinstance(event.item, Message):
+            self._offset += joined_length(event.item)
+        return b""
 
     def end(self, event: ResponseCompleted | ResponseIncomplete) -> bytes:
         """The finish reason, the usage if it was requested and is known, and `[DONE]`."""
@@ -201,7 +215,7 @@ class ChatRenderer:
     def _downgrades(self, response: Response) -> list[str]:
         own = [*self._own, *chat_downgrades(response, legacy=self._legacy)]
         engine = rendered(self._engine, NAMES.params)
-        return [*rendered(own), *engine, *rendered(omitted_items(response.output))]
+        return [*rendered(own), *engine, *rendered(omitted_items(response.output, RENDERED))]
 
     def _delta(self, delta: JsonObject, logprobs: list[Logprob] | None = None) -> bytes:
         if not logprobs:
@@ -235,6 +249,7 @@ _RENDER: Mapping[type[Event], Callable[[ChatRenderer, Any], bytes]] = {
     FunctionCallArgumentsDelta: ChatRenderer.argue,
     CustomToolCallInputDelta: ChatRenderer.put_in,
     OutputTextAnnotationAdded: ChatRenderer.cite,
+    OutputItemDone: ChatRenderer.close,
     ResponseCompleted: ChatRenderer.end,
     ResponseIncomplete: ChatRenderer.end,
     ErrorEvent: ChatRenderer.fail,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
 from msgspec import UnsetType
 
 from antiphon.errors import InvalidRequest
@@ -11,8 +12,8 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.parse import as_object, convert, missing, required
 from antiphon.protocol.parse_tools import MAX_TOOLS, hosted_tool, parse_tool_choice
-from antiphon.protocol.tools import CustomTool, FunctionTool, Tool, ToolChoice, ToolRef
-from antiphon.server.compat.chat_completions.wire import ChatBody
+from antiphon.protocol.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolChoice, ToolRef
+from antiphon.server.compat.chat_completions.wire import ChatBody, WebSearchOptions
 
 _NESTED = "In this API a function is nested: {'type': 'function', 'function': {'name': …, 'parameters': …}}."
 
@@ -29,8 +30,19 @@ def read_tools(body: ChatBody, definitions: Definitions) -> tuple[Tool, ...]:
     _refuse_duplicates(tools, "tools" if body.tools else "functions")
     if body.web_search_options is not None:
         # The engine's own rule for hosted tools decides: served, left out and reported, or refused.
-        return (*tools, hosted_tool("web_search", {"type": "web_search", **body.web_search_options}))
+        return (*tools, _web_search(body.web_search_options))
     return tuple(tools)
+
+
+def _web_search(options: WebSearchOptions) -> HostedTool:
+    body: JsonObject = {"type": "web_search"}
+    if options.search_context_size is not None:
+        body["search_context_size"] = options.search_context_size
+    if options.user_location is not None:
+        given: JsonObject = msgspec.to_builtins(options.user_location.approximate)
+        location = {name: value for name, value in given.items() if value is not None}
+        body["user_location"] = {"type": "approximate", **location}
+    return hosted_tool("web_search", body)
 
 
 def read_choice(body: ChatBody) -> ToolChoice:

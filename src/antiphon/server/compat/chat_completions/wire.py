@@ -127,6 +127,29 @@ class ChatStreamOptions(Struct, frozen=True):
     include_obfuscation: bool | None = None
 
 
+class ApproximateLocation(Struct, frozen=True):
+    """Where the user is, roughly."""
+
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class SearchLocation(Struct, frozen=True):
+    """The location of a search: nested here, flat in the engine."""
+
+    approximate: ApproximateLocation
+    type: Literal["approximate"] = "approximate"
+
+
+class WebSearchOptions(Struct, frozen=True):
+    """The model may search the web."""
+
+    search_context_size: Literal["low", "medium", "high"] | None = None
+    user_location: SearchLocation | None = None
+
+
 class ChatBody(Struct, frozen=True, kw_only=True):
     """The request body."""
 
@@ -168,4 +191,4 @@ class ChatBody(Struct, frozen=True, kw_only=True):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     user: str | None = None
     verbosity: Verbosity | None = None
-    web_search_options: JsonObject | None = None
+    web_search_options: WebSearchOptions | None = None

@@ -1,7 +1,7 @@
 """From Anthropic's messages to items: a message may contain text, calls, their outputs and reasoning."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -31,14 +31,25 @@ from antiphon.server.compat.messages.blocks import (
     read_part,
     read_texts,
 )
+from antiphon.server.compat.messages.server_history import SERVER_BLOCKS, ServerCalls
 from antiphon.server.compat.messages.wire import WireMessage
 from antiphon.turn.sealing import Sealed
 
-OpenEnvelope = Callable[[str], Sealed | None]
-"""The content of an envelope; None if it was not sealed here."""
+
+class Envelopes(Protocol):
+    """Opens the envelopes that were sealed here; others are None."""
+
+    def open(self, envelope: str) -> Sealed | None:
+        """The reasoning in an envelope."""
+        ...
+
+    def open_private(self, envelope: str) -> JsonObject | None:
+        """The private members in an envelope."""
+        ...
+
 
 FAILED = "The tool reported an error:"
-_SERVERS_OWN = ("server_tool_use", "mcp_tool_use", "mcp_tool_result", "container_upload", "compaction")
+_SERVERS_OWN = ("container_upload", "compaction")
 
 
 class ToolUse(Struct, frozen=True):
@@ -75,11 +86,12 @@ class RedactedThinking(Struct, frozen=True):
 class Conversation:
     """The items so far, and where each of them stood."""
 
-    def __init__(self, open_envelope: OpenEnvelope) -> None:
-        self._open = open_envelope
+    def __init__(self, envelopes: Envelopes, downgrades: Downgrades) -> None:
+        self._envelopes = envelopes
         self.items: list[Item] = []
         self.places: list[Place] = []
-        self.downgrades = Downgrades()
+        self.downgrades = downgrades
+        self._server_calls = ServerCalls(envelopes.open_private, downgrades)
 
     def system(self, content: str | list[Any]) -> None:
         """The prompt before all messages."""
@@ -100,6 +112,7 @@ class Conversation:
                     self._put(Message(role="system", content=_texts(texts)), Place(path))
                 case _:
                     raise _foreign_role(message.role, f"{path}.role")
+        self._server_calls.end()
         if messages[-1].role == "assistant":
             text = "the last message is the model's own: most models begin a new one"
             self.downgrades.add("input_rewritten", text, "messages")
@@ -178,6 +191,9 @@ class Conversation:
                 self._thought(convert(block, ThinkingBlock, path), path)
             case "redacted_thinking":
                 self._sealed_thought(convert(block, RedactedThinking, path), path)
+            case _ if kind in SERVER_BLOCKS:
+                for item in self._server_calls.read(kind, block, path):
+                    self._put(item, Place(path))
             case _ if kind in _SERVERS_OWN or kind.endswith("_tool_result"):
                 left_out = f"content blocks of type '{kind}' are left out: this model cannot read them"
                 self.downgrades.add("input_omitted", left_out, "messages")
@@ -187,7 +203,7 @@ class Conversation:
 
     def _thought(self, block: ThinkingBlock, path: str) -> None:
         """Antiphon's signature is the envelope; it contains the complete reasoning, even if less is shown."""
-        sealed = self._open(block.signature) if block.signature else None
+        sealed = self._envelopes.open(block.signature) if block.signature else None
         if sealed is not None:
             shown = [SummaryText(block.thinking)] if block.thinking and not sealed.reasoning else []
             self._put(Reasoning(summary=shown, encrypted_content=block.signature), Place(path))
@@ -199,7 +215,7 @@ class Conversation:
             self._put(Reasoning(summary=[], content=[ReasoningText(block.thinking)]), Place(path))
 
     def _sealed_thought(self, block: RedactedThinking, path: str) -> None:
-        if self._open(block.data) is None:
+        if self._envelopes.open(block.data) is None:
             left_out = "redacted thoughts that were not made here are left out"
             self.downgrades.add("input_omitted", left_out, "messages")
         else:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.errors import InvalidRequest, Unsupported
+from antiphon.errors import InvalidRequest
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import check_text, decode, missing
@@ -30,7 +30,8 @@ from antiphon.server.compat.foreign_params import (
     refuse_foreign_params,
     unused_params,
 )
-from antiphon.server.compat.messages.conversation import Conversation, OpenEnvelope
+from antiphon.server.compat.messages.conversation import Conversation, Envelopes
+from antiphon.server.compat.messages.server_tools import ServerTools
 from antiphon.server.compat.messages.tools import read_choice, read_tools
 from antiphon.server.compat.messages.wire import CountBody, MessagesBody
 from antiphon.server.compat.stop_params import read_stops
@@ -63,7 +64,7 @@ _MAX_STOPS = 64
 _TIERS: Mapping[str | None, ServiceTier | None] = {"auto": "auto", "standard_only": "default", None: None}
 
 
-def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatRequest, MessagesBody]:
+def read_messages(raw: bytes, envelopes: Envelopes) -> tuple[CompatRequest, MessagesBody]:
     """Read and check a request; raises `InvalidRequest` with the parameter."""
     given = _members(raw)
     body = decode(raw, MessagesBody)
@@ -84,17 +85,17 @@ def read_messages(raw: bytes, open_envelope: OpenEnvelope) -> tuple[CompatReques
         top_p=body.top_p,
         user=body.metadata.user_id if body.metadata else None,
     )
-    question = _question(body, params, definitions, downgrades, open_envelope, streamed=streamed, stops=stops)
+    question = _question(body, params, definitions, downgrades, envelopes, streamed=streamed, stops=stops)
     request = replace(question.request, thinking=_thinking(body))
     return replace(question, request=request), body
 
 
-def read_count(raw: bytes, open_envelope: OpenEnvelope) -> CompatRequest:
+def read_count(raw: bytes, envelopes: Envelopes) -> CompatRequest:
     """The same for a request that is only counted."""
     given = _members(raw)
     body = decode(raw, CountBody)
     params = CreateBody(model=body.model, store=False)
-    return _question(body, params, Definitions(), _downgrades(body, given), open_envelope)
+    return _question(body, params, Definitions(), _downgrades(body, given), envelopes)
 
 
 def _members(raw: bytes) -> dict[str, msgspec.Raw]:
@@ -111,27 +112,27 @@ def _question(
     params: CreateBody,
     definitions: Definitions,
     downgrades: Downgrades,
-    open_envelope: OpenEnvelope,
+    envelopes: Envelopes,
     *,
     streamed: bool = False,
     stops: tuple[str, ...] = (),
 ) -> CompatRequest:
-    conversation = Conversation(open_envelope)
-    conversation.downgrades = downgrades
+    conversation = Conversation(envelopes, downgrades)
     if body.system:
         conversation.system(body.system)
     conversation.read(body.messages)
-    tools = read_tools(body.tools or [], definitions, downgrades)
+    servers = ServerTools(body.mcp_servers or (), body.container, downgrades)
+    tools = read_tools(body.tools or [], definitions, downgrades, servers)
     request = CreateResponse(
-        params=params,
+        params=replace(params, max_tool_calls=servers.max_calls),
         items=tuple(conversation.items),
         tools=tools,
-        tool_choice=read_choice(body.tool_choice),
+        tool_choice=read_choice(body.tool_choice, tools),
         unchecked=definitions.unchecked,
     )
     return CompatRequest(
         request=request,
-        names=NAMES,
+        names=replace(NAMES, params={**NAMES.params, **servers.names}),
         streamed=streamed,
         places=tuple(conversation.places),
         downgrades=tuple(downgrades),
@@ -140,11 +141,7 @@ def _question(
 
 
 def _downgrades(body: CountBody, given: dict[str, msgspec.Raw]) -> Downgrades:
-    """Reject unsupported parameters; list those without effect."""
-    for name, value in (("container", body.container), ("mcp_servers", body.mcp_servers)):
-        if value:
-            message = f"'{name}' is not supported by this server. Leave it out."
-            raise Unsupported(message, param=name, code="unsupported_parameter")
+    """List parameters without effect."""
     downgrades = Downgrades()
     if body.context_management and body.context_management.get("edits"):
         downgrades.append(not_used("context_management"))

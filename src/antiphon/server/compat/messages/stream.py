@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UnsetType
 
 from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, rendered
 from antiphon.protocol.events import (
+    CodeInterpreterCallCodeDone,
     ErrorEvent,
     Event,
     FunctionCallArgumentsDelta,
     Keepalive,
+    McpCallArgumentsDone,
     OutputItemAdded,
     OutputItemDone,
+    OutputTextAnnotationAdded,
     OutputTextDelta,
     ReasoningSummaryTextDelta,
     ReasoningTextDelta,
@@ -28,12 +32,16 @@ from antiphon.protocol.events import (
     ResponseCreated,
     ResponseIncomplete,
 )
-from antiphon.protocol.items import FunctionCall, Reasoning
+from antiphon.protocol.items import FunctionCall, OutputItem, Reasoning
 from antiphon.protocol.response import Response
+from antiphon.protocol.tool_items import WebSearchCall
 from antiphon.server.compat.api import CompatRequest, Renderer
 from antiphon.server.compat.content import BLANK_LINE, omitted_items
 from antiphon.server.compat.messages.answer import (
+    RENDERED,
     AnswerMessage,
+    Shown,
+    message_container,
     message_downgrades,
     message_id,
     message_usage,
@@ -41,8 +49,17 @@ from antiphon.server.compat.messages.answer import (
     whole_message,
 )
 from antiphon.server.compat.messages.request import NAMES, read_messages
+from antiphon.server.compat.messages.server_blocks import (
+    CitedPages,
+    ServerCall,
+    arguments_object,
+    result_block,
+    use_block,
+    use_input,
+    with_private_side,
+)
 from antiphon.server.error_shapes import anthropic_error
-from antiphon.turn.sealing import SealKey
+from antiphon.turn.sealing import Sealer, SealKey
 
 _encode = msgspec.json.encode
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -60,18 +77,24 @@ class MessagesApi:
 
     def read(self, body: bytes, caller: Caller) -> tuple[CompatRequest, Renderer]:
         """The request, and the renderer of its answer."""
-        question, wire = read_messages(body, self._seal_key.sealer(caller.tenant).open)
-        shown = wire.thinking is None or wire.thinking.display != "omitted"
-        return question, MessagesRenderer(question.downgrades, thoughts=shown)
+        sealer = self._seal_key.sealer(caller.tenant)
+        question, wire = read_messages(body, sealer)
+        thoughts = wire.thinking is None or wire.thinking.display != "omitted"
+        pages = CitedPages(question.request.items)
+        return question, MessagesRenderer(question.downgrades, sealer, pages, thoughts=thoughts)
 
 
 class MessagesRenderer:
     """Renders one answer. `thoughts`: whether the text of reasoning is shown."""
 
-    def __init__(self, own: Sequence[Downgrade], *, thoughts: bool = True) -> None:
+    def __init__(
+        self, own: Sequence[Downgrade], sealer: Sealer, pages: CitedPages, *, thoughts: bool = True
+    ) -> None:
+        """`pages`: those that earlier turns have found."""
         self._own = own
+        self._private: dict[str, str] = {}
+        self._shown = Shown(sealer=sealer, pages=pages, private=self._private, thoughts=thoughts)
         self._engine: Sequence[Downgrade] = ()
-        self._thoughts = thoughts
         self._stop: str | None = None
         self._status = AntiphonError.status
         self._request_id = ""
@@ -83,7 +106,9 @@ class MessagesRenderer:
 
     def render_response(self, response: Response, stop: str | None) -> bytes:
         """The complete JSON answer."""
-        return whole_message(response, stop, downgrades=self._downgrades(response), thoughts=self._thoughts)
+        for item in response.output:
+            self._find_pages(item)
+        return whole_message(response, stop, downgrades=self._downgrades(response), shown=self._shown)
 
     def downgraded(self, downgrades: Sequence[Downgrade]) -> None:
         """The end lists them."""
@@ -92,6 +117,10 @@ class MessagesRenderer:
     def stopped(self, stop: str) -> None:
         """The stream ends because this sequence was found."""
         self._stop = stop
+
+    def private_sides(self, sides: Mapping[str, str]) -> None:
+        """They become the results of hosted calls."""
+        self._private |= sides
 
     def failed(self, status: int, request_id: str) -> None:
         """The stream ends because something broke."""
@@ -132,6 +161,8 @@ class MessagesRenderer:
     def add(self, event: OutputItemAdded) -> bytes:
         """A call begins; other items begin with their first delta."""
         item = event.item
+        if isinstance(item, ServerCall):
+            return self._begin(str(item.id), 0, use_block(item))
         if not isinstance(item, FunctionCall):
             return b""
         call: JsonObject = {"type": "tool_use", "id": item.call_id, "name": item.name, "input": {}}
@@ -141,9 +172,26 @@ class MessagesRenderer:
         """A piece of a call's arguments."""
         return b"%b%d%b%b}}\n\n" % (_DELTA, self._index, _ARGUMENTS, _encode(event.delta))
 
+    def server_code(self, event: CodeInterpreterCallCodeDone) -> bytes:
+        """The code of a run, before it runs."""
+        return self._use(event.item_id, {"code": event.code})
+
+    def server_arguments(self, event: McpCallArgumentsDone) -> bytes:
+        """The arguments of a call of an MCP tool, before it runs."""
+        return self._use(event.item_id, arguments_object(event.arguments))
+
+    def cite(self, event: OutputTextAnnotationAdded) -> bytes:
+        """A citation, in the block of its text."""
+        citation = self._shown.pages.citation(event.annotation, self._shown.sealer)
+        if citation is None or self._open != (event.item_id, event.content_index):
+            return b""
+        return self._delta({"type": "citations_delta", "citation": citation})
+
     def close(self, event: OutputItemDone) -> bytes:
         """An item is complete. The envelope of reasoning is its signature; without text it has only that."""
         item = event.item
+        if isinstance(item, ServerCall):
+            return self._server_result(item)
         if not isinstance(item, Reasoning):
             return self._end_block()
         envelope = item.encrypted_content
@@ -158,8 +206,11 @@ class MessagesRenderer:
     def end(self, event: ResponseCompleted | ResponseIncomplete) -> bytes:
         """The reason and the cost."""
         response = event.response
-        delta = {"stop_reason": stop_reason(response, self._stop), "stop_sequence": self._stop}
-        members: JsonObject = {"delta": delta, "usage": message_usage(response.usage)}
+        delta: JsonObject = {"stop_reason": stop_reason(response, self._stop), "stop_sequence": self._stop}
+        container = message_container(response)
+        if not isinstance(container, UnsetType):
+            delta["container"] = container
+        members: JsonObject = {"delta": delta, "usage": message_usage(response)}
         downgrades = self._downgrades(response)
         if downgrades:
             members["downgrades"] = downgrades
@@ -176,15 +227,36 @@ class MessagesRenderer:
         return _PING
 
     def _downgrades(self, response: Response) -> list[str]:
-        own = [*self._own, *message_downgrades(response)]
+        own = [*self._own, *message_downgrades(response, self._shown)]
         engine = rendered(self._engine, NAMES.params)
-        return [*rendered(own), *engine, *rendered(omitted_items(response.output))]
+        return [*rendered(own), *engine, *rendered(omitted_items(response.output, RENDERED))]
+
+    def _find_pages(self, item: OutputItem) -> None:
+        if isinstance(item, WebSearchCall):
+            found = with_private_side(item, self._private)
+            assert isinstance(found, WebSearchCall)
+            self._shown.pages.add(found)
+
+    def _use(self, item_id: str, members: JsonObject) -> bytes:
+        """The complete input of a hosted call; its block ends."""
+        if self._open != (item_id, 0):
+            return b""
+        piece = _encode(members).decode()
+        return self._delta({"type": "input_json_delta", "partial_json": piece}) + self._end_block()
+
+    def _server_result(self, item: ServerCall) -> bytes:
+        """The input of a hosted call, unless it was sent before, and its result."""
+        self._find_pages(item)
+        call = with_private_side(item, self._private)
+        used = self._use(str(item.id), use_input(call))
+        block = result_block(call, self._shown.sealer)
+        return used + self._begin(f"result {item.id}", 0, block) + self._end_block()
 
     def _thinking(self, item_id: str, text: str, part: tuple[Literal["raw", "summary"], int]) -> bytes:
         begun = b"" if self._open == (item_id, 0) else self._begin(item_id, 0, _THOUGHT)
         gap = BLANK_LINE if not begun and self._thought != part else ""
         self._thought = part
-        if not self._thoughts:
+        if not self._shown.thoughts:
             return begun
         return begun + self._delta({"type": "thinking_delta", "thinking": gap + text})
 
@@ -221,6 +293,9 @@ _RENDER: Mapping[type[Event], Callable[[MessagesRenderer, Any], bytes]] = {
     OutputItemAdded: MessagesRenderer.add,
     FunctionCallArgumentsDelta: MessagesRenderer.argue,
     OutputItemDone: MessagesRenderer.close,
+    OutputTextAnnotationAdded: MessagesRenderer.cite,
+    CodeInterpreterCallCodeDone: MessagesRenderer.server_code,
+    McpCallArgumentsDone: MessagesRenderer.server_arguments,
     ResponseCompleted: MessagesRenderer.end,
     ResponseIncomplete: MessagesRenderer.end,
     ErrorEvent: MessagesRenderer.fail,

@@ -1,5 +1,6 @@
 """The tools of a request: the client's own, those that Anthropic defined, and those that a server runs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,13 +11,11 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.parse import as_object, convert, required
-from antiphon.protocol.parse_tools import MAX_TOOLS, hosted_tool
-from antiphon.protocol.tools import FunctionTool, Tool, ToolChoice, ToolName, ToolRef
+from antiphon.protocol.parse_tools import MAX_TOOLS
+from antiphon.protocol.tools import FunctionTool, HostedTool, Tool, ToolChoice, ToolName, ToolRef
 from antiphon.server.compat.messages.client_tools import client_tool
+from antiphon.server.compat.messages.server_tools import ServerTools, hosted_type
 from antiphon.server.compat.messages.wire import WireChoice
-
-_HOSTED = {"web_search": "web_search", "code_execution": "code_interpreter"}
-"""The engine's names of hosted tools, by their family. Others have the same name."""
 
 
 class CustomTool(Struct, frozen=True):
@@ -28,26 +27,28 @@ class CustomTool(Struct, frozen=True):
     strict: bool | None = None
 
 
-def read_tools(values: list[Any], definitions: Definitions, downgrades: Downgrades) -> tuple[Tool, ...]:
-    """The tools of a request."""
+def read_tools(
+    values: list[Any], definitions: Definitions, downgrades: Downgrades, servers: ServerTools
+) -> tuple[Tool, ...]:
+    """The tools of a request. `servers`: those that a server runs."""
     check_length(values, MAX_TOOLS, "tools", "tools")
     tools: list[Tool] = []
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = f"tools[{index}]"
         check_nesting(value, path)
-        tool = _tool(as_object(value, path), definitions, path, downgrades)
+        tool = _tool(as_object(value, path), definitions, path, downgrades, servers)
         if isinstance(tool, FunctionTool):
             if tool.name in seen:
                 message = f"Duplicate tool name '{tool.name}' at '{path}'. Give each tool its own name."
                 raise InvalidRequest(message, param=f"{path}.name", code="duplicate_tool_name")
             seen.add(tool.name)
         tools.append(tool)
-    return tuple(tools)
+    return (*tools, *servers.remaining(len(tools)))
 
 
-def read_choice(choice: WireChoice | None) -> ToolChoice:
-    """Whether the model must call, and what."""
+def read_choice(choice: WireChoice | None, tools: Sequence[Tool]) -> ToolChoice:
+    """Whether the model must call, and what. `tools`: those of the request."""
     if choice is None:
         return "auto"
     match choice.type:
@@ -57,10 +58,15 @@ def read_choice(choice: WireChoice | None) -> ToolChoice:
             return "required"
         case "tool":
             name = required({"name": choice.name} if choice.name else {}, "name", "tool_choice")
-            return ToolRef("function", name)
+            if any(isinstance(tool, FunctionTool) and tool.name == name for tool in tools):
+                return ToolRef("function", name)
+            hosted = hosted_type(name, {tool.type: tool for tool in tools if isinstance(tool, HostedTool)})
+            return ToolRef("function", name) if hosted is None else ToolRef(hosted)
 
 
-def _tool(body: JsonObject, definitions: Definitions, path: str, downgrades: Downgrades) -> Tool:
+def _tool(
+    body: JsonObject, definitions: Definitions, path: str, downgrades: Downgrades, servers: ServerTools
+) -> Tool:
     _list_unused(body, downgrades)
     kind = convert(body.get("type", "custom"), str, f"{path}.type")
     if kind == "custom":
@@ -74,8 +80,7 @@ def _tool(body: JsonObject, definitions: Definitions, path: str, downgrades: Dow
     known = client_tool(kind, body, path)
     if known is not None:
         return known
-    family = _HOSTED.get(kind.rpartition("_")[0], kind)
-    return hosted_tool(family, _hosted(family, body))
+    return servers.read(kind, body, path)
 
 
 def _custom(body: JsonObject, definitions: Definitions, path: str) -> FunctionTool:
@@ -84,17 +89,6 @@ def _custom(body: JsonObject, definitions: Definitions, path: str) -> FunctionTo
     return FunctionTool(
         name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
     )
-
-
-def _hosted(family: str, body: JsonObject) -> JsonObject:
-    if family != "web_search":
-        return {**body, "type": family}
-    hosted: JsonObject = {"type": "web_search"}
-    if body.get("allowed_domains"):
-        hosted["filters"] = {"allowed_domains": body["allowed_domains"]}
-    if body.get("user_location"):
-        hosted["user_location"] = body["user_location"]
-    return hosted
 
 
 def _list_unused(body: JsonObject, downgrades: Downgrades) -> None:

@@ -47,6 +47,8 @@ class RoundPlan(Struct, frozen=True):
     """Calls of hosted tools that this server has run for the response so far."""
     hosted_rounds: int = 0
     """Rounds that have made such calls."""
+    until: float | None = None
+    """The time of the event loop when hosted calls have to end; None: there is no such time."""
     downgrades: tuple[Downgrade, ...] = ()
     repair: Repair | None = None
     """Set if the round asks in another way than the request does."""

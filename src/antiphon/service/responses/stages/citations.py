@@ -1,7 +1,15 @@
-"""Citations of passages in the text become annotations (turn/citations.py)."""
+"""Citations of passages in the text become annotations (turn/citations.py).
 
+Small models often cite nothing. If the words of such an answer are those of a passage, the answer gets the
+citation of that passage at its end, and `downgrades` says so.
+"""
+
+import re
 from collections.abc import Sequence
 
+from antiphon.protocol.content import JsonObject
+from antiphon.protocol.downgrade import Downgrade
+from antiphon.retrieval.terms import STOP_WORDS
 from antiphon.service.responses.stages.base import PassingStage
 from antiphon.turn.chunks import (
     AnnotationAdded,
@@ -13,12 +21,21 @@ from antiphon.turn.chunks import (
     UsageReported,
     UsageSpent,
 )
-from antiphon.turn.citations import CitationCutter
+from antiphon.turn.citations import CitationCutter, file_citation
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.function_forms.file_searches import Sources
 
+MAX_MATCHED_CHARACTERS = 1_000
+"""A longer answer without citations stays without: it is about more than one passage."""
+MIN_MATCHED_WORDS = 3
+MIN_MATCHED_PART = 0.6
+"""Of the words of an answer that its passage must have, beside all of its numbers."""
+MATCHED = Downgrade(
+    "emulated", "the model cited nothing; the passage that has the words of its answer is cited"
+)
 _ELSEWHERE = (UsageReported, UsageSpent, DowngradesAdded, Heartbeat, TurnStarted)
 """Chunks that belong to no item."""
+_WORD = re.compile(r"[^\W_]+")
 
 
 class CitationStage(PassingStage):
@@ -27,6 +44,9 @@ class CitationStage(PassingStage):
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._message: CitationCutter | None = None
+        self._text = ""
+        """The beginning of the message."""
+        self._is_cited = False
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """A chunk of another item ends the message."""
@@ -35,14 +55,48 @@ class CitationStage(PassingStage):
             if isinstance(chunk, TextDelta):
                 if self._message is None:
                     self._message = CitationCutter(self._sources)
-                passed += self._message.feed(chunk)
+                    self._text, self._is_cited = "", False
+                passed += self._seen(self._message.feed(chunk))
                 continue
             if self._message is not None and not isinstance(chunk, _ELSEWHERE):
-                passed += self._message.end()
-                if not isinstance(chunk, AnnotationAdded):
+                passed += self._seen(self._message.end())
+                if isinstance(chunk, AnnotationAdded):
+                    self._is_cited = True
+                else:
+                    passed += self._matched()
                     self._message = None
             passed.append(chunk)
         return passed
+
+    def _seen(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        for chunk in chunks:
+            if isinstance(chunk, AnnotationAdded):
+                self._is_cited = True
+            elif isinstance(chunk, TextDelta) and len(self._text) <= MAX_MATCHED_CHARACTERS:
+                self._text += chunk.text
+        return chunks
+
+    def _matched(self) -> Sequence[Chunk]:
+        """The citation of a message that has none."""
+        if self._is_cited or len(self._text) > MAX_MATCHED_CHARACTERS:
+            return ()
+        passage = matching_passage(self._text, self._sources.results)
+        if passage is None:
+            return ()
+        return (AnnotationAdded(file_citation(passage)), DowngradesAdded((MATCHED,)))
+
+
+def matching_passage(text: str, passages: Sequence[JsonObject]) -> JsonObject | None:
+    """The passage of a file with most of the words of a text, and all of its numbers."""
+    words = {word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS}
+    best, most = None, max(MIN_MATCHED_WORDS, MIN_MATCHED_PART * len(words))
+    numbers = {word for word in words if word.isdigit()}
+    for passage in passages:
+        shown = set(_WORD.findall(str(passage.get("text", "")).casefold()))
+        shared = len(words & shown)
+        if "url" not in passage and numbers <= shown and shared >= most:
+            best, most = passage, shared + 1
+    return best
 
 
 def citation_stage(turn: TurnRequest) -> CitationStage | None:

@@ -11,7 +11,7 @@ from antiphon.protocol.tools import AllowedTools, ToolChoice
 from antiphon.service.hosted_tools.base import OpenedTools
 from antiphon.service.hosted_tools.calls import HostedLimits, run_calls
 from antiphon.service.responses.stages.base import Cut, RoundPlan
-from antiphon.turn.chunks import Chunk, UsageSpent
+from antiphon.turn.chunks import Chunk, HostedItemDone, UsageSpent
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.hosted_calls import HostedCall, HostedCalls
 
@@ -51,11 +51,20 @@ class HostedToolStage:
             plan = replace(plan, downgrades=(*plan.downgrades, _called_for_it(self._turn)))
         left = _calls_left(plan, self._turn.params)
         run = requested if left is None else requested[:left]
-        if run:
-            async with aclosing(run_calls(run, self._opened.functions, self._limits)) as batches:
+        functions = self._opened.functions
+        requests = [found for call in run if (found := functions[call.key].approval_request(call))]
+        ready = [call for call in run if functions[call.key].approval_request(call) is None]
+        if ready:
+            durable = self._turn.params.background is True
+            running = run_calls(ready, self._opened, self._limits, until=plan.until, durable=durable)
+            async with aclosing(running) as batches:
                 async for batch in batches:
                     yield batch
-        if not run or calls.ends_response:
+        if requests:
+            yield [HostedItemDone(request) for request in requests]
+        if not run and calls.held_text:
+            yield calls.held_text
+        if not run or requests or calls.ends_response:
             if ending := calls.ending:
                 yield ending
             return

@@ -1,0 +1,1 @@
+"""The page: its files, its headers and its session."""

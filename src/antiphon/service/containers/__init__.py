@@ -1,0 +1,1 @@
+"""Containers: sandboxes with an id, an owner and a time to live."""

@@ -1,0 +1,1 @@
+"""`mcp`: the model calls tools of MCP servers. `tool.py` has the tool, `approvals.py` the approved calls."""

@@ -1,0 +1,66 @@
+"""Files that code has written are cited by the message that links them (turn/container_links.py)."""
+
+from collections.abc import Sequence
+
+from antiphon.protocol.content import JsonObject
+from antiphon.service.hosted_tools.base import OpenedTools
+from antiphon.service.hosted_tools.code_interpreter import CodeInterpreterFunction
+from antiphon.service.responses.stages.base import PassingStage
+from antiphon.turn.chunks import (
+    AnnotationAdded,
+    Chunk,
+    DowngradesAdded,
+    Heartbeat,
+    TextDelta,
+    TurnStarted,
+    UsageReported,
+    UsageSpent,
+)
+from antiphon.turn.container_links import ContainerLinks
+from antiphon.turn.context import TurnRequest
+
+_ELSEWHERE = (UsageReported, UsageSpent, DowngradesAdded, Heartbeat, TurnStarted, AnnotationAdded)
+"""Chunks that do not end a message."""
+
+
+class ContainerFileStage(PassingStage):
+    """Cites the files that a message links, and at its end the images that no message has linked."""
+
+    def __init__(self, functions: Sequence[CodeInterpreterFunction]) -> None:
+        self._functions = functions
+        self._message: ContainerLinks | None = None
+
+    def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """A chunk of another item ends the message."""
+        passed: list[Chunk] = []
+        for chunk in chunks:
+            if isinstance(chunk, TextDelta):
+                if self._message is None:
+                    self._message = ContainerLinks(self._cite)
+                passed += self._message.feed(chunk)
+                continue
+            if self._message is not None and not isinstance(chunk, _ELSEWHERE):
+                passed += self._message.end()
+                passed += [
+                    AnnotationAdded(citation)
+                    for function in self._functions
+                    for citation in function.cite_pictures()
+                ]
+                self._message = None
+            passed.append(chunk)
+        return passed
+
+    def _cite(self, name: str) -> JsonObject | None:
+        for function in self._functions:
+            if (citation := function.cite(name)) is not None:
+                return citation
+        return None
+
+
+def container_file_stage(turn: TurnRequest, opened: OpenedTools) -> ContainerFileStage | None:
+    """None if no code can be run, or the answer is JSON."""
+    text = turn.params.text
+    if text is not None and text.format is not None and text.format.type != "text":
+        return None
+    functions = [one for one in opened.functions.values() if isinstance(one, CodeInterpreterFunction)]
+    return ContainerFileStage(functions) if functions else None

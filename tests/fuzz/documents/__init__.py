@@ -1,0 +1,1 @@
+"""Fuzzing of the document parsers, in the child processes in which they run."""

@@ -1,0 +1,84 @@
+"""What models and clients write is shown, and never run."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.browser import Opened
+from tests.page.model_server import LONG_LINE_BYTES
+from tests.page.samples import HOSTILE_TEXT
+from tests.page.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+
+ITEMS = 50_000
+ITEMS_OF_A_REQUEST = 10_000
+"""The most that the server takes at once."""
+LONG_LOAD_MS = 60_000
+ALLOWED_LINKS = ("#", "https:", "http:", "mailto:")
+
+
+def check_nothing_ran(page: Opened) -> None:
+    """No script ran, nothing was loaded, and no link runs a script."""
+    assert page.tab.evaluate("window.__ran") is None
+    assert page.foreign_requests() == []
+    assert page.violations() == []
+    links: list[str] = page.tab.evaluate(
+        "[...document.querySelectorAll('main a')].map((a) => a.getAttribute('href') ?? '#')"
+    )
+    assert [link for link in links if not link.startswith(ALLOWED_LINKS)] == []
+    assert page.tab.locator("main iframe, main form[action], main script, main style").count() == 0
+
+
+@pytest.mark.requirement("PAGE/security-hostile-text")
+@pytest.mark.parametrize("view", ["responses/{id}", "chains/{id}", "runs/{id}", "responses"])
+def test_hostile_text_of_a_model_is_text(page: Opened, world: World, view: str) -> None:
+    response = world.respond("hostile", HOSTILE_TEXT)["id"]
+    page.go(view.format(id=response))
+    expect(page.tab.locator("main")).to_contain_text("onerror")
+    page.tab.wait_for_timeout(300)
+    check_nothing_ran(page)
+
+
+@pytest.mark.requirement("PAGE/security-hostile-text")
+def test_controls_that_turn_text_around_are_visible(page: Opened, world: World) -> None:
+    response = world.respond("hostile", "Show me.")["id"]
+    for view in ("responses", "runs"):
+        page.go(f"{view}/{response}")
+        expect(page.tab.locator("main")).to_contain_text("RLO")
+
+
+@pytest.mark.requirement("PAGE/security-hostile-text")
+def test_hostile_names_are_text(page: Opened, world: World) -> None:
+    name = '<img src=x onerror="window.__ran = 1">'
+    world.post("/v1/vector_stores", {"name": name})
+    world.upload("<svg onload=alert(1)>.md", b"# x")
+    page.go("stores")
+    page.see(name)
+    check_nothing_ran(page)
+    page.go("files")
+    page.see("<svg onload=alert(1)>.md")
+    check_nothing_ran(page)
+
+
+@pytest.mark.requirement("PAGE/security-large")
+def test_a_line_of_a_megabyte_does_not_stop_the_page(page: Opened, world: World) -> None:
+    response = world.respond("one-line", "Write one line.")["id"]
+    for view in ("responses", "runs"):
+        page.go(f"{view}/{response}")
+        expect(page.tab.locator("main")).to_contain_text("xxxxxxxx")
+        shown: int = page.tab.evaluate("document.querySelector('main').innerText.length")
+        assert shown < LONG_LINE_BYTES
+        assert page.overflow() <= 0
+
+
+@pytest.mark.requirement("PAGE/security-large")
+def test_50_000_items_can_be_scrolled(page: Opened, world: World) -> None:
+    items = [{"role": "user", "content": f"item number {number}"} for number in range(ITEMS_OF_A_REQUEST)]
+    response = world.respond("echo", items)["id"]
+    for _ in range(ITEMS // ITEMS_OF_A_REQUEST - 1):
+        response = world.respond("echo", items, previous_response_id=response)["id"]
+    page.tab.set_default_timeout(LONG_LOAD_MS)
+    page.go(f"responses/{response}")
+    expect(page.tab.locator("main")).to_contain_text("item number", timeout=LONG_LOAD_MS)
+    rows: int = page.tab.evaluate("document.querySelectorAll('main *').length")
+    assert rows < ITEMS

@@ -1,0 +1,97 @@
+"""Runs: what goes on without a connection."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.page.browser import Opened, new_context, open_tab
+from tests.page.model_server import WORDS, ModelServer
+from tests.page.world import World, run_world
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+
+
+@pytest.mark.requirement("PAGE/views-empty")
+def test_an_empty_list_says_what_to_do_next(page: Opened) -> None:
+    page.go("runs")
+    page.see("No agent runs yet")
+    page.see("antiphon agent run TASK.toml")
+    page.see("No background responses yet")
+
+
+@pytest.mark.requirement("PAGE/runs-tree")
+def test_a_run_is_a_tree_of_turns_and_calls(page: Opened, world: World) -> None:
+    body = {"title": "Take notes", "instruction": "Write two lines."}
+    run = world.post("/v1/agent/runs", body)["id"]
+    page.go(f"runs/{run}")
+    expect(page.tab.get_by_role("heading", name="Take notes")).to_be_visible()
+    page.see("Turn 3")
+    calls = page.tab.locator(".calls summary")
+    expect(calls).to_have_count(3)
+    calls.first.click()
+    page.see('"text": "one"')
+    page.see("I was told")
+    page.go("runs")
+    page.see("Take notes")
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
+def test_a_running_response_is_followed_and_cancelled(page: Opened, world: World) -> None:
+    response = world.respond("hangs", "Wait for me.", background=True)["id"]
+    page.go("runs")
+    page.see("Wait for me.")
+    page.tab.get_by_title(response).click()
+    expect(page.tab.locator(".turn .long-text")).to_have_text("one")
+    page.button(f"Cancel {response}").click()
+    expect(page.tab.locator(".properties .badge")).to_have_text("cancelled")
+    assert world.get(f"/v1/responses/{response}")["status"] == "cancelled"
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
+def test_text_arrives_while_it_is_written(page: Opened, world: World, models: ModelServer) -> None:
+    response = world.respond("steady", "Count.", background=True)["id"]
+    page.go(f"runs/{response}")
+    text = page.tab.locator(".turn .long-text")
+    expect(text).to_contain_text("word3 ")
+    assert f"word{WORDS - 1}" not in text.inner_text()
+    expect(text).to_contain_text(f"word{WORDS - 1}")
+    expect(page.tab.locator(".properties .badge")).to_have_text("completed")
+    words = text.inner_text().split()
+    assert words == [f"word{number}" for number in range(WORDS)]
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
+def test_two_tabs_follow_the_same_response(browser: Browser, world: World) -> None:
+    response = world.respond("steady", "Count.", background=True)["id"]
+    context = new_context(browser)
+    tabs = [open_tab(context, world.base) for _ in range(2)]
+    for tab in tabs:
+        tab.go(f"runs/{response}")
+    for tab in tabs:
+        expect(tab.tab.locator(".turn .long-text")).to_contain_text(f"word{WORDS - 1}")
+    tabs[0].go("runs")
+    tabs[1].see("completed")
+    assert [tab.errors for tab in tabs] == [[], []]
+    context.close()
+
+
+@pytest.mark.requirement("PAGE/runs-restart")
+def test_a_restart_of_the_server_is_survived_in_mid_stream(
+    browser: Browser, models: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("restarted")
+    context = new_context(browser)
+    with run_world(folder, models) as first:
+        port = first.server.port
+        response = first.respond("steady", "Count.", background=True)["id"]
+        opened = open_tab(context, first.base)
+        opened.go(f"runs/{response}")
+        expect(opened.tab.locator(".turn .long-text").first).to_contain_text("word3 ")
+        first.server.process.kill()
+        first.server.process.wait(10)
+    opened.see("The connection broke. The response goes on")
+    with run_world(folder, models, port=port) as second:
+        expect(opened.tab.locator(".properties .badge").first).to_have_text("completed", timeout=60_000)
+        assert second.get(f"/v1/responses/{response}")["status"] == "completed"
+        expect(opened.tab.locator(".turn .long-text").last).to_contain_text(f"word{WORDS - 1}")
+        assert opened.violations() == []
+    context.close()

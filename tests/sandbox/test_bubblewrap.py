@@ -1,0 +1,114 @@
+"""Ordinary programs in a real sandbox."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from antiphon.sandbox.bubblewrap import BubblewrapSession, find_bubblewrap
+from antiphon.sandbox.port import SandboxEnded, SandboxFile, SandboxFileError, SandboxLimits
+from antiphon.sandbox.process_tree import used_memory_bytes
+from antiphon.sandbox.seccomp import seccomp_program
+from tests.sandbox.sandboxes import SMALL, bubblewrap
+
+
+@pytest.fixture
+async def session() -> AsyncGenerator[BubblewrapSession, None]:
+    started = await bubblewrap().start(SMALL)
+    yield started
+    await started.close()
+
+
+async def test_variables_live_between_runs_and_the_last_value_is_shown(session: BubblewrapSession) -> None:
+    assert (await session.run("x = 20\nprint('made')")).logs == "made\n"
+    assert (await session.run("import json\nx + 1")).logs == "21\n"
+    assert (await session.run("None")).logs == ""
+    assert (await session.run("_ * 2")).logs == "42\n"
+
+
+async def test_an_exception_is_in_the_logs_with_the_line(session: BubblewrapSession) -> None:
+    result = await session.run("x = 1\nprint('before')\nx / 0")
+    assert result.outcome == "raised"
+    assert result.logs.startswith("before\nTraceback")
+    assert "x / 0" in result.logs
+    assert "inside.py" not in result.logs
+    assert (await session.run("def f(:")).outcome == "raised"
+
+
+async def test_files_go_in_and_out(session: BubblewrapSession) -> None:
+    await session.write("in.txt", b"abc")
+    await session.write("in.txt", b"def", 3)
+    result = await session.run(
+        "open('out/../deep.txt', 'w') if 0 else open('/mnt/data/o.txt', 'w').write(open('in.txt').read() * 2)"
+    )
+    assert result.changed == (SandboxFile("o.txt", 12),)
+    assert await session.read("o.txt") == b"abcdefabcdef"
+    assert await session.read("o.txt", 12) == b""
+    assert {file.name for file in await session.files()} == {"in.txt", "o.txt"}
+    await session.delete("in.txt")
+    assert await session.files() == (SandboxFile("o.txt", 12),)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/inside.py", "", "missing.txt", "a\0b"])
+async def test_names_outside_of_the_folder_are_errors(session: BubblewrapSession, name: str) -> None:
+    with pytest.raises(SandboxFileError):
+        await session.read(name)
+
+
+async def test_a_link_is_not_followed(session: BubblewrapSession) -> None:
+    await session.run("import os; os.symlink('/proc/1/environ', 'link')")
+    with pytest.raises(SandboxFileError):
+        await session.read("link")
+
+
+async def test_a_file_that_does_not_fit_is_an_error(session: BubblewrapSession) -> None:
+    with pytest.raises(SandboxFileError):
+        for index in range(20):
+            await session.write("big", bytes(1024 * 1024), index * 1024 * 1024)
+    assert (await session.run("print('alive')")).logs == "alive\n"
+
+
+async def test_runs_wait_for_each_other(session: BubblewrapSession) -> None:
+    results = await asyncio.gather(*(session.run(f"n = {n}\nn") for n in range(5)))
+    assert [result.logs for result in results] == [f"{n}\n" for n in range(5)]
+
+
+async def test_a_cancelled_run_ends_the_sandbox(session: BubblewrapSession) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(session.run("while True: pass"), 0.2)
+    assert not session.running
+    with pytest.raises(SandboxEnded):
+        await session.run("1")
+
+
+async def test_the_memory_of_a_sandbox_is_counted(session: BubblewrapSession) -> None:
+    pid = session._process.pid  # pyright: ignore[reportPrivateUsage]
+    before = used_memory_bytes(pid)
+    await session.run("x = bytearray(b'x' * 50_000_000)")
+    assert used_memory_bytes(pid) - before > 40_000_000
+    assert used_memory_bytes(2**22 + 1) == 0
+
+
+async def test_a_python_that_cannot_start_is_a_reason() -> None:
+    bubblewrap()
+    assert "cannot be run" in str(find_bubblewrap("/bin/false"))
+    assert isinstance(find_bubblewrap("/nowhere/python"), str)
+
+
+async def test_limits_that_leave_no_room_are_an_error() -> None:
+    with pytest.raises(SandboxEnded, match="does not start"):
+        await bubblewrap().start(SandboxLimits(processes=0))
+
+
+def test_without_bubblewrap_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def which(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr(shutil, "which", which)
+    assert find_bubblewrap(None) == "bubblewrap (bwrap) is not installed"
+
+
+def test_a_machine_with_unknown_system_calls_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert seccomp_program() is None

@@ -1,0 +1,75 @@
+"""Approval requests of MCP tools that wait for a person: listed until they are answered or passed over."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from antiphon.backends.scripted import ScriptedBackend
+from antiphon.isolated.pool import IsolatedPool
+from antiphon.service.checks import Checks
+from antiphon.service.hosted_tools.mcp.tool import McpServed
+from antiphon.service.responses.create import Creator
+from tests.service.conftest import MakeCreator
+from tests.service.responses.mcp_world import ANSWER, approval, call, calls, create
+from tests.service.test_background_mcp import TOOL, Shop
+
+ASKING: dict[str, Any] = {**TOOL, "require_approval": "always"}
+Make = Callable[..., Creator]
+
+
+@pytest.fixture
+async def make(make_creator: MakeCreator) -> Any:
+    pool = IsolatedPool()
+
+    def build(*turns: Any) -> Creator:
+        backend = ScriptedBackend(*([list(turn)] for turn in turns))
+        return make_creator(backend, served_tools=(McpServed(Shop(), Checks(pool)),))
+
+    yield build
+    await pool.aclose()
+
+
+async def waiting(creator: Creator, tenant: str = "t") -> list[str]:
+    return [each.id for each in await creator.store.responses.open_approvals(tenant, 10)]
+
+
+BOTH = calls(call("buy", item="tea"), call("buy", 1, item="milk"))
+
+
+async def test_the_requests_of_a_response_are_listed_with_their_exact_arguments(make: Make) -> None:
+    creator = make(BOTH)
+    response = await create(creator, ASKING)
+    found = await creator.store.responses.open_approvals("t", 10)
+    assert {each.response_id for each in found} == {response.id}
+    assert sorted(each.request.arguments for each in found) == ['{"item":"milk"}', '{"item":"tea"}']
+    assert await waiting(creator, "another") == []
+    assert len(await creator.store.responses.open_approvals("t", 1)) == 1
+
+
+async def test_answered_requests_are_no_longer_listed(make: Make) -> None:
+    creator = make(BOTH, ANSWER)
+    response = await create(creator, ASKING)
+    answers = [approval(response, number, approve=False) for number in (-1, -2)]
+    await create(creator, ASKING, previous_response_id=response.id, input=answers)
+    assert await waiting(creator) == []
+
+
+async def test_requests_of_a_response_that_is_continued_without_an_answer_are_not_listed(make: Make) -> None:
+    creator = make(BOTH, ANSWER)
+    response = await create(creator, ASKING)
+    await create(creator, ASKING, previous_response_id=response.id, input="Never mind.")
+    assert await waiting(creator) == []
+
+
+async def test_a_deleted_response_takes_its_requests_along(make: Make) -> None:
+    creator = make(BOTH)
+    response = await create(creator, ASKING)
+    await creator.store.responses.delete("t", response.id)
+    assert await waiting(creator) == []
+
+
+async def test_a_response_that_is_not_stored_waits_for_nobody(make: Make) -> None:
+    creator = make(BOTH)
+    await create(creator, ASKING, store=False)
+    assert await waiting(creator) == []

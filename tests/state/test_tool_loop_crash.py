@@ -1,0 +1,212 @@
+"""kill -9 at writes of a loop of MCP tools: no call with side effects runs twice, and the model is told of
+each call whose outcome was lost. Approvals are answered after a kill, and on another replica.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import PostgresServer
+from tests.serving import Served, free_port, run_server, wait_until_ready
+from tests.state.tool_loop import Ending, LoopClient, World, decoded, read, run_world
+from tests.upstream import JsonObject
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("tool_loop_crash"),
+    pytest.mark.requirement("HOSTED/mcp-resume"),
+]
+
+AFTER_WRITES = (4, 7, 8, 9, 11, 13, 40)
+"""Those that store the response, the start of a call of either tool, the end of a call, a start in the second
+round, and the end of the response; and one that is not reached. The first three writes are the server's own.
+"""
+BEFORE_WRITES = (5, 7, 8, 9, 12, 13, 40)
+"""Those before which something has happened that is not stored, and one that is not reached."""
+MIN_KILLS = 6
+ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]'}
+SHARED = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by all replicas"}
+COMPLETED: set[Ending] = {("look", "completed", 1), ("record", "completed", 1)}
+Successor = Callable[[Path], AbstractContextManager[Served]]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World, None, None]:
+    with run_world(tmp_path_factory.mktemp("world")) as running:
+        yield running
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Generator[str, None, None]:
+    with postgres.database() as url:
+        yield url
+
+
+def sqlite(folder: Path) -> str:
+    return f"sqlite:{folder}/antiphon.db"
+
+
+@contextmanager
+def serving(folder: Path, store: str, world: World, **more: str) -> Generator[Served, None, None]:
+    folder.mkdir(exist_ok=True)
+    options = ("--store", store, "--upstream", world.upstream.url)
+    with run_server(folder, *options, environment={**ENVIRONMENT, **more}) as served:
+        yield served
+
+
+def kill(served: Served) -> None:
+    os.kill(served.process.pid, signal.SIGKILL)
+    served.process.wait(10)
+
+
+def die(client: LoopClient, folder: Path, store: str, write: int, when: str, world: World) -> bool:
+    """Run a server until its n-th write; False if it was not killed."""
+    folder.mkdir()
+    port, log = free_port(), folder / "dying.log"
+    command = [sys.executable, "-m", "tests.state.dying_server", str(write), when, str(port)]
+    command += [store, world.upstream.url]
+    shared = {} if store.startswith("sqlite:") else SHARED
+    variables = {**os.environ, **ENVIRONMENT, **shared, "XDG_DATA_HOME": str(folder / "data")}
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, text=True, env=variables)
+    try:
+        wait_until_ready(process, port, log)
+        if client.go(f"http://127.0.0.1:{port}/v1"):
+            return False
+        assert process.wait(10) == -signal.SIGKILL, log.read_text()
+        return True
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def kill_at_writes(
+    world: World,
+    folder: Path,
+    writes: tuple[int, ...],
+    when: str,
+    store: Callable[[Path], str],
+    successor: Successor,
+) -> set[Ending]:
+    """Kill a server at each of these writes in turn, and check the response on its successor; how the calls
+    ended."""
+    endings: set[Ending] = set()
+    for write in writes:
+        home = folder / str(write)
+        client = LoopClient(world, f"{folder.name} {write}")
+        if not die(client, home, store(home), write, when, world):
+            assert write >= writes[MIN_KILLS], "the server was killed at least so often"
+            return endings
+        with successor(home) as served:
+            endings |= client.check(served.base_url)
+    raise AssertionError("the server never survived")
+
+
+def test_a_kill_after_a_write_to_sqlite_repeats_no_call(world: World, tmp_path: Path) -> None:
+    """After the write that stores the start of a call, its tool has not run yet."""
+
+    def restarted(home: Path) -> AbstractContextManager[Served]:
+        return serving(home, sqlite(home), world)
+
+    endings = kill_at_writes(world, tmp_path, AFTER_WRITES, "after", sqlite, restarted)
+    assert endings == COMPLETED | {("look", "incomplete, completed", 1), ("record", "incomplete", 0)}
+
+
+def test_a_kill_before_a_write_to_postgres_repeats_no_call(
+    world: World, database: str, tmp_path: Path
+) -> None:
+    """Before the write that stores the end of a call, its tool has run. Another replica continues, and the
+    model looks again."""
+    with serving(tmp_path / "other", database, world, **SHARED) as other:
+        endings = kill_at_writes(
+            world, tmp_path, BEFORE_WRITES, "before", lambda _: database, lambda _: nullcontext(other)
+        )
+    assert endings == COMPLETED | {("look", "incomplete, completed", 2), ("record", "incomplete", 1)}
+
+
+ASKING = {"never": {"read_only": True}}
+
+
+def ask(world: World, served: Served, task: str) -> JsonObject:
+    """The response to a task whose calls of `record` need approvals."""
+    return ended(served, world.create(served.base_url, ASKING, input=task))
+
+
+def approve(world: World, served: Served, asked: JsonObject, request: JsonObject) -> JsonObject:
+    """The response that continues one, with an approval."""
+    answer = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+    new = world.create(served.base_url, ASKING, input=[answer], previous_response_id=asked["id"])
+    return ended(served, new)
+
+
+def ended(served: Served, response_id: str) -> JsonObject:
+    response = decoded(read(served.base_url, response_id))[-1]["response"]
+    assert response["status"] == "completed", response
+    return response
+
+
+def request_of(response: JsonObject, name: str) -> JsonObject:
+    """The approval that a response asks for."""
+    request = response["output"][-1]
+    assert request["type"] == "mcp_approval_request", response
+    assert (request["name"], json.loads(request["arguments"])) == ("record", {"name": name})
+    return request
+
+
+def recorded(world: World, task: str) -> list[str]:
+    """The parts of a task that were recorded, in order."""
+    calls = world.calls(task)
+    return [name.rsplit(" ", 1)[1] for (tool, name) in calls.elements() if tool == "record"]
+
+
+def check_refused(world: World, served: Served, response: JsonObject, request: JsonObject) -> None:
+    """A second answer to a request is refused."""
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        approve(world, served, response, request)
+    assert caught.value.code == 400
+    assert "already answered" in caught.value.read().decode()
+
+
+@pytest.mark.requirement("HOSTED/mcp-approvals-durable")
+def test_an_approval_is_answered_after_a_kill(world: World, tmp_path: Path) -> None:
+    task, store = "after a kill", sqlite(tmp_path)
+    with serving(tmp_path, store, world) as served:
+        first = ask(world, served, task)
+        one = request_of(first, f"{task} one")
+        kill(served)
+    assert recorded(world, task) == []
+    with serving(tmp_path, store, world) as served:
+        second = approve(world, served, first, one)
+        two = request_of(second, f"{task} two")
+        assert recorded(world, task) == ["one"]
+        kill(served)
+    with serving(tmp_path, store, world) as served:
+        third = approve(world, served, second, two)
+        check_refused(world, served, third, one)
+    assert third["output"][-1]["type"] == "message"
+    assert recorded(world, task) == ["one", "two"]
+
+
+@pytest.mark.requirement("HOSTED/mcp-approvals-durable")
+def test_an_approval_is_answered_on_another_replica(world: World, database: str, tmp_path: Path) -> None:
+    task = "on another replica"
+    with serving(tmp_path / "b", database, world, **SHARED) as second:
+        with serving(tmp_path / "a", database, world, **SHARED) as first:
+            asked = ask(world, first, task)
+            one = request_of(asked, f"{task} one")
+            going_on = approve(world, second, asked, one)
+            two = request_of(going_on, f"{task} two")
+            assert recorded(world, task) == ["one"]
+            last = approve(world, first, going_on, two)
+            kill(first)
+        check_refused(world, second, last, one)
+    assert last["output"][-1]["type"] == "message"
+    assert recorded(world, task) == ["one", "two"]

@@ -1,0 +1,173 @@
+import { type Session, session, sessionExpired } from "./session.ts";
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+
+/** An error of the API, or of the connection to it. `message` says what happened and what to do. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly type: string;
+  readonly param: string | null;
+  readonly code: string | null;
+  readonly requestId: string | null;
+
+  constructor(message: string, details: Partial<Omit<ApiError, "message">> = {}) {
+    super(message);
+    this.name = "ApiError";
+    this.status = details.status ?? 0;
+    this.type = details.type ?? "connection_error";
+    this.param = details.param ?? null;
+    this.code = details.code ?? null;
+    this.requestId = details.requestId ?? null;
+  }
+}
+
+export interface Page<T> {
+  readonly object: "list";
+  readonly data: readonly T[];
+  readonly first_id?: string | null;
+  readonly last_id?: string | null;
+  readonly has_more?: boolean;
+}
+
+export type Query = Readonly<
+  Record<string, string | number | boolean | readonly string[] | null | undefined>
+>;
+
+export interface Call {
+  readonly method?: "GET" | "POST" | "DELETE";
+  readonly query?: Query;
+  /** Sent as JSON, unless it is a form. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+export function pathWith(path: string, query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === "") continue;
+    if (Array.isArray(value)) for (const one of value) params.append(name, String(one));
+    else params.set(name, String(value));
+  }
+  const text = params.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+function headersOf(call: Call): Headers {
+  const headers = new Headers(call.headers);
+  const csrf = session.value?.csrf;
+  if (csrf != null) headers.set("antiphon-csrf", csrf);
+  if (call.body !== undefined && !(call.body instanceof FormData))
+    headers.set("content-type", "application/json");
+  return headers;
+}
+
+export async function errorOf(response: Response): Promise<ApiError> {
+  const requestId = response.headers.get("x-request-id");
+  const text = await response.text().catch(() => "");
+  try {
+    const { error } = JSON.parse(text) as {
+      error: { message: string; type: string; param?: string; code?: string };
+    };
+    return new ApiError(error.message, {
+      status: response.status,
+      type: error.type,
+      param: error.param ?? null,
+      code: error.code ?? null,
+      requestId,
+    });
+  } catch {
+    const said = text.trim().slice(0, 300);
+    return new ApiError(
+      `The server answered with status ${response.status}.${said === "" ? "" : ` ${said}`}`,
+      {
+        status: response.status,
+        type: "server_error",
+        requestId,
+      },
+    );
+  }
+}
+
+async function sendOnce(path: string, call: Call): Promise<Response> {
+  const { body } = call;
+  try {
+    return await fetch(pathWith(path, call.query), {
+      method: call.method ?? "GET",
+      headers: headersOf(call),
+      credentials: "same-origin",
+      ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
+      ...(call.signal === undefined ? {} : { signal: call.signal }),
+    });
+  } catch (cause) {
+    if (call.signal?.aborted) throw cause;
+    throw new ApiError("The server cannot be reached. Check that it runs, then try again.");
+  }
+}
+
+const waitingForSignIn: ((signedIn: boolean) => void)[] = [];
+
+/** Whether the person has signed in again, once that is known. */
+function signedInAgain(): Promise<boolean> {
+  sessionExpired.value = true;
+  return new Promise((resolve) => waitingForSignIn.push(resolve));
+}
+
+/** Sends the requests that wait for a session, or lets them fail. */
+function endWaiting(signedIn: boolean): void {
+  sessionExpired.value = false;
+  for (const resolve of waitingForSignIn.splice(0)) resolve(signedIn);
+}
+
+/** The person does not sign in again: what waits fails, and the page stays as it is. */
+export function declineSignIn(): void {
+  endWaiting(false);
+}
+
+/** The response of a request that succeeded. A request whose session has expired is sent again after sign-in. */
+export async function send(path: string, call: Call = {}): Promise<Response> {
+  let response = await sendOnce(path, call);
+  while (response.status === 401 && session.value?.needs_key && path !== "/v1/session") {
+    if (!(await signedInAgain())) break;
+    response = await sendOnce(path, call);
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+export async function request<T>(path: string, call: Call = {}): Promise<T> {
+  const response = await send(path, call);
+  return (await response.json()) as T;
+}
+
+export async function loadSession(): Promise<Session> {
+  const loaded = await request<Session>("/v1/session");
+  session.value = loaded;
+  return loaded;
+}
+
+export async function signIn(apiKey: string): Promise<void> {
+  session.value = await request<Session>("/v1/session", { method: "POST", body: { api_key: apiKey } });
+  endWaiting(true);
+}
+
+export async function signOut(): Promise<void> {
+  await send("/v1/session", { method: "DELETE" });
+  await loadSession();
+}
+
+/** Every page of a list, up to `limit` entries. */
+export async function listAll<T extends { readonly id: string }>(
+  path: string,
+  { query = {}, limit = 1000 }: { query?: Query; limit?: number } = {},
+): Promise<T[]> {
+  const found: T[] = [];
+  let after: string | undefined;
+  while (found.length < limit) {
+    const page = await request<Page<T>>(path, { query: { limit: 100, ...query, after } });
+    found.push(...page.data);
+    after = page.data.at(-1)?.id;
+    if (!page.has_more || after === undefined) break;
+  }
+  return found;
+}

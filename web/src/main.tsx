@@ -1,0 +1,29 @@
+import { render } from "preact";
+import "./styles/base.css";
+import "./styles/components.css";
+import "./styles/operations.css";
+import "./styles/items.css";
+import "./styles/playground.css";
+import "./styles/inspect.css";
+import "./styles/views.css";
+import { Shell } from "./components/shell.tsx";
+import { ErrorState } from "./components/states.tsx";
+import { loadSession } from "./lib/api.ts";
+import { listenToFragment } from "./lib/router.ts";
+import { applyTheme } from "./lib/theme.ts";
+
+function start(): void {
+  const root = document.getElementById("app");
+  if (root === null) return;
+  applyTheme();
+  listenToFragment();
+  const show = () => {
+    loadSession().then(
+      () => render(<Shell />, root),
+      (error: unknown) => render(<ErrorState error={error} retry={show} />, root),
+    );
+  };
+  show();
+}
+
+start();

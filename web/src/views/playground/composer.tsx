@@ -1,0 +1,185 @@
+import { useRef, useState } from "preact/hooks";
+import { Action, CopyButton } from "../../components/buttons.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { Pre, Text } from "../../components/plain-text.tsx";
+import { ErrorState } from "../../components/states.tsx";
+import { bytes } from "../../lib/format.ts";
+import { type Attachment, headersOf, inputOf, type Language, programFor } from "./request.ts";
+import { attachments, bodyFor, busy, columns, draft, options, start, stop } from "./state.ts";
+
+const MAX_ATTACHMENT_BYTES = 20_000_000;
+const LANGUAGES: readonly Language[] = ["curl", "Python", "TypeScript"];
+
+function read(file: File): Promise<Attachment> {
+  return new Promise((resolve, reject) => {
+    if (file.size > MAX_ATTACHMENT_BYTES) {
+      const limit = bytes(MAX_ATTACHMENT_BYTES);
+      reject(
+        new Error(
+          `${file.name} is larger than ${limit}. Upload it under Files and search it with a vector store.`,
+        ),
+      );
+      return;
+    }
+    const reader = new FileReader();
+    reader.onload = () =>
+      resolve({ name: file.name, url: String(reader.result), image: file.type.startsWith("image/") });
+    reader.onerror = () => reject(new Error(`${file.name} could not be read.`));
+    reader.readAsDataURL(file);
+  });
+}
+
+export function Composer() {
+  const [error, setError] = useState<unknown>();
+  const [showsCode, setShowsCode] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+  const attach = async (files: Iterable<File>) => {
+    try {
+      const added = await Promise.all([...files].map(read));
+      attachments.value = [...attachments.value, ...added];
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  const empty = draft.value.trim() === "" && attachments.value.length === 0;
+  const send = () => {
+    if (sendOff(empty) !== undefined || busy.value) return;
+    try {
+      const input = inputOf(draft.value, attachments.value);
+      for (const column of columns.value) bodyFor(column, input);
+      for (const column of columns.value) start(column, input);
+      draft.value = "";
+      attachments.value = [];
+      setError(undefined);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <form
+      class="composer"
+      aria-label="Message"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        attach(event.dataTransfer?.files ?? []);
+      }}
+    >
+      {error !== undefined && <ErrorState error={error} />}
+      <AttachmentList />
+      <textarea
+        rows={3}
+        aria-label="Message"
+        placeholder="Write a message. Drop or paste files and images here."
+        value={draft.value}
+        onInput={(event) => {
+          draft.value = event.currentTarget.value;
+        }}
+        onPaste={(event) => {
+          const files = event.clipboardData?.files;
+          if (files !== undefined && files.length > 0) {
+            event.preventDefault();
+            attach(files);
+          }
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            send();
+          }
+        }}
+      />
+      <div class="row">
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files to attach"
+          onChange={(event) => attach(event.currentTarget.files ?? [])}
+        />
+        <button type="button" onClick={() => picker.current?.click()}>
+          Attach
+        </button>
+        <button type="button" onClick={() => setShowsCode(true)}>
+          Copy as code
+        </button>
+        <span class="grow muted hint">Enter sends, Shift+Enter makes a line</span>
+        {busy.value ? (
+          <button type="button" class="action danger" onClick={stopAll}>
+            Stop
+          </button>
+        ) : (
+          <Action kind="primary" scope="write" off={sendOff(empty)} onClick={send}>
+            Send
+          </Action>
+        )}
+      </div>
+      {showsCode && <CodeDialog onClose={() => setShowsCode(false)} />}
+    </form>
+  );
+}
+
+function sendOff(empty: boolean): string | undefined {
+  if (columns.value.some(({ model }) => model.value === "")) return "Pick a model first.";
+  return empty ? "Write a message first." : undefined;
+}
+
+function stopAll(): void {
+  for (const { turns } of columns.value) for (const turn of turns.value) if (!turn.ended) stop(turn);
+}
+
+function AttachmentList() {
+  if (attachments.value.length === 0) return null;
+  return (
+    <ul class="attachments">
+      {attachments.value.map((attachment, index) => (
+        <li key={index}>
+          {attachment.image ? <img src={attachment.url} alt="" /> : null} <Text text={attachment.name} />
+          <button
+            type="button"
+            class="icon"
+            aria-label={`Remove ${attachment.name}`}
+            onClick={() => {
+              attachments.value = attachments.value.filter((other) => other !== attachment);
+            }}
+          >
+            ✕
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function CodeDialog({ onClose }: { onClose: () => void }) {
+  const [language, setLanguage] = useState<Language>("curl");
+  const [column] = columns.value;
+  let program = "";
+  let failure: unknown;
+  try {
+    const input = inputOf(draft.value === "" ? "Hello" : draft.value, attachments.value);
+    if (column !== undefined) {
+      program = programFor(language, bodyFor(column, input), headersOf(options.value), location.origin);
+    }
+  } catch (error) {
+    failure = error;
+  }
+  return (
+    <Dialog title="Copy as code" drawer onClose={onClose}>
+      <div class="row">
+        {LANGUAGES.map((name) => (
+          <button key={name} type="button" aria-pressed={name === language} onClick={() => setLanguage(name)}>
+            {name}
+          </button>
+        ))}
+        <CopyButton text={program} label="Copy the program" />
+      </div>
+      {failure === undefined ? <Pre text={program} /> : <ErrorState error={failure} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,60 @@
+import { useState } from "preact/hooks";
+import { ItemView } from "../../components/item.tsx";
+import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
+import { VirtualList } from "../../components/virtual-list.tsx";
+import { Waterfall } from "../../components/waterfall.tsx";
+import { listAll } from "../../lib/api.ts";
+import { useLoad } from "../../lib/load.ts";
+import type { Trace } from "../../lib/trace.ts";
+import type { Item, ResponseObject } from "../../lib/types.ts";
+
+/** Up to here all items are in the document, so that the browser's own search finds them. */
+const MAX_PLAIN_ITEMS = 100;
+const ITEM_ESTIMATE_PX = 90;
+const MAX_INPUT_ITEMS = 50_000;
+
+export function Items({ response, trace }: { response: ResponseObject; trace: Trace | undefined }) {
+  const [focus, setFocus] = useState<number>();
+  const path = `/v1/responses/${response.id}/input_items`;
+  const { data: input, error } = useLoad(
+    () => listAll<Item & { id: string }>(path, { query: { order: "asc" }, limit: MAX_INPUT_ITEMS }),
+    [path],
+  );
+  const items: readonly Item[] = [...(input ?? []), ...response.output];
+  const pick = (itemId: string) => {
+    const index = items.findIndex(({ id }) => id === itemId);
+    if (index !== -1) setFocus(index);
+    document.getElementById(itemId)?.scrollIntoView({ block: "center" });
+  };
+  return (
+    <>
+      {trace !== undefined && trace.clock.length > 0 && <Waterfall spans={trace.clock} onPick={pick} />}
+      {error !== undefined && <ErrorState error={error} />}
+      {input === undefined && error === undefined && <Loading what="Loading the input" />}
+      {items.length === 0 && input !== undefined && <EmptyState title="No items" />}
+      {items.length > MAX_PLAIN_ITEMS ? (
+        <VirtualList
+          count={items.length}
+          estimate={ITEM_ESTIMATE_PX}
+          label={`${items.length} items`}
+          focus={focus}
+          row={(index) => <Entry items={items} index={index} inputs={input?.length ?? 0} />}
+        />
+      ) : (
+        items.map((_, index) => <Entry key={index} items={items} index={index} inputs={input?.length ?? 0} />)
+      )}
+    </>
+  );
+}
+
+function Entry({ items, index, inputs }: { items: readonly Item[]; index: number; inputs: number }) {
+  const item = items[index];
+  if (item === undefined) return null;
+  return (
+    <div id={item.id} class="entry">
+      {index === 0 && inputs > 0 && <h2>Input</h2>}
+      {index === inputs && <h2>Output</h2>}
+      <ItemView item={item} siblings={items} />
+    </div>
+  );
+}

@@ -1,0 +1,232 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { StatusBadge } from "../../components/badge.tsx";
+import { Text } from "../../components/plain-text.tsx";
+import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
+import { type Page, type Query, request } from "../../lib/api.ts";
+import { count, duration, fullTime, shortId, when } from "../../lib/format.ts";
+import { useShortcuts } from "../../lib/keyboard.ts";
+import { useLoad, usePolling } from "../../lib/load.ts";
+import { go, setQuery } from "../../lib/router.ts";
+import type { ResponseSummary } from "../../lib/types.ts";
+
+const PAGE_SIZE = 50;
+const REFRESH_SECONDS = 3;
+const STATUSES = ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"];
+const HOUR_SECONDS = 3600;
+const SINCE: Readonly<Record<string, number>> = {
+  "1h": HOUR_SECONDS,
+  "1d": 24 * HOUR_SECONDS,
+  "7d": 7 * 24 * HOUR_SECONDS,
+};
+
+type Filters = Readonly<Record<string, string>>;
+
+function queryOf(filters: Filters, after?: string): Query {
+  const { status, model, tool, key_id, text, conversation, since = "" } = filters;
+  const seconds = SINCE[since];
+  return {
+    limit: PAGE_SIZE,
+    status,
+    model,
+    tool,
+    key_id,
+    text,
+    conversation,
+    after,
+    // In whole minutes, so that polling asks the same question.
+    created_after: seconds === undefined ? undefined : Math.floor(Date.now() / 60_000) * 60 - seconds,
+  };
+}
+
+function load(
+  filters: Filters,
+  after: string | undefined,
+  signal: AbortSignal,
+): Promise<Page<ResponseSummary>> {
+  return request<Page<ResponseSummary>>("/v1/responses", { query: queryOf(filters, after), signal });
+}
+
+export function List({ query }: { query: Filters }) {
+  const { after } = query;
+  const wanted = JSON.stringify(query);
+  const { data, error, reload } = useLoad((signal) => load(query, after, signal), [wanted]);
+  const [selected, setSelected] = useState(0);
+  usePolling(reload, REFRESH_SECONDS, after === undefined);
+  const rows = data?.data ?? [];
+  const move = (by: number) => setSelected((at) => Math.max(0, Math.min(rows.length - 1, at + by)));
+  useShortcuts([
+    { keys: "j", label: "Next row", run: () => move(1) },
+    { keys: "k", label: "Previous row", run: () => move(-1) },
+    { keys: "Enter", label: "Open the row", run: () => open(rows[selected]) },
+  ]);
+  const filtered = Object.keys(query).length > 0;
+  return (
+    <>
+      <header class="head">
+        <h1>Responses</h1>
+        {after === undefined && <span class="muted">live</span>}
+      </header>
+      <FilterBar query={query} />
+      {error !== undefined && <ErrorState error={error} retry={reload} />}
+      {data === undefined && error === undefined && <Loading />}
+      {data !== undefined && rows.length === 0 && <Nothing filtered={filtered} />}
+      {rows.length > 0 && <Rows rows={rows} selected={selected} />}
+      <div class="row end pager">
+        {after !== undefined && (
+          <button type="button" onClick={() => history.back()}>
+            Newer
+          </button>
+        )}
+        {data?.has_more === true && (
+          <button type="button" onClick={() => go(["responses"], { ...query, after: rows.at(-1)?.id })}>
+            Older
+          </button>
+        )}
+      </div>
+    </>
+  );
+}
+
+function open(row: ResponseSummary | undefined): void {
+  if (row !== undefined) go(["responses", row.id]);
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  return filtered ? (
+    <EmptyState title="No response matches">
+      <a href="#/responses">Clear the filters</a>
+    </EmptyState>
+  ) : (
+    <EmptyState title="No responses yet">
+      Send one in the <a href="#/playground">playground</a>, or point a client at{" "}
+      <code>{location.origin}/v1</code>.
+    </EmptyState>
+  );
+}
+
+function FilterBar({ query }: { query: Filters }) {
+  const set = (name: string, value: string) => setQuery({ [name]: value, after: undefined });
+  return (
+    <search class="filters" aria-label="Filters">
+      <TextFilter name="text" label="Text in input or output" query={query} />
+      <select
+        aria-label="Status"
+        value={query.status ?? ""}
+        onChange={(event) => set("status", event.currentTarget.value)}
+      >
+        <option value="">any status</option>
+        {STATUSES.map((status) => (
+          <option key={status} value={status}>
+            {status.replaceAll("_", " ")}
+          </option>
+        ))}
+      </select>
+      <TextFilter name="model" label="Model" query={query} />
+      <TextFilter name="tool" label="Tool" query={query} />
+      <TextFilter name="key_id" label="Key id" query={query} />
+      <select
+        aria-label="Time"
+        value={query.since ?? ""}
+        onChange={(event) => set("since", event.currentTarget.value)}
+      >
+        <option value="">any time</option>
+        <option value="1h">last hour</option>
+        <option value="1d">last day</option>
+        <option value="7d">last 7 days</option>
+      </select>
+    </search>
+  );
+}
+
+const TYPING_MS = 300;
+
+function TextFilter({ name, label, query }: { name: string; label: string; query: Filters }) {
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return (
+    <input
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      defaultValue={query[name] ?? ""}
+      onInput={(event) => {
+        const { value } = event.currentTarget;
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => setQuery({ [name]: value, after: undefined }), TYPING_MS);
+      }}
+    />
+  );
+}
+
+function Rows({ rows, selected }: { rows: readonly ResponseSummary[]; selected: number }) {
+  const current = useRef<HTMLTableRowElement>(null);
+  useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [selected]);
+  return (
+    <div class="scroll-x">
+      <table class="responses">
+        <thead>
+          <tr>
+            <th>Status</th>
+            <th>Time</th>
+            <th>Input and output</th>
+            <th>Model</th>
+            <th>Tools</th>
+            <th class="number">In</th>
+            <th class="number">Out</th>
+            <th class="number">First</th>
+            <th class="number">Total</th>
+            <th>Id</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr
+              key={row.id}
+              ref={index === selected ? current : null}
+              class={index === selected ? "selected" : ""}
+              onClick={() => open(row)}
+            >
+              <Cells row={row} />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Cells({ row }: { row: ResponseSummary }) {
+  return (
+    <>
+      <td>
+        <StatusBadge status={row.status} />
+      </td>
+      <td class="nowrap" title={fullTime(row.created_at)}>
+        {when(row.created_at)}
+      </td>
+      <td class="preview">
+        <div>
+          <Text text={row.input_preview ?? ""} />
+        </div>
+        <div class="muted">
+          {row.error === null ? <Text text={row.output_preview ?? ""} /> : <Text text={row.error.message} />}
+        </div>
+      </td>
+      <td class="nowrap">
+        <Text text={row.model} />
+      </td>
+      <td>{row.tools.map((tool) => tool.replaceAll("_", " ")).join(", ")}</td>
+      <td class="number">{count(row.usage?.input_tokens)}</td>
+      <td class="number">{count(row.usage?.output_tokens)}</td>
+      <td class="number">{duration(row.first_token_ms)}</td>
+      <td class="number">{duration(row.total_ms)}</td>
+      <td class="mono nowrap">
+        <a href={`#/responses/${row.id}`} onClick={(event) => event.stopPropagation()}>
+          {shortId(row.id)}
+        </a>
+        {row.forks > 0 && <span class="badge">{row.forks} forks</span>}
+        {row.trace && <span class="badge">trace</span>}
+      </td>
+    </>
+  );
+}

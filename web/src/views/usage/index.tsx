@@ -1,0 +1,209 @@
+import { useMemo } from "preact/hooks";
+import { EmptyState, Loading } from "../../components/states.tsx";
+import type { ViewProps } from "../../components/view.ts";
+import { type Page, request, send } from "../../lib/api.ts";
+import { ABSENT, count, duration } from "../../lib/format.ts";
+import { useLoad } from "../../lib/load.ts";
+import { setQuery } from "../../lib/router.ts";
+import { saveAs } from "../../lib/upload.ts";
+import { Act, Failure, Head, Scrolled, visible } from "../parts.tsx";
+import { Plot } from "./plot.tsx";
+import { plots, totalOf } from "./series.ts";
+import type { Bucket, Plotted } from "./types.ts";
+
+const DAY_SECONDS = 86_400;
+const HOUR_SECONDS = 3600;
+const RANGES = { "1": "1 day", "7": "7 days", "30": "30 days", "90": "90 days" } as const;
+const GROUPS = { model: "model", key_id: "key", upstream: "upstream" } as const;
+
+function usageQuery(days: number, group: string) {
+  return {
+    start: Math.floor(Date.now() / 1000 / HOUR_SECONDS) * HOUR_SECONDS - days * DAY_SECONDS,
+    bucket: days <= 1 ? "hour" : "day",
+    group_by: group,
+  };
+}
+
+export default function UsageView({ query: place }: ViewProps) {
+  const days = Number(place.days ?? "7");
+  const group = place.group ?? "model";
+  const query = usageQuery(days, group);
+  const { data, error, reload } = useLoad(
+    (signal) => request<Page<Bucket>>("/v1/usage", { query, signal }),
+    [days, group],
+  );
+  const buckets = data?.data;
+  const drawn = useMemo(() => {
+    const stepSeconds = days <= 1 ? HOUR_SECONDS : DAY_SECONDS;
+    return plots(buckets ?? [], { start: query.start, end: Date.now() / 1000, stepSeconds });
+  }, [buckets]);
+  const download = async () => {
+    const answer = await send("/v1/usage", {
+      query: { ...query, format: "csv" },
+      headers: { accept: "text/csv" },
+    });
+    saveAs("usage.csv", await answer.blob());
+  };
+  return (
+    <>
+      <Head title="Usage" about="From the responses that are stored.">
+        <Choice label="Time" value={String(days)} choices={RANGES} name="days" />
+        <Choice label="By" value={group} choices={GROUPS} name="group" />
+        <Act label="Download CSV" onClick={download} />
+        <Act label="Refresh" onClick={reload} />
+      </Head>
+      <Failure error={error} retry={reload} />
+      {buckets === undefined && error === undefined && <Loading />}
+      {buckets !== undefined && buckets.length === 0 && (
+        <EmptyState title="No responses in this time">
+          Choose a longer time, or send a request: the <a href="#/playground">playground</a> can.
+        </EmptyState>
+      )}
+      {buckets !== undefined && buckets.length > 0 && (
+        <>
+          <Totals buckets={buckets} />
+          {drawn.map((plotted) => (
+            <Figures key={plotted.title} plotted={plotted} hourly={days <= 1} />
+          ))}
+          <Groups buckets={buckets} group={group as keyof typeof GROUPS} />
+        </>
+      )}
+    </>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly name: string;
+  readonly value: string;
+  readonly choices: Readonly<Record<string, string>>;
+}
+
+function Choice({ label, name, value, choices }: ChoiceProps) {
+  return (
+    <label class="inline-label">
+      {label}
+      <select value={value} onChange={({ currentTarget }) => setQuery({ [name]: currentTarget.value })}>
+        {Object.entries(choices).map(([key, text]) => (
+          <option key={key} value={key}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Totals({ buckets }: { buckets: readonly Bucket[] }) {
+  const total = (figure: (bucket: Bucket) => number) => count(totalOf(buckets, figure));
+  const facts = [
+    ["responses", total((each) => each.responses)],
+    ["errors", total((each) => each.errors)],
+    ["input tokens", total((each) => each.input_tokens)],
+    ["output tokens", total((each) => each.output_tokens)],
+    ["tool calls", total((each) => each.tool_calls)],
+    ["cost (not recorded)", ABSENT],
+  ];
+  return (
+    <dl class="tiles" aria-label="Totals">
+      {facts.map(([name, value]) => (
+        <div key={name} class="card">
+          <dt class="muted">{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Figures({ plotted, hourly }: { plotted: Plotted; hourly: boolean }) {
+  const shown = plotted.unit === "ms" ? duration : count;
+  const when = new Intl.DateTimeFormat("en-GB", {
+    day: "numeric",
+    month: "short",
+    timeZone: "UTC",
+    ...(hourly ? { hour: "2-digit", minute: "2-digit" } : {}),
+  });
+  return (
+    <section class="figures">
+      <h2>{plotted.title}</h2>
+      <div class="figures-row">
+        <Plot plotted={plotted} />
+        <Scrolled label={`${plotted.title}, table`}>
+          <table>
+            <thead>
+              <tr>
+                <th>{hourly ? "hour (UTC)" : "day (UTC)"}</th>
+                {plotted.lines.map(({ label }) => (
+                  <th key={label} class="number">
+                    {label}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {plotted.starts.map((start, index) => (
+                <tr key={start}>
+                  <td>{when.format(start * 1000)}</td>
+                  {plotted.lines.map(({ label, values }) => (
+                    <td key={label} class="number">
+                      {values[index] == null ? "–" : shown(values[index])}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scrolled>
+      </div>
+    </section>
+  );
+}
+
+function Groups({ buckets, group }: { buckets: readonly Bucket[]; group: keyof typeof GROUPS }) {
+  const names = [...new Set(buckets.map((each) => each[group]))];
+  return (
+    <section aria-labelledby="groups">
+      <h2 id="groups">By {GROUPS[group]}</h2>
+      <Scrolled label={`Usage by ${GROUPS[group]}`}>
+        <table>
+          <thead>
+            <tr>
+              <th>{GROUPS[group]}</th>
+              <th class="number">responses</th>
+              <th class="number">errors</th>
+              <th class="number">input</th>
+              <th class="number">cached</th>
+              <th class="number">output</th>
+              <th class="number">reasoning</th>
+              <th class="number">tool calls</th>
+            </tr>
+          </thead>
+          <tbody>
+            {names.map((name) => (
+              <GroupRow key={name} name={name} buckets={buckets.filter((each) => each[group] === name)} />
+            ))}
+          </tbody>
+        </table>
+      </Scrolled>
+    </section>
+  );
+}
+
+function GroupRow({ name, buckets }: { name: string | null; buckets: readonly Bucket[] }) {
+  const cell = (figure: (bucket: Bucket) => number) => (
+    <td class="number">{count(totalOf(buckets, figure))}</td>
+  );
+  return (
+    <tr>
+      <td class="wide">{visible(name ?? "none")}</td>
+      {cell((each) => each.responses)}
+      {cell((each) => each.errors)}
+      {cell((each) => each.input_tokens)}
+      {cell((each) => each.cached_tokens)}
+      {cell((each) => each.output_tokens)}
+      {cell((each) => each.reasoning_tokens)}
+      {cell((each) => each.tool_calls)}
+    </tr>
+  );
+}

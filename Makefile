@@ -14,7 +14,7 @@ BUNDLE := src/antiphon/server/page/bundle
 # Not the SDK, which only programs use that run Antiphon in their own process.
 SERVING := $(addprefix --extra ,local postgres object-store retrieval grammars)
 # The tests that cover protocol, turn and service: those of the packages, and those that drive them.
-COVERING := $(addprefix tests/,protocol turn service backends conformance profiles)
+COVERING := $(addprefix tests/,protocol turn service backends conformance profiles server)
 export UV_PYTHON_DOWNLOADS := never
 
 .PHONY: help serve web test test-clients setup check check-web format lint types imports fast cover scan-pth sbom bench hostile fuzz docs clean

@@ -265,6 +265,8 @@ class ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     """The context window in tokens, input and output together; unset: the upstream is asked."""
     max_concurrent: Annotated[int, Meta(ge=1)] | None = None
     """Concurrent turns in each worker; unset: unlimited."""
+    max_concurrent_per_tenant: Annotated[int, Meta(ge=1)] | None = None
+    """Those of one tenant; unset: as many as there are."""
     queue_timeout: Annotated[float, Meta(ge=0)] = 30.0
     """Seconds that a turn waits for one of them to end."""
     requests_per_minute: Annotated[int, Meta(ge=1)] | None = None

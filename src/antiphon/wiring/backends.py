@@ -148,6 +148,7 @@ def _route(
         text_calls=row.text_calls or text_calls,
         limits=Limits(
             max_concurrent=row.max_concurrent,
+            max_concurrent_per_tenant=row.max_concurrent_per_tenant,
             queue_timeout=row.queue_timeout,
             requests_per_minute=row.requests_per_minute,
         ),

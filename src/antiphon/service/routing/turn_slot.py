@@ -132,7 +132,7 @@ class TurnSlot:
             return
         guards.turns.leave()
         if guards.concurrency is not None:
-            guards.concurrency.leave()
+            guards.concurrency.leave(self._tenant)
         if self._answered:
             return
         if error is None:
@@ -166,11 +166,11 @@ async def _enter(guards: RouteGuards, tenant: str) -> None:
     guards.circuits.check(guards.key, tenant)  # no turn waits for a paused backend
     if guards.concurrency is None:
         return guards.circuits.admit(guards.key, tenant)
-    await guards.concurrency.enter(guards.key.model)
+    await guards.concurrency.enter(guards.key.model, tenant)
     try:
         guards.circuits.admit(guards.key, tenant)
     except BaseException:
-        guards.concurrency.leave()
+        guards.concurrency.leave(tenant)
         raise
 
 

@@ -51,6 +51,45 @@ async def test_addresses_that_are_not_public_are_refused(host: str) -> None:
     assert (caught.value.code, caught.value.status) == ("egress_not_permitted", 403)
 
 
+@pytest.mark.requirement("DOCUMENTS/input-egress")
+@pytest.mark.parametrize(
+    ("host", "allow", "deny"),
+    [
+        ("8.8.8.8", (), "8.8.8.0/24"),
+        ("64:ff9b::808:808", (), "8.8.8.8"),
+        ("127.0.0.1", ("127.0.0.1",), "127.0.0.0/8"),
+        ("localhost", ("localhost",), "LocalHost."),
+        ("localhost", ("localhost", "127.0.0.1", "::1"), "localhost"),
+    ],
+)
+async def test_what_the_operator_denies_is_refused_although_it_is_allowed(
+    host: str, allow: tuple[str, ...], deny: str
+) -> None:
+    with pytest.raises(BackendRefused, match=r"the operator denies them \(egress\.deny\)") as caught:
+        await AllowPublic(allow, [deny]).permit(Destination(host, 80, tls=False))
+    assert (caught.value.code, caught.value.status) == ("egress_not_permitted", 403)
+
+
+async def test_a_denied_host_denies_its_subdomains_and_no_other_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def resolved(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(None, None, None, "", ("8.8.8.8", 80))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved, raising=False)
+    policy = AllowPublic(deny=["example.com"])
+    for host in ("example.com", "www.Example.com", "a.b.example.com."):
+        with pytest.raises(BackendRefused):
+            await policy.permit(Destination(host, 443, tls=True))
+    for host in ("example.org", "notexample.com", "com"):
+        assert await policy.permit(Destination(host, 443, tls=True)) == "8.8.8.8"
+
+
+def test_an_entry_of_deny_that_is_no_host_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"egress\.deny: 'https://example\.com' is neither"):
+        AllowPublic(deny=["https://example.com"])
+
+
 @pytest.mark.parametrize("host", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
 async def test_public_addresses_are_permitted(host: str) -> None:
     assert await permitted(host) == host

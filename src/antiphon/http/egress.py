@@ -47,36 +47,32 @@ ALLOW_CONFIGURED = AllowConfigured()
 
 
 class AllowPublic:
-    """Permits public addresses, and the hosts, addresses and networks that the operator allows.
+    """Permits public addresses, and the hosts, addresses and networks that the operator allows; never those
+    that the operator denies.
 
     For addresses of requests: others would let a client reach into the networks of the server.
     """
 
-    def __init__(self, allow: Iterable[str] = ()) -> None:
+    def __init__(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
         """Raises `SettingsError` for an entry that is no host, address or network."""
-        self._hosts: set[str] = set()
-        self._networks: list[Network] = []
-        for entry in allow:
-            try:
-                self._networks.append(ipaddress.ip_network(entry, strict=False))
-            except ValueError:
-                if not entry or any(mark in entry for mark in "/:@ *"):
-                    message = (
-                        f"egress.allow: '{entry}' is neither a host such as 'files.internal', nor an "
-                        "address, nor a network such as '10.0.0.0/8'."
-                    )
-                    raise SettingsError(message) from None
-                self._hosts.add(entry.lower().rstrip("."))
+        self._allowed = _parse_entries("egress.allow", allow)
+        self._denied = _parse_entries("egress.deny", deny)
 
     async def permit(self, destination: Destination) -> str:
         found = await asyncio.get_running_loop().getaddrinfo(
             destination.host, destination.port, type=socket.SOCK_STREAM
         )
+        host = destination.host.lower().rstrip(".")
+        if self._denied.has_domain_of(host):
+            raise _denied(destination.host)
         addresses = [str(row[4][0]) for row in found]
-        if destination.host.lower().rstrip(".") in self._hosts:
-            return addresses[0]
-        for address in addresses:
-            if self._is_allowed(ipaddress.ip_address(address.partition("%")[0])):
+        left = [address for address in addresses if not self._denied.has_address(_parsed(address))]
+        if addresses and not left:
+            raise _denied(destination.host)
+        if host in self._allowed.hosts:
+            return left[0]
+        for address in left:
+            if self._is_allowed(_parsed(address)):
                 return address
         message = (
             f"Connections to '{destination.host}' are not permitted: its address is not public. The operator "
@@ -85,10 +81,52 @@ class AllowPublic:
         raise BackendRefused(message, status=403, code=NOT_PERMITTED)
 
     def _is_allowed(self, address: Address) -> bool:
-        real = _real(address)
-        if any(address in network or real in network for network in self._networks):
+        if self._allowed.has_address(address):
             return True
+        real = _real(address)
         return real.is_global and not (real.is_multicast or real.is_reserved or real.is_unspecified)
+
+
+class _Entries(NamedTuple):
+    """The entries of one setting."""
+
+    hosts: frozenset[str]
+    networks: tuple[Network, ...]
+
+    def has_domain_of(self, host: str) -> bool:
+        """Whether the host, or a domain that it belongs to, is an entry."""
+        labels = host.split(".")
+        return any(".".join(labels[start:]) in self.hosts for start in range(len(labels)))
+
+    def has_address(self, address: Address) -> bool:
+        """Whether an entry contains the address, or the IPv4 address that it stands for."""
+        real = _real(address)
+        return any(address in network or real in network for network in self.networks)
+
+
+def _parse_entries(setting: str, entries: Iterable[str]) -> _Entries:
+    hosts, networks = set[str](), list[Network]()
+    for entry in entries:
+        try:
+            networks.append(ipaddress.ip_network(entry, strict=False))
+        except ValueError:
+            if not entry or any(mark in entry for mark in "/:@ *"):
+                message = (
+                    f"{setting}: '{entry}' is neither a host such as 'files.internal', nor an "
+                    "address, nor a network such as '10.0.0.0/8'."
+                )
+                raise SettingsError(message) from None
+            hosts.add(entry.lower().rstrip("."))
+    return _Entries(frozenset(hosts), tuple(networks))
+
+
+def _denied(host: str) -> BackendRefused:
+    message = f"Connections to '{host}' are not permitted: the operator denies them (egress.deny)."
+    return BackendRefused(message, status=403, code=NOT_PERMITTED)
+
+
+def _parsed(address: str) -> Address:
+    return ipaddress.ip_address(address.partition("%")[0])
 
 
 def _real(address: Address) -> Address:

@@ -197,6 +197,8 @@ class EgressSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     allow: tuple[str, ...] = ()
     """Hosts, addresses and networks that are permitted although they are not public."""
+    deny: tuple[str, ...] = ()
+    """Hosts with their subdomains, addresses and networks that are never permitted."""
 
 
 class SealSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -232,7 +232,9 @@ def _document_reader(settings: Settings, stack: AsyncExitStack) -> DocumentReade
 
 def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> FileTexts:
     documents = settings.documents
-    downloader = Downloader(AllowPublic(settings.egress.allow), MAX_FILE_BYTES, documents.download_seconds)
+    downloader = Downloader(
+        AllowPublic(settings.egress.allow, settings.egress.deny), MAX_FILE_BYTES, documents.download_seconds
+    )
     return FileTexts(reader, downloader, files, documents.max_tokens)
 
 

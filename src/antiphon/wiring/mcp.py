@@ -57,7 +57,7 @@ def _headers(place: str, row: McpServerSettings, environment: Mapping[str, str])
 @asynccontextmanager
 async def open_mcp(settings: Settings) -> AsyncGenerator[McpConnections, None]:
     """The connections to MCP servers, for as long as the context lasts."""
-    connections = McpConnections(AllowPublic(settings.egress.allow))
+    connections = McpConnections(AllowPublic(settings.egress.allow, settings.egress.deny))
     try:
         yield connections
     finally:

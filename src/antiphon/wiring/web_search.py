@@ -38,6 +38,6 @@ def make_web_search(
     stack.callback(engine.close)
     pages = None
     if row.open_pages:
-        egress = AllowPublic(settings.egress.allow)
+        egress = AllowPublic(settings.egress.allow, settings.egress.deny)
         pages = WebPageReader(Downloader(egress, row.page_mb * 2**20, row.page_seconds), documents)
     return WebSearch(engine, settings.tools.search_tokens, pages)

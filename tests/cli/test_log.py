@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from antiphon.cli.log import LineFormatter, configure_logging
+from antiphon.cli.log import MAX_LINES_PER_SECOND, LineFormatter, LineLimit, configure_logging
 from antiphon.known_secrets import KNOWN_SECRETS
 
 
@@ -52,3 +52,32 @@ def test_secrets_are_in_no_line_and_no_traceback() -> None:
     assert "canary" not in text
     assert "ValueError: [redacted]" in text
     assert "GET /v1?key=[redacted] with [redacted]" in text
+
+
+def test_a_flood_of_lines_is_cut_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure_logging("info")
+    monkeypatch.setattr("time.time", lambda: 1_000.5)
+    flood, other = logging.getLogger("antiphon.test.flood"), logging.getLogger("antiphon.test.other")
+    for number in range(3 * MAX_LINES_PER_SECOND):
+        flood.info("refused %d", number)
+    other.info("still here")
+    flood.error("broken")
+    monkeypatch.setattr("time.time", lambda: 1_001.0)
+    flood.info("a second later")
+    lines = capsys.readouterr().err.splitlines()
+    refused = [line for line in lines if "refused" in line]
+    assert len(refused) == MAX_LINES_PER_SECOND
+    assert refused[-1].endswith("(more lines of antiphon.test.flood in this second are left out)")
+    assert [line.rpartition(": ")[2] for line in lines[len(refused) :]] == [
+        "still here",
+        "broken",
+        "a second later",
+    ]
+
+
+def test_the_audit_log_is_complete() -> None:
+    limit = LineLimit()
+    use = logging.LogRecord("antiphon.audit", logging.INFO, __file__, 1, "tool=x", (), None)
+    assert all(limit.filter(use) for _ in range(2 * MAX_LINES_PER_SECOND))

@@ -286,6 +286,51 @@ async def test_idle_connections_are_bounded_and_the_oldest_are_closed(
         assert upstream.connections == 4
 
 
+async def test_on_a_busy_server_the_last_idle_connection_is_replaced_before_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "SPARE_FROM_CONNECTIONS", 3)
+    async with connected(answering(complete_response(200, b"a"))) as (pool, upstream):
+        responses = [await send_request(pool) for _ in range(3)]
+        assert await read_all(responses.pop()) == b"a"
+        responses.append(await send_request(pool))  # on the last idle one
+        async with asyncio.timeout(10):
+            while (spare := pool.take()) is None:  # noqa: ASYNC110 -- nothing tells when it is open
+                await asyncio.sleep(0.01)
+        assert upstream.connections == 4
+        assert spare.usable
+
+
+async def test_a_quiet_server_has_no_spare_connections() -> None:
+    async with connected(answering(complete_response(200, b"a"))) as (pool, upstream):
+        responses = [await send_request(pool) for _ in range(3)]
+        for _ in range(3):
+            assert await read_all(responses.pop()) == b"a"
+            responses.append(await send_request(pool))
+        await asyncio.sleep(0.05)
+        assert upstream.connections == 3
+
+
+async def test_a_spare_connection_that_cannot_be_opened_fails_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "SPARE_FROM_CONNECTIONS", 1)
+    attempts = 0
+
+    async def refused() -> Connection:
+        nonlocal attempts
+        attempts += 1
+        raise ConnectionRefusedError
+
+    async with connected(answering(complete_response(200, b"a"))) as (pool, _):
+        assert await read_all(await send_request(pool)) == b"a"
+        monkeypatch.setattr(pool, "connect", refused)
+        for _ in range(2):
+            assert await read_all(await send_request(pool)) == b"a"
+            await asyncio.sleep(0)
+        assert attempts == 2
+
+
 async def test_a_connection_that_is_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "IDLE_TIMEOUT_SECONDS", 0.05)
     async with connected(answering(complete_response(200, b"a"))) as (pool, upstream):

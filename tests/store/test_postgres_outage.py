@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
@@ -24,10 +24,13 @@ async def database(postgres: PostgresServer) -> AsyncIterator[PostgresDatabase]:
             yield database
 
 
-async def back(database: PostgresDatabase) -> None:
-    """Wait for the signal that the database is back."""
-    with database.signals.subscribe("anything") as waiter:
-        assert await waiter.wait(20)
+async def start_again(postgres: PostgresServer, *databases: PostgresDatabase) -> None:
+    """Start the server, and wait for the signal of each database that it is back."""
+    with ExitStack() as subscribed:
+        waiters = [subscribed.enter_context(database.signals.subscribe("anything")) for database in databases]
+        await asyncio.to_thread(postgres.start)
+        for waiter in waiters:
+            assert await waiter.wait(20)
 
 
 async def test_an_outage_while_idle_is_noticed_and_recovered_from(
@@ -42,8 +45,7 @@ async def test_an_outage_while_idle_is_noticed_and_recovered_from(
                 with pytest.raises(StoreUnavailable):
                     await refused
     finally:
-        await asyncio.to_thread(postgres.start)
-    await back(database)
+        await start_again(postgres, database)
     await database.check()
     await database.write(one("add", "after", 1.0))
     assert await count_of(database) == 2
@@ -63,8 +65,7 @@ async def test_running_calls_fail_when_the_database_stops(
         with pytest.raises(StoreUnavailable):
             await database.check()
     finally:
-        await asyncio.to_thread(postgres.start)
-    await back(database)
+        await start_again(postgres, database)
     assert await count_of(database) == 0
 
 
@@ -72,8 +73,7 @@ async def test_signals_work_again_after_an_outage(postgres: PostgresServer) -> N
     with postgres.database() as url:
         here, there = await PostgresDatabase.open(url), await PostgresDatabase.open(url)
         await asyncio.to_thread(postgres.stop)
-        await asyncio.to_thread(postgres.start)
-        await asyncio.gather(back(here), back(there))
+        await start_again(postgres, here, there)
         with there.signals.subscribe("events:1") as waiter:
             here.signals.publish("events:1")
             assert await waiter.wait(20)
@@ -102,8 +102,9 @@ async def test_a_silent_database_counts_as_down(postgres: PostgresServer) -> Non
                     await database.write(one("add", "lost", 1.0))
             with pytest.raises(StoreUnavailable):
                 await database.check()
-            wire.alive.set()
-            await back(database)
+            with database.signals.subscribe("anything") as recovered:
+                wire.alive.set()
+                assert await recovered.wait(20)
             await database.write(one("add", "after", 1.0))
 
 

@@ -69,5 +69,8 @@ class MemorySession:
 class MemorySandbox:
     """Starts such sessions."""
 
+    notes = ""
+    has_shell = False
+
     async def start(self, limits: SandboxLimits) -> MemorySession:
         return MemorySession(limits)

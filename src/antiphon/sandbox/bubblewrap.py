@@ -49,6 +49,9 @@ _INSIDE = Path(__file__).with_name("inside.py")
 class Bubblewrap:
     """Starts sandboxes with `bwrap`."""
 
+    notes = ""
+    has_shell = False
+
     def __init__(self, program: str, python: PythonFiles, seccomp: bytes) -> None:
         self._program = program
         self._python = python

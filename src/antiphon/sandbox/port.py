@@ -10,6 +10,9 @@ SLICE_BYTES = 1024 * 1024
 MIB = 1024 * 1024
 
 
+Outcome = Literal["completed", "raised", "timeout", "died"]
+
+
 class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Limits of one sandbox."""
 
@@ -39,7 +42,7 @@ class RunResult(Struct, frozen=True):
     process was ended; its variables are lost, its files are not.
     """
 
-    outcome: Literal["completed", "raised", "timeout", "died"]
+    outcome: Outcome
     logs: str
     dropped_bytes: int = 0
     """Output beyond the limit."""
@@ -94,6 +97,16 @@ class SandboxSession(Protocol):
 
 class Sandbox(Protocol):
     """Starts sessions."""
+
+    @property
+    def notes(self) -> str:
+        """What models must know about its Python; empty if it is a complete one."""
+        ...
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether sessions run commands of a shell."""
+        ...
 
     async def start(self, limits: SandboxLimits) -> SandboxSession:
         """Start a session. Raises `SandboxEnded` if it cannot be started."""

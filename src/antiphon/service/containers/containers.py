@@ -69,7 +69,7 @@ class Containers:
     def __init__(
         self, sandbox: Sandbox, files: Files, ids: IdSource, clock: Clock, limits: ContainerLimits
     ) -> None:
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._files = files
         self._ids = ids
         self._clock = clock
@@ -224,7 +224,7 @@ class Containers:
             if container.session is None:
                 limits = self._limits.sandbox
                 memory = min(limits.memory_bytes, memory_bytes(container.memory_limit))
-                session = await self._sandbox.start(replace(limits, memory_bytes=memory))
+                session = await self.sandbox.start(replace(limits, memory_bytes=memory))
                 try:
                     for file_id in container.file_ids:
                         await self._copy(container, session, file_id)

@@ -76,10 +76,14 @@ class CodeInterpreter:
         except InvalidRequest as error:
             raise InvalidRequest(error.message, param=_param(error, where), code=error.code) from None
         form = HostedForm(
-            key=key, declared=declared, name=PYTHON, description=_DESCRIPTION, parameters=_PARAMETERS
+            key=key, declared=declared, name=PYTHON, description=self._description, parameters=_PARAMETERS
         )
         auto = container if isinstance(container, AutoContainer) else None
         return OpenedTool([CodeInterpreterFunction(form, self.containers, scope, auto, found)])
+
+    @property
+    def _description(self) -> str:
+        return f"{_DESCRIPTION} {self.containers.sandbox.notes}".rstrip()
 
     def _earlier(self, scope: ToolScope, wanted: AutoContainer) -> Container | None:
         """The container of the last run in the context, if it still lives and has the files."""

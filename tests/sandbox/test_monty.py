@@ -10,6 +10,8 @@ import pytest
 from antiphon.sandbox.monty import Monty, MontySession
 from antiphon.sandbox.port import MIB, SandboxEnded, SandboxFile, SandboxFileError, SandboxLimits
 
+pytestmark = pytest.mark.requirement("HOSTED/containers-monty")
+
 LIMITS = SandboxLimits(memory_bytes=64 * MIB, disk_bytes=MIB, run_seconds=1, output_bytes=10_000)
 
 

@@ -17,7 +17,15 @@ import pydantic_monty
 
 from antiphon.sandbox.folder import FileFolder, Stamps
 from antiphon.sandbox.last_value import show_last_value
-from antiphon.sandbox.port import DATA_FOLDER, Outcome, RunResult, SandboxEnded, SandboxFile, SandboxLimits
+from antiphon.sandbox.port import (
+    DATA_FOLDER,
+    CommandResult,
+    Outcome,
+    RunResult,
+    SandboxEnded,
+    SandboxFile,
+    SandboxLimits,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +106,10 @@ class MontySession:
             except BaseException:
                 await self.close()
                 raise
+
+    async def run_command(self, command: str, seconds: float) -> CommandResult:
+        """There is no shell."""
+        raise SandboxEnded("it has no shell")
 
     async def _run(self, code: str) -> RunResult:
         before = await asyncio.to_thread(self._folder.stamps)

@@ -50,6 +50,19 @@ class RunResult(Struct, frozen=True):
     """Files that are new or were changed."""
 
 
+class CommandResult(Struct, frozen=True):
+    """The end of a command of a shell."""
+
+    exit_code: int | None
+    """None: its time was over."""
+    stdout: str
+    stderr: str
+    dropped_bytes: int = 0
+    """Output beyond the limit."""
+    changed: tuple[SandboxFile, ...] = ()
+    """Files that are new or were changed."""
+
+
 class SandboxEnded(Exception):
     """The sandbox has ended: it was killed, or it broke a limit. Its files are lost."""
 
@@ -68,6 +81,10 @@ class SandboxSession(Protocol):
 
     async def run(self, code: str) -> RunResult:
         """Run code. Variables of earlier runs are known. Cancelling it ends the sandbox."""
+        ...
+
+    async def run_command(self, command: str, seconds: float) -> CommandResult:
+        """Run a command of a shell, in the folder of the files. Cancelling it ends the sandbox."""
         ...
 
     async def write(self, name: str, content: bytes, offset: int = 0) -> None:

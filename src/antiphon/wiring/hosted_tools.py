@@ -19,6 +19,7 @@ from antiphon.service.files.files import Files
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.hosted_tools.calls import HostedLimits
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreter
+from antiphon.service.hosted_tools.container_shell import ContainerShell
 from antiphon.service.hosted_tools.file_search import FileSearch
 from antiphon.service.hosted_tools.image_generation import ImageGeneration
 from antiphon.service.hosted_tools.mcp.tool import McpServed
@@ -57,6 +58,8 @@ def make_served_tools(
             yield ImageGeneration(images)
         if containers is not None and not stores.stateless:
             yield CodeInterpreter(containers)
+            if containers.sandbox.has_shell:
+                yield ContainerShell(containers)
 
     return tuple(tools())
 

@@ -12,7 +12,6 @@ from antiphon.backends.registry import endpoint_kind
 from antiphon.documents.reader import DocumentReader
 from antiphon.mcp.port import McpTools
 from antiphon.protocol.ids import IdSource
-from antiphon.sandbox.port import MIB, SandboxLimits
 from antiphon.service.checks import Checks
 from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.files.files import Files
@@ -29,7 +28,7 @@ from antiphon.store.ports import Stores
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.embeddings import make_json_client
 from antiphon.wiring.mcp import configured_servers
-from antiphon.wiring.sandbox import working_sandbox
+from antiphon.wiring.sandbox import sandbox_limits, working_sandbox
 from antiphon.wiring.web_search import make_web_search
 
 logger = logging.getLogger(__name__)
@@ -114,13 +113,7 @@ async def open_containers(
     options = settings.interpreter
     if stores.stateless or options.sandbox == "off":
         return None
-    limits = SandboxLimits(
-        memory_bytes=options.memory_mb * MIB,
-        disk_bytes=options.disk_mb * MIB,
-        processes=options.processes,
-        run_seconds=options.run_seconds,
-        output_bytes=options.output_kb * 1024,
-    )
+    limits = sandbox_limits(options)
     sandbox = await working_sandbox(options, limits)
     if isinstance(sandbox, str):
         logger.info("code_interpreter is not served: %s", sandbox)

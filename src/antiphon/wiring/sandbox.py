@@ -4,10 +4,21 @@ import logging
 
 from antiphon.extras import install_command
 from antiphon.sandbox.bubblewrap import find_bubblewrap
-from antiphon.sandbox.port import Sandbox, SandboxEnded, SandboxLimits
+from antiphon.sandbox.port import MIB, Sandbox, SandboxEnded, SandboxLimits
 from antiphon.settings.hosted_tools import InterpreterSettings
 
 logger = logging.getLogger(__name__)
+
+
+def sandbox_limits(options: InterpreterSettings) -> SandboxLimits:
+    """The limits of each sandbox."""
+    return SandboxLimits(
+        memory_bytes=options.memory_mb * MIB,
+        disk_bytes=options.disk_mb * MIB,
+        processes=options.processes,
+        run_seconds=options.run_seconds,
+        output_bytes=options.output_kb * 1024,
+    )
 
 
 async def working_sandbox(options: InterpreterSettings, limits: SandboxLimits) -> Sandbox | str:

@@ -12,7 +12,7 @@ NODE = "$(NODE_HOME)/bin/node"
 NPM = PATH="$(NODE_HOME)/bin:$$PATH" $(NODE) "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js"
 BUNDLE := src/antiphon/server/page/bundle
 # Not the SDK, which only programs use that run Antiphon in their own process.
-SERVING := $(addprefix --extra ,local postgres object-store retrieval grammars)
+SERVING := $(addprefix --extra ,local postgres object-store retrieval grammars interpreter)
 # The tests that cover protocol, turn and service: those of the packages, and those that drive them.
 COVERING := $(addprefix tests/,protocol turn service backends conformance profiles server)
 export UV_PYTHON_DOWNLOADS := never

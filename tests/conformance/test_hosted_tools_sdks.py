@@ -19,10 +19,14 @@ from langchain_openai import ChatOpenAI
 from openai.types.responses import (
     ResponseCodeInterpreterCallCodeDoneEvent,
     ResponseCodeInterpreterToolCall,
+    ResponseContainerReference,
     ResponseFileSearchToolCall,
+    ResponseFunctionShellToolCall,
+    ResponseFunctionShellToolCallOutput,
     ResponseFunctionWebSearch,
     ResponseMcpCallArgumentsDoneEvent,
     ResponseOutputTextAnnotationAddedEvent,
+    ResponseShellCallOutputContentDeltaEvent,
 )
 from openai.types.responses.response_output_item import McpApprovalRequest, McpCall, McpListTools
 
@@ -113,6 +117,25 @@ async def test_the_openai_sdk_streams_a_run_of_code() -> None:
     assert (done.item_id, done.code) == (call.id, "print(6 * 7)")
     assert outputs(backend) == ["42"]
     assert response.output_text == "42"
+
+
+@pytest.mark.requirement("HOSTED/compat-sdk-openai", "HOSTED/containers-shell")
+@pytest.mark.usefixtures("sandbox")
+async def test_the_openai_sdk_streams_commands_in_a_container() -> None:
+    tool: Any = {"type": "shell", "environment": {"type": "container_auto"}}
+    async with serving(called("shell", '{"commands": ["echo 42", "false"]}'), said("42")) as (client, _):
+        events, response = await streamed(client, tools=[tool])
+    call, output, _ = response.output
+    assert isinstance(call, ResponseFunctionShellToolCall)
+    assert isinstance(call.environment, ResponseContainerReference)
+    assert isinstance(output, ResponseFunctionShellToolCallOutput)
+    assert (output.call_id, [one.stdout for one in output.output]) == (call.call_id, ["42\n", ""])
+    assert [one.outcome.to_dict() for one in output.output] == [
+        {"type": "exit", "exit_code": 0},
+        {"type": "exit", "exit_code": 1},
+    ]
+    [printed] = [one for one in events if isinstance(one, ResponseShellCallOutputContentDeltaEvent)]
+    assert (printed.item_id, printed.delta.stdout) == (output.id, "42\n")
 
 
 @pytest.mark.requirement("HOSTED/compat-sdk-openai")

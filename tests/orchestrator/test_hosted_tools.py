@@ -59,6 +59,12 @@ def mapped(*output: JsonObject) -> Any:
     [
         (MCP_CALL, '{"item": "tea"}', "in stock", None),
         (
+            {"type": "shell_call", "id": "sh_1", "action": {"commands": ["ls"]}, "status": "completed"},
+            '{"commands":["ls"]}',
+            None,
+            None,
+        ),
+        (
             {**MCP_CALL, "output": None, "error": {"type": "mcp_protocol_error", "message": "gone"}},
             '{"item": "tea"}',
             None,

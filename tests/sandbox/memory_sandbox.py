@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from antiphon.sandbox.port import (
     SLICE_BYTES,
+    CommandResult,
     RunResult,
     SandboxEnded,
     SandboxFile,
@@ -24,6 +25,10 @@ class MemorySession:
         self._check()
         self.contents[code] = b"made"
         return RunResult("completed", "", changed=(SandboxFile(code, 4),))
+
+    async def run_command(self, command: str, seconds: float) -> CommandResult:
+        await self.run(command)
+        return CommandResult(0, "made\n", "", changed=(SandboxFile(command, 4),))
 
     async def write(self, name: str, content: bytes, offset: int = 0) -> None:
         self._check()
@@ -68,6 +73,9 @@ class MemorySession:
 
 class MemorySandbox:
     """Starts such sessions."""
+
+    notes = ""
+    has_shell = True
 
     async def start(self, limits: SandboxLimits) -> MemorySession:
         return MemorySession(limits)

@@ -82,6 +82,26 @@ async def test_a_cancelled_run_ends_the_sandbox(session: BubblewrapSession) -> N
         await session.run("1")
 
 
+async def test_commands_share_the_files_with_code(session: BubblewrapSession) -> None:
+    first = await session.run_command("printf abc > f.txt && cat f.txt; echo oops >&2; exit 4", 5)
+    assert (first.exit_code, first.stdout, first.stderr) == (4, "abc", "oops\n")
+    assert first.changed == (SandboxFile("f.txt", 3),)
+    await session.run("x = open('f.txt').read()")
+    assert (await session.run_command("echo $PWD $HOME $0; python3 --version || true", 5)).stdout.startswith(
+        "/mnt/data /tmp"
+    )
+    assert (await session.run("x")).logs == "'abc'\n", "variables outlive commands"
+
+
+async def test_a_command_ends_with_its_shell(session: BubblewrapSession) -> None:
+    ended = await session.run_command("sleep 60 & echo begun", 10)
+    assert (ended.exit_code, ended.stdout) == (0, "begun\n")
+    late = await session.run_command("echo first; sleep 60", 0.5)
+    assert (late.exit_code, late.stdout) == (None, "first\n")
+    left = await session.run_command("ls /proc | grep -c '^[0-9]'", 5)
+    assert int(left.stdout) <= 7, "processes of a command end with it"
+
+
 async def test_the_memory_of_a_sandbox_is_counted(session: BubblewrapSession) -> None:
     pid = session._process.pid  # pyright: ignore[reportPrivateUsage]
     before = used_memory_bytes(pid)

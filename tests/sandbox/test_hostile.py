@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.sandbox.bubblewrap import BubblewrapSession
-from antiphon.sandbox.port import RunResult, SandboxEnded
+from antiphon.sandbox.port import CommandResult, RunResult, SandboxEnded
 from tests.sandbox.sandboxes import in_sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("user", ["root", "ordinary"])]
@@ -250,3 +250,55 @@ threading.Thread(target=work, daemon=True).start()
         return int((await session.run("print(count)")).logs) - first
 
     assert in_sandbox(user, use) < 20
+
+
+ENVIRONMENT = {
+    "HOME",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "MPLBACKEND",
+    "OPENBLAS_NUM_THREADS",
+    "PATH",
+    "PWD",
+    "SHLVL",
+    "_",
+}
+"""What commands can see: nothing of the server's own environment."""
+
+
+def run_commands(user: str, *commands: str) -> list[CommandResult]:
+    async def use(session: BubblewrapSession) -> list[CommandResult]:
+        return [await session.run_command(command, 2) for command in commands]
+
+    results: list[CommandResult] = in_sandbox(user, use)
+    return results
+
+
+def test_a_fork_bomb_of_the_shell_is_limited(user: str) -> None:
+    first, second = run_commands(user, "b() { b | b & }; b; while true; do :; done", "echo alive")
+    assert first.exit_code != 0
+    assert second.stdout == "alive\n"
+
+
+def test_endless_output_of_a_command_is_cut_off(user: str) -> None:
+    first, second = run_commands(user, "yes; yes >&2", "echo alive")
+    assert first.exit_code is None
+    assert len(first.stdout) + len(first.stderr) == 10_000
+    assert first.dropped_bytes > 0
+    assert second.stdout == "alive\n"
+
+
+def test_commands_do_not_leave_the_sandbox(user: str) -> None:
+    results = run_commands(
+        user,
+        "cat /etc/passwd /etc/shadow",
+        "touch /usr/bin/x",
+        "mount -t tmpfs tmpfs /mnt",
+        "unshare -U true",
+        "su -c true || mount --bind / /mnt",
+        "(echo > /dev/tcp/127.0.0.1/22) 2>&1",
+    )
+    assert [result for result in results if result.exit_code == 0] == []
+    [environment] = run_commands(user, "env | cut -d= -f1 | sort | tr '\\n' ' '")
+    assert "ANTIPHON" not in environment.stdout
+    assert set(environment.stdout.split()) <= ENVIRONMENT

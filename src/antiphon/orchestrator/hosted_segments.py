@@ -16,6 +16,7 @@ _TOOLS = {
     "code_interpreter_call": "code_interpreter",
     "image_generation_call": "image_generation",
     "mcp_call": "mcp",
+    "shell_call": "shell",
 }
 HOSTED_CALLS = frozenset(_TOOLS)
 """The types of items that are calls of hosted tools."""
@@ -80,7 +81,7 @@ def _arguments(call: Segment, kind: str) -> str | None:
     match kind:
         case "mcp_call":
             return text_of(call.arguments)
-        case "web_search_call":
+        case "web_search_call" | "shell_call":
             return _json(call.action)
         case "file_search_call":
             return _json({"queries": call.queries})

@@ -8,9 +8,11 @@ from msgspec import Meta, Struct
 from antiphon.errors import InvalidRequest, Unsupported
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.files import MAX_FILENAME_CHARACTERS
-from antiphon.protocol.parse import convert, decode
+from antiphon.protocol.parse import as_object, convert, decode, required
 
 CODE_INTERPRETER = "code_interpreter"
+SHELL = "shell"
+AUTO_SHELL, NAMED_SHELL = "container_auto", "container_reference"
 MemoryLimit = Literal["1g", "4g", "16g", "64g"]
 DEFAULT_MEMORY: MemoryLimit = "1g"
 MAX_FILE_IDS = 50
@@ -35,6 +37,17 @@ class CodeInterpreterTool(Struct, frozen=True, kw_only=True):
     """A declared `code_interpreter`."""
 
     container: str | AutoContainer
+
+
+class _AutoShell(Struct, frozen=True, kw_only=True):
+    file_ids: FileIds | None = None
+    memory_limit: MemoryLimit | None = None
+    network_policy: Any = None
+    skills: list[Any] | None = None
+
+
+class _NamedShell(Struct, frozen=True, kw_only=True):
+    container_id: Annotated[str, Meta(min_length=1)]
 
 
 class ContainerExpiry(Struct, frozen=True, kw_only=True):
@@ -95,9 +108,7 @@ def parse_new_container(body: bytes) -> NewContainer:
     """Parse the body that creates a container."""
     new = decode(body, NewContainer)
     check_network(new.network_policy, "network_policy")
-    if new.skills:
-        message = "Containers of this server have no skills. Remove 'skills', or add files by 'file_ids'."
-        raise Unsupported(message, param="skills", code="unsupported_value")
+    _refuse_skills(new.skills, "skills")
     return new
 
 
@@ -115,6 +126,24 @@ def parse_code_interpreter(body: JsonObject, path: str) -> CodeInterpreterTool:
         where = f"{path}.container"
         raise InvalidRequest(f"'{where}' is empty; name a container.", param=where, code="invalid_value")
     return tool
+
+
+def parse_container_shell(body: JsonObject, path: str) -> str | AutoContainer:
+    """Parse the environment of a shell in a container: the id of the container, or an automatic one."""
+    where = f"{path}.environment"
+    environment = as_object(required(body, "environment", path), where)
+    if environment.get("type") == NAMED_SHELL:
+        return convert(environment, _NamedShell, where).container_id
+    auto = convert(environment, _AutoShell, where)
+    check_network(auto.network_policy, f"{where}.network_policy")
+    _refuse_skills(auto.skills, f"{where}.skills")
+    return AutoContainer(type="auto", file_ids=auto.file_ids, memory_limit=auto.memory_limit)
+
+
+def _refuse_skills(skills: list[Any] | None, path: str) -> None:
+    if skills:
+        message = f"Containers of this server have no skills. Remove '{path}', or add files by 'file_ids'."
+        raise Unsupported(message, param=path, code="unsupported_value")
 
 
 def check_network(policy: object, path: str) -> None:

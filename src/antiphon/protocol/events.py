@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from antiphon.protocol.content import Logprob, OutputText, ReasoningText, Refusal, SummaryText
+from antiphon.protocol.content import JsonObject, Logprob, OutputText, ReasoningText, Refusal, SummaryText
 from antiphon.protocol.items import OutputItem
 from antiphon.protocol.response import Response
 
@@ -293,6 +293,20 @@ class HostedEvent(Event, frozen=True):
 
     item_id: str
     output_index: int
+
+
+class ShellCallOutputContentDelta(HostedEvent, tag="response.shell_call_output_content.delta", frozen=True):
+    """What a command of a shell in a container has printed."""
+
+    command_index: int
+    delta: JsonObject
+
+
+class ShellCallOutputContentDone(HostedEvent, tag="response.shell_call_output_content.done", frozen=True):
+    """A command of a shell in a container has ended."""
+
+    command_index: int
+    output: list[JsonObject]
 
 
 class WebSearchCallInProgress(HostedEvent, tag="response.web_search_call.in_progress", frozen=True):

@@ -189,6 +189,7 @@ OutputItem = (
     | ToolSearchOutput
     | ApplyPatchCall
     | ShellCall
+    | ShellCallOutput
     | LocalShellCall
     | ComputerCall
     | WebSearchCall
@@ -263,4 +264,11 @@ def call_id_of(item: CallItem | OutputOfCall) -> str | None:
 
 def is_for_client(item: Item) -> bool:
     """Whether the client must run the call, or decide about it."""
+    if isinstance(item, ShellCall) and in_container(item):
+        return False
     return isinstance(item, McpApprovalRequest) or (is_call(item) and call_id_of(item) is not None)
+
+
+def in_container(call: ShellCall) -> bool:
+    """Whether a server has run the commands."""
+    return isinstance(call.environment, dict) and call.environment.get("type") == "container_reference"

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.bounds import check_count, check_length, check_nesting
+from antiphon.protocol.containers import AUTO_SHELL, NAMED_SHELL
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.definitions import Definitions
 from antiphon.protocol.file_search import FILE_SEARCH, complete_declaration, parse_file_search
@@ -39,7 +40,7 @@ _NAMED = ("function", "custom", "namespace")
 _CHOSEN = HOSTED_TOOLS.union(_NAMED, CLIENT_TOOLS, {"computer_use"})
 """The types that a choice may name; `computer_use` is an alias of `computer`."""
 
-_CONTAINERS = ("container_auto", "container_reference")
+_CONTAINERS = (AUTO_SHELL, NAMED_SHELL)
 _FLAT = "Declare functions flat: {'type': 'function', 'name': …, 'parameters': …}."
 
 

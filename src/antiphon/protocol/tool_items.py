@@ -236,3 +236,5 @@ HostedItem = (
     | McpCall
     | McpApprovalRequest
 )
+ServerItem = HostedItem | ShellCall | ShellCallOutput
+"""Items of tools that a server runs. Those of the shell are of a client's shell, too."""

@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 
 from antiphon.sandbox.port import (
     SLICE_BYTES,
+    CommandResult,
     RunResult,
     SandboxEnded,
     SandboxFile,
@@ -31,6 +32,8 @@ from antiphon.sandbox.seccomp import seccomp_program
 
 logger = logging.getLogger(__name__)
 
+COMMANDS = "/usr/bin:/bin"
+"""The folders of the programs that commands use."""
 FIRST_USER = 60_600
 USERS = 500
 """The users of sandboxes, if the server is root: a range that distributions do not assign."""
@@ -49,7 +52,10 @@ _INSIDE = Path(__file__).with_name("inside.py")
 class Bubblewrap:
     """Starts sandboxes with `bwrap`."""
 
+    notes = ""
+
     def __init__(self, program: str, python: PythonFiles, seccomp: bytes) -> None:
+        self.has_shell = shutil.which("sh", path=COMMANDS) is not None
         self._program = program
         self._python = python
         self._seccomp = seccomp
@@ -147,7 +153,26 @@ class BubblewrapSession:
             watch.cancel()
         return RunResult(
             outcome=_outcome(reply.get("outcome")),
-            logs=output[: limits.output_bytes].decode(errors="replace").replace("\0", "\ufffd"),
+            logs=_text(output[: limits.output_bytes]),
+            dropped_bytes=int(reply.get("dropped_bytes", 0)),
+            changed=_files(reply.get("changed")),
+        )
+
+    async def run_command(self, command: str, seconds: float) -> CommandResult:
+        """Run a command, and watch the memory of all processes meanwhile."""
+        limits = self._limits
+        seconds = min(seconds, limits.run_seconds)
+        header = {"op": "command", "seconds": seconds, "output_bytes": limits.output_bytes}
+        watch = asyncio.create_task(self._watch_memory())
+        try:
+            reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
+        finally:
+            watch.cancel()
+        code, stdout_bytes = reply.get("exit_code"), int(reply.get("stdout_bytes", 0))
+        return CommandResult(
+            exit_code=code if isinstance(code, int) else None,
+            stdout=_text(output[:stdout_bytes]),
+            stderr=_text(output[stdout_bytes:]),
             dropped_bytes=int(reply.get("dropped_bytes", 0)),
             changed=_files(reply.get("changed")),
         )
@@ -282,6 +307,10 @@ def _data_file(content: bytes) -> int:
 def _frame(header: Mapping[str, object], content: bytes) -> bytes:
     encoded = json.dumps(header).encode()
     return len(encoded).to_bytes(4) + len(content).to_bytes(4) + encoded + content
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace").replace("\0", "\ufffd")
 
 
 def _outcome(value: object) -> Literal["completed", "raised", "timeout", "died"]:

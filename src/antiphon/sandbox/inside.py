@@ -32,6 +32,7 @@ MAX_CHANGED = 64
 MAX_WALKED = 5000
 READ_BYTES = 65536
 SLICE_BYTES = 1024 * 1024
+COMMAND_POLL_SECONDS = 0.02
 FORK_ATTEMPTS = 100
 FORK_PAUSE_SECONDS = 0.02
 HEAD = struct.Struct("!II")
@@ -102,6 +103,8 @@ class Supervisor:
         operation = header["op"]
         if operation == "run":
             return self.run(payload.decode(), header["seconds"], header["output_bytes"])
+        if operation == "command":
+            return self.run_command(payload.decode(), header["seconds"], header["output_bytes"])
         if operation == "list":
             listed = [[name, size] for name, (size, _) in list_files().items()]
             return {"files": listed[:MAX_FILES]}, b""
@@ -131,6 +134,95 @@ class Supervisor:
         after = list_files()
         changed = [[name, size] for name, (size, at) in after.items() if before.get(name) != (size, at)]
         return {"outcome": outcome, "dropped_bytes": dropped, "changed": changed[:MAX_CHANGED]}, kept
+
+    def run_command(self, command: str, seconds: float, output_bytes: int) -> tuple[dict[str, Any], bytes]:
+        """Run a command of a shell while the worker is stopped. The content of the reply is stdout, then
+        stderr."""
+        before = list_files()
+        running = Command(command, self.settings["memory_bytes"])
+        exit_code = running.wait(seconds, output_bytes)
+        if self.worker is not None:
+            freeze_all_but(self.worker.pid)
+        running.close()
+        after = list_files()
+        changed = [[name, size] for name, (size, at) in after.items() if before.get(name) != (size, at)]
+        stdout, stderr = (bytes(running.kept[pipe]) for pipe in running.pipes)
+        reply = {"exit_code": exit_code, "stdout_bytes": len(stdout), "dropped_bytes": running.dropped}
+        return {**reply, "changed": changed[:MAX_CHANGED]}, stdout + stderr
+
+
+class Command:
+    """A command of a shell that runs."""
+
+    def __init__(self, command: str, memory_bytes: int) -> None:
+        stdout_read, stdout_write = os.pipe()
+        stderr_read, stderr_write = os.pipe()
+        self.pid = fork()
+        if self.pid == 0:
+            execute_command(command, stdout_write, stderr_write, memory_bytes)
+        os.close(stdout_write)
+        os.close(stderr_write)
+        self.pipes = (stdout_read, stderr_read)
+        self.kept = {pipe: bytearray() for pipe in self.pipes}
+        self.dropped = 0
+        self.exit_code: int | None = None
+        for pipe in self.pipes:
+            os.set_blocking(pipe, False)
+
+    def wait(self, seconds: float, output_bytes: int) -> int | None:
+        """The exit code of the shell, whose children may live longer; None if the time is over."""
+        deadline = time.monotonic() + seconds
+        unread = list(self.pipes)
+        while (left := deadline - time.monotonic()) > 0:
+            ready = select.select(unread, [], [], min(left, COMMAND_POLL_SECONDS))[0]
+            for pipe in ready:
+                if not self._read(pipe, output_bytes):
+                    unread.remove(pipe)
+            if not (ready and unread) and self._has_exited():
+                return self.exit_code
+        return None
+
+    def _has_exited(self) -> bool:
+        if self.exit_code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.exit_code = os.waitstatus_to_exitcode(status)
+        return self.exit_code is not None
+
+    def _read(self, pipe: int, output_bytes: int) -> bool:
+        """Append the next piece of the output; False at its end."""
+        try:
+            piece = os.read(pipe, READ_BYTES)
+        except BlockingIOError:
+            return True
+        room = output_bytes - sum(map(len, self.kept.values()))
+        self.kept[pipe] += piece[:room]
+        self.dropped += max(0, len(piece) - room)
+        return bool(piece)
+
+    def close(self) -> None:
+        """Close the pipes, after all processes were killed."""
+        if self.exit_code is None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+        for pipe in self.pipes:
+            os.close(pipe)
+
+
+def execute_command(command: str, stdout: int, stderr: int, memory_bytes: int) -> None:
+    """Become the shell, in the forked process."""
+    try:
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(source, target)
+        os.closerange(3, 128)
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        path = f"{os.path.dirname(sys.executable)}:/usr/bin:/bin"
+        os.execve(shell, [shell, "-c", command], {**os.environ, "PATH": path})
+    finally:
+        os._exit(127)
 
 
 class Worker:

@@ -10,6 +10,9 @@ SLICE_BYTES = 1024 * 1024
 MIB = 1024 * 1024
 
 
+Outcome = Literal["completed", "raised", "timeout", "died"]
+
+
 class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Limits of one sandbox."""
 
@@ -39,8 +42,21 @@ class RunResult(Struct, frozen=True):
     process was ended; its variables are lost, its files are not.
     """
 
-    outcome: Literal["completed", "raised", "timeout", "died"]
+    outcome: Outcome
     logs: str
+    dropped_bytes: int = 0
+    """Output beyond the limit."""
+    changed: tuple[SandboxFile, ...] = ()
+    """Files that are new or were changed."""
+
+
+class CommandResult(Struct, frozen=True):
+    """The end of a command of a shell."""
+
+    exit_code: int | None
+    """None: its time was over."""
+    stdout: str
+    stderr: str
     dropped_bytes: int = 0
     """Output beyond the limit."""
     changed: tuple[SandboxFile, ...] = ()
@@ -65,6 +81,10 @@ class SandboxSession(Protocol):
 
     async def run(self, code: str) -> RunResult:
         """Run code. Variables of earlier runs are known. Cancelling it ends the sandbox."""
+        ...
+
+    async def run_command(self, command: str, seconds: float) -> CommandResult:
+        """Run a command of a shell, in the folder of the files. Cancelling it ends the sandbox."""
         ...
 
     async def write(self, name: str, content: bytes, offset: int = 0) -> None:
@@ -94,6 +114,16 @@ class SandboxSession(Protocol):
 
 class Sandbox(Protocol):
     """Starts sessions."""
+
+    @property
+    def notes(self) -> str:
+        """What models must know about its Python; empty if it is a complete one."""
+        ...
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether sessions run commands of a shell."""
+        ...
 
     async def start(self, limits: SandboxLimits) -> SandboxSession:
         """Start a session. Raises `SandboxEnded` if it cannot be started."""

@@ -14,7 +14,8 @@ base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable
 extra = site.getsitepackages() if sys.prefix != sys.base_prefix else []
 print(json.dumps([base, os.path.realpath(sys.base_prefix), [os.path.realpath(path) for path in extra]]))
 """
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/bin", "/usr/bin", "/etc/alternatives")
+"""Libraries, and programs for commands of a shell."""
 
 
 class PythonFiles(Struct, frozen=True):
@@ -43,6 +44,6 @@ def find_python(executable: str | None) -> PythonFiles:
         except subprocess.SubprocessError as error:
             raise ValueError(f"'{executable}' cannot be run: {error}") from error
         base, prefix, packages = json.loads(ran.stdout)
-    wanted = (*_LIBRARIES, f"{prefix}/lib", f"{prefix}/lib64", base, *packages)
+    wanted = (*_SYSTEM, f"{prefix}/lib", f"{prefix}/lib64", base, *packages)
     mounts = tuple(dict.fromkeys(path for path in wanted if Path(path).exists()))
     return PythonFiles(base, mounts, f"{prefix}/lib", tuple(packages))

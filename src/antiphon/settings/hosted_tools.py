@@ -56,8 +56,9 @@ class WebSearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class InterpreterSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The sandboxes of `code_interpreter`."""
 
-    sandbox: Literal["auto", "off"] = "auto"
-    """`auto`: bubblewrap, if it is installed and works; otherwise the tool is not served."""
+    sandbox: Literal["auto", "bubblewrap", "monty", "off"] = "auto"
+    """`auto`: bubblewrap, if it is installed and works; otherwise Monty, if it is installed; otherwise the
+    tool is not served."""
     python: str = ""
     """The interpreter, for example that of a virtual environment with packages. Empty: that of the server,
     without packages."""

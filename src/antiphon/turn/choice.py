@@ -107,7 +107,11 @@ def _find(ref: ToolRef, offer: Offer, path: str) -> tuple[list[TurnTool], list[H
             found = [tool for tool in every if tool.namespace == ref.name]
         case kind if kind in CLIENT_TOOLS or kind in _COMPUTERS:
             wanted = "computer" if kind in _COMPUTERS else kind
-            found = [tool for tool in every if tool.kind == wanted and tool.namespace is None]
+            found = [
+                tool
+                for tool in every
+                if (tool.kind == wanted or tool.hosted_type == kind) and tool.namespace is None
+            ]
             if not found and any(tool.type == kind for tool in offer.box.hosted):
                 return [], [tool for tool in offer.box.hosted if tool.type == kind]
         case kind if any(tool.hosted_type == kind for tool in every):

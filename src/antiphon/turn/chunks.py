@@ -13,7 +13,7 @@ from antiphon.protocol.content import JsonObject, Logprob
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import HostedEvent
 from antiphon.protocol.response import Usage
-from antiphon.protocol.tool_items import HostedItem
+from antiphon.protocol.tool_items import ServerItem
 from antiphon.protocol.tools import Tool
 from antiphon.turn.provider_state import ProviderState
 
@@ -108,7 +108,7 @@ class HostedItemBegun(Struct, frozen=True):
     """A hosted tool starts. `index` identifies the item in later chunks; `item` contains the known fields."""
 
     index: int
-    item: HostedItem
+    item: ServerItem
 
 
 class HostedItemStep(Struct, frozen=True):
@@ -125,7 +125,7 @@ class HostedItemDone(Struct, frozen=True):
     `private` is stored with the item and shown to the model in the next turn, never to the client.
     """
 
-    item: HostedItem
+    item: ServerItem
     private: JsonObject | None = None
     index: int | None = None
 

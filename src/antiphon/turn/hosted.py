@@ -1,17 +1,19 @@
 """Items of hosted tools: each kind has its order of events, reported step by step or all at once."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import (
     CodeInterpreterCallCodeDelta,
     CodeInterpreterCallCodeDone,
     CodeInterpreterCallCompleted,
     CodeInterpreterCallInProgress,
     CodeInterpreterCallInterpreting,
+    Event,
     FileSearchCallCompleted,
     FileSearchCallInProgress,
     FileSearchCallSearching,
@@ -29,6 +31,11 @@ from antiphon.protocol.events import (
     McpListToolsInProgress,
     OutputItemAdded,
     OutputItemDone,
+    ShellCallCommandAdded,
+    ShellCallCommandDelta,
+    ShellCallCommandDone,
+    ShellCallOutputContentDelta,
+    ShellCallOutputContentDone,
     WebSearchCallCompleted,
     WebSearchCallInProgress,
     WebSearchCallSearching,
@@ -36,16 +43,18 @@ from antiphon.protocol.events import (
 from antiphon.protocol.tool_items import (
     CodeInterpreterCall,
     FileSearchCall,
-    HostedItem,
     ImageGenerationCall,
     McpApprovalRequest,
     McpCall,
     McpListTools,
+    ServerItem,
+    ShellCall,
+    ShellCallOutput,
     WebSearchCall,
 )
 from antiphon.turn.emitting import Emit, Status
 
-PREFIXES: Mapping[type[HostedItem], str] = {
+PREFIXES: Mapping[type[ServerItem], str] = {
     WebSearchCall: "ws",
     FileSearchCall: "fs",
     CodeInterpreterCall: "ci",
@@ -53,10 +62,13 @@ PREFIXES: Mapping[type[HostedItem], str] = {
     McpListTools: "mcpl",
     McpCall: "mcp",
     McpApprovalRequest: "mcpr",
+    ShellCall: "sh",
+    ShellCallOutput: "sho",
 }
 """Prefixes of item ids. Servers check them when they receive such an item."""
 
-Step = tuple[type[HostedEvent], tuple[str | int, ...]]
+Fields = tuple[str | int | JsonObject | list[JsonObject], ...]
+Step = tuple[type[Event], Fields]
 """An event, and its fields after the output index."""
 
 
@@ -66,10 +78,10 @@ class OpenHosted:
     __slots__ = ("_emit", "_emitted", "id", "index", "item", "output_index")
 
     def __init__(
-        self, emit: Emit, item_id: str, output_index: int, item: HostedItem, index: int | None = None
+        self, emit: Emit, item_id: str, output_index: int, item: ServerItem, index: int | None = None
     ) -> None:
         self._emit = emit
-        self._emitted: set[type[HostedEvent]] = set()
+        self._emitted: set[type[Event]] = set()
         self.id = item_id
         self.output_index = output_index
         self.index = index
@@ -79,44 +91,44 @@ class OpenHosted:
             self.step(event, fields)
             break
 
-    def step(self, event: type[HostedEvent], fields: tuple[str | int, ...] = ()) -> None:
-        """Emit a step of the tool."""
+    def step(self, event: type[Event], fields: Fields = ()) -> None:
+        """Emit a step of the tool. The events of commands contain no item id."""
         self._emitted.add(event)
         if event is McpCallArgumentsDone:
             self.item = replace(self.item, arguments=fields[0])
-        self._emit(event, self.id, self.output_index, *fields)
+        item_id = (self.id,) if issubclass(event, HostedEvent) else ()
+        self._emit(event, *item_id, self.output_index, *fields)
 
-    def done(self, item: HostedItem) -> HostedItem:
+    def done(self, item: ServerItem) -> ServerItem:
         """End the item: emit the remaining steps, then the item."""
         final = replace(item, id=self.id, status=item.status or _status(item))
-        for event, fields in _steps(final):
-            if event not in self._emitted:
-                self.step(event, fields)
+        for event, fields in [step for step in _steps(final) if step[0] not in self._emitted]:
+            self.step(event, fields)
         self._emit(OutputItemDone, self.output_index, final)
         return final
 
-    def close(self, _status: Status) -> HostedItem:
+    def close(self, _status: Status) -> ServerItem:
         """End the item of an unfinished tool: it is incomplete, regardless of how the turn ends."""
         final = replace(self.item, status="incomplete")
         self._emit(OutputItemDone, self.output_index, final)
         return final
 
 
-def emit_hosted(emit: Emit, new_id: Callable[[str], str], output_index: int, item: HostedItem) -> HostedItem:
+def emit_hosted(emit: Emit, new_id: Callable[[str], str], output_index: int, item: ServerItem) -> ServerItem:
     """Emit a finished item with all events of its kind."""
     begun = replace(item, **_emptied(item))
     return OpenHosted(emit, new_id(PREFIXES[type(item)]), output_index, begun).done(item)
 
 
-def _status(item: HostedItem) -> str:
+def _status(item: ServerItem) -> str:
     return "failed" if _failed(item) else "completed"
 
 
-def _failed(item: HostedItem) -> bool:
+def _failed(item: ServerItem) -> bool:
     return item.status == "failed" or (isinstance(item, McpCall | McpListTools) and bool(item.error))
 
 
-def _emptied(item: HostedItem) -> dict[str, Any]:
+def _emptied(item: ServerItem) -> dict[str, Any]:
     """Empty values for the fields that are not known when the tool starts."""
     match item:
         case WebSearchCall():
@@ -134,9 +146,13 @@ def _emptied(item: HostedItem) -> dict[str, Any]:
             return {"arguments": "", "output": None, "error": None}
         case McpApprovalRequest():
             return {}
+        case ShellCall():
+            return {"action": {**item.action, "commands": []}}
+        case ShellCallOutput():
+            return {"output": []}
 
 
-def _steps(item: HostedItem) -> Iterator[Step]:
+def _steps(item: ServerItem) -> Iterator[Step]:
     """The events between added and done, in order."""
     match item:
         case WebSearchCall():
@@ -161,6 +177,25 @@ def _steps(item: HostedItem) -> Iterator[Step]:
             yield McpCallFailed if _failed(item) else McpCallCompleted, ()
         case McpApprovalRequest():
             pass
+        case ShellCall():
+            yield from _command_events(item.action["commands"])
+        case ShellCallOutput():
+            yield from _printed_events(item.output)
+
+
+def _command_events(commands: Sequence[str]) -> Iterator[Step]:
+    for index, command in enumerate(commands):
+        yield ShellCallCommandAdded, (index, "")
+        if command:
+            yield ShellCallCommandDelta, (index, command)
+        yield ShellCallCommandDone, (index, command)
+
+
+def _printed_events(output: Sequence[JsonObject]) -> Iterator[Step]:
+    for index, one in enumerate(output):
+        if printed := {name: one[name] for name in ("stdout", "stderr") if one.get(name)}:
+            yield ShellCallOutputContentDelta, (index, printed)
+        yield ShellCallOutputContentDone, (index, [one])
 
 
 def _plain(*kinds: type[HostedEvent]) -> Iterator[Step]:

@@ -21,12 +21,14 @@ from antiphon.protocol.events import (
     ReasoningSummaryTextDelta,
     ReasoningTextDelta,
     RefusalDelta,
+    ShellCallOutputContentDelta,
+    ShellCallOutputContentDone,
 )
 from antiphon.protocol.items import CustomToolCall, FunctionCall, Message, OutputItem, Reasoning
-from antiphon.protocol.tool_items import HostedItem, ShellCall, ToolSearchCall
+from antiphon.protocol.tool_items import HostedItem, ShellCall, ShellCallOutput, ToolSearchCall
 from antiphon.protocol.tools import ShellTool, ToolSearchTool
 from antiphon.turn.emitting import Emit
-from antiphon.turn.hosted import OpenHosted
+from antiphon.turn.hosted import Fields, OpenHosted
 from antiphon.turn.items import OpenItem, OpenMessage, OpenReasoning
 from antiphon.turn.open_calls.base import CallPlace
 from antiphon.turn.open_calls.custom import OpenCustomCall
@@ -71,7 +73,7 @@ def _begin(item: OutputItem, output_index: int, emit: Emit, seal: Seal | None) -
         case ToolSearchCall():
             place = CallPlace(item_id, item.call_id or "", output_index, -1)
             return OpenToolSearch(emit, place, _search(item))
-        case _ if isinstance(item, HostedItem):
+        case _ if isinstance(item, HostedItem | ShellCallOutput):
             return OpenHosted(emit, item_id, output_index, item)
         case _:
             return None  # such an item is emitted in one piece, so no log ends within it
@@ -114,7 +116,7 @@ def _extend(opened: OpenItem | None, event: Event) -> None:
             pass  # the open item emits the ends of parts itself
 
 
-def _fields_of(event: HostedEvent) -> tuple[str | int, ...]:
+def _fields_of(event: HostedEvent) -> Fields:
     """The fields of an event after the output index."""
     match event:
         case McpCallArgumentsDelta() | CodeInterpreterCallCodeDelta():
@@ -123,6 +125,10 @@ def _fields_of(event: HostedEvent) -> tuple[str | int, ...]:
             return (event.arguments,)
         case CodeInterpreterCallCodeDone():
             return (event.code,)
+        case ShellCallOutputContentDelta():
+            return (event.command_index, event.delta)
+        case ShellCallOutputContentDone():
+            return (event.command_index, event.output)
         case ImageGenerationCallPartialImage():
             return (event.partial_image_index, event.partial_image_b64)
         case _:

@@ -12,14 +12,13 @@ from antiphon.backends.registry import endpoint_kind
 from antiphon.documents.reader import DocumentReader
 from antiphon.mcp.port import McpTools
 from antiphon.protocol.ids import IdSource
-from antiphon.sandbox.bubblewrap import find_bubblewrap
-from antiphon.sandbox.port import MIB, Sandbox, SandboxEnded, SandboxLimits
 from antiphon.service.checks import Checks
 from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.files.files import Files
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.hosted_tools.calls import HostedLimits
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreter
+from antiphon.service.hosted_tools.container_shell import ContainerShell
 from antiphon.service.hosted_tools.file_search import FileSearch
 from antiphon.service.hosted_tools.image_generation import ImageGeneration
 from antiphon.service.hosted_tools.mcp.tool import McpServed
@@ -29,6 +28,7 @@ from antiphon.store.ports import Stores
 from antiphon.wiring.backends import make_endpoint
 from antiphon.wiring.embeddings import make_json_client
 from antiphon.wiring.mcp import configured_servers
+from antiphon.wiring.sandbox import sandbox_limits, working_sandbox
 from antiphon.wiring.web_search import make_web_search
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,8 @@ def make_served_tools(
             yield ImageGeneration(images)
         if containers is not None and not stores.stateless:
             yield CodeInterpreter(containers)
+            if containers.sandbox.has_shell:
+                yield ContainerShell(containers)
 
     return tuple(tools())
 
@@ -111,15 +113,10 @@ async def open_containers(
     options = settings.interpreter
     if stores.stateless or options.sandbox == "off":
         return None
-    limits = SandboxLimits(
-        memory_bytes=options.memory_mb * MIB,
-        disk_bytes=options.disk_mb * MIB,
-        processes=options.processes,
-        run_seconds=options.run_seconds,
-        output_bytes=options.output_kb * 1024,
-    )
-    sandbox = await _working_sandbox(options.python or None, limits)
-    if sandbox is None:
+    limits = sandbox_limits(options)
+    sandbox = await working_sandbox(options, limits)
+    if isinstance(sandbox, str):
+        logger.info("code_interpreter is not served: %s", sandbox)
         return None
     bounds = ContainerLimits(
         sandbox=limits, per_tenant=options.containers_per_tenant, total=options.containers
@@ -129,17 +126,3 @@ async def open_containers(
     watch = asyncio.create_task(containers.watch())
     stack.callback(watch.cancel)
     return containers
-
-
-async def _working_sandbox(python: str | None, limits: SandboxLimits) -> Sandbox | None:
-    """Bubblewrap, if a sandbox of it starts."""
-    found = find_bubblewrap(python)
-    if isinstance(found, str):
-        logger.info("code_interpreter is not served: %s", found)
-        return None
-    try:
-        await (await found.start(limits)).close()
-    except SandboxEnded as error:
-        logger.warning("code_interpreter is not served: %s", error)
-        return None
-    return found

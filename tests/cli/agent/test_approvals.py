@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from rich.console import Console
 
 from antiphon.cli.agent import approvals
+from antiphon.cli.agent.output import print_tree
+from antiphon.orchestrator.models import HostedCallRecord
+from antiphon.orchestrator.run_tree import RunTree, TurnNode
 from tests.cli.agent.agent_upstream import AgentUpstream, Call, agent_upstream
 from tests.cli.conftest import Run
+from tests.cli.terminal import terminal
+from tests.serving import run_server
 
 pytestmark = pytest.mark.usefixtures("no_running_server")
 
@@ -38,7 +44,7 @@ def model() -> Generator[AgentUpstream, None, None]:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def confirming(monkeypatch: pytest.MonkeyPatch) -> None:
     def there_is_one(_remedy: str) -> None: ...
 
     monkeypatch.setattr(approvals, "_check_terminal", there_is_one)
@@ -52,7 +58,7 @@ def ran() -> bool:
     return Path("ran").exists()
 
 
-@pytest.mark.usefixtures("terminal")
+@pytest.mark.usefixtures("confirming")
 @pytest.mark.parametrize(("said", "runs"), [("y\n", True), ("n\n", False)])
 def test_execute_shows_the_exact_arguments_and_asks(
     run: Run, model: AgentUpstream, said: str, runs: bool
@@ -133,3 +139,38 @@ def test_an_approval_needs_a_confirmation(run: Run, model: AgentUpstream, waitin
     assert run("agent", "approve", waiting, "--reason", "x", *STORE).exit_code == 2
     [entry] = json.loads(run("agent", "approvals", "--json", *STORE).stdout)
     assert (entry["run_id"], entry["name"]) == (waiting, "add")
+
+
+def test_a_run_that_waits_shows_what_it_waits_for(run: Run, waiting: str) -> None:
+    shown = run("agent", "show", waiting, *STORE)
+    assert '? add {"a": 1, "b": 2} waits for an approval (call_1)' in shown.stdout
+
+
+@pytest.mark.slow
+def test_a_run_on_a_server_says_how_it_is_approved_and_continues(run: Run, model: AgentUpstream) -> None:
+    with run_server(Path.cwd(), *options(model)) as served:
+        at = ("--base-url", served.base_url)
+        with terminal("agent", "run", "task.toml", *at) as screen:
+            screen.expect("it continues then")
+            hint = re.search(r"agent approve (run_\w+) --base-url (\S+)`", screen.seen.replace("\n", ""))
+            assert hint is not None, screen.seen
+            approved = run("agent", "approve", hint[1], "--yes", "--base-url", hint[2])
+            assert approved.exit_code == 0, approved.stderr
+            assert screen.finish() == 0, screen.seen
+    assert "It is 3." in screen.seen
+    assert ran()
+
+
+def test_calls_of_hosted_tools_are_in_the_tree() -> None:
+    call = HostedCallRecord(
+        call_id="mcp_1",
+        type="mcp_call",
+        name="look",
+        server_label="shop",
+        arguments_json="{}",
+        status="completed",
+    )
+    tree = RunTree(mode="general", model="m", turns=(TurnNode(number=1, hosted_calls=(call,)),))
+    console = Console(record=True, width=100)
+    print_tree(tree, console)
+    assert "shop.look {}  completed" in console.export_text()

@@ -210,3 +210,28 @@ def test_the_embedded_model_is_really_called(run: Run) -> None:
     assert result.exit_code == 0, result.output
     assert "sha256 correct" in found["weights"]["found"]
     assert found["generation"]["found"].startswith("loaded and answered")
+
+
+def test_the_hosted_tools_are_shown(
+    run: Run, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("antiphon.toml").write_text(
+        '[mcp.servers.notes]\nurl = "http://127.0.0.1:1/mcp"\n[interpreter]\nsandbox = "monty"\n'
+    )
+    found = checks(run("doctor", "--json", "--upstream", upstream.url))["tools"]["found"]
+    assert found.splitlines() == [
+        "code_interpreter: monty",
+        "web_search: no engine is configured",
+        "mcp: notes",
+    ]
+
+    def missing(_python: str | None) -> str:
+        return "it is not installed"
+
+    monkeypatch.setenv("ANTIPHON_INTERPRETER__SANDBOX", "bubblewrap")
+    monkeypatch.setattr("antiphon.wiring.sandbox.find_bubblewrap", missing)
+    found = checks(run("doctor", "--json", "--upstream", upstream.url))["tools"]["found"]
+    assert found.splitlines()[0] == "code_interpreter: not served, because it is not installed"
+    monkeypatch.setenv("ANTIPHON_INTERPRETER__SANDBOX", "off")
+    found = checks(run("doctor", "--json", "--upstream", upstream.url))["tools"]["found"]
+    assert found.splitlines()[0] == "code_interpreter: off"

@@ -12,6 +12,7 @@ from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound, TooManyRequests
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.tool_items import CodeInterpreterCall
+from antiphon.sandbox.monty import Monty
 from antiphon.sandbox.port import RunResult, SandboxFile
 from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreter, read_code, text_for_model
@@ -83,6 +84,18 @@ async def test_the_model_continues_with_the_output(make_creator: MakeCreator, co
     assert str(run.container_id).startswith("cntr_")
     assert outputs(backend) == ["42"]
     assert backend.turns[0].tools[0].name == "python"
+
+
+async def test_the_model_is_told_what_its_python_lacks(make_creator: MakeCreator) -> None:
+    creator = make_creator(ScriptedBackend([ANSWER]))
+    files: Any = FilesOf(creator)
+    containers = Containers(Monty(), files, creator.ids, creator.clock, ContainerLimits(sandbox=SMALL))
+    creator, backend = interpreting(make_creator, containers, code("6 * 7"), ANSWER)
+    response = await create(creator, tools=[TOOL])
+    assert response.output[0].status == "completed"  # pyright: ignore[reportAttributeAccessIssue]
+    assert outputs(backend) == ["42"]
+    assert "no packages" in str(backend.turns[0].tools[0].description)
+    await containers.aclose()
 
 
 async def test_the_events_come_in_their_order(make_creator: MakeCreator, containers: Containers) -> None:

@@ -20,7 +20,13 @@ from antiphon.cli.terminal import (
     shorten,
 )
 from antiphon.orchestrator.casing import Case, to_json
-from antiphon.orchestrator.models import AgentExecuteResponse, AgentToolCall, FileBundle, SourceRef
+from antiphon.orchestrator.models import (
+    AgentExecuteResponse,
+    AgentToolCall,
+    FileBundle,
+    HostedCallRecord,
+    SourceRef,
+)
 from antiphon.orchestrator.run_tree import CallNode, RunTree, TurnNode
 from antiphon.store.agent_runs import AgentRun
 
@@ -109,7 +115,12 @@ def print_tree(tree: RunTree, console: Console) -> None:
             branch.add(_excerpt(turn.text))
         for call in turn.calls:
             branch.add(_call(call))
+        for hosted in turn.hosted_calls:
+            branch.add(_hosted(hosted))
     console.print(drawn, soft_wrap=True)
+    for request in tree.approvals:
+        line = f"? {request.name} {shorten(request.arguments, 60)} waits for an approval ({request.id})"
+        console.print(_line(line, "yellow"), soft_wrap=True)
     for warning in tree.warnings:
         console.print(_line(f"Warning: {warning}", "yellow"), soft_wrap=True)
     if tree.error:
@@ -137,6 +148,15 @@ def _call(call: CallNode) -> Text:
     if call.elapsed_ms is not None:
         line.append(f"  {call.elapsed_ms:,} ms", style="dim")
     return line
+
+
+def _hosted(call: HostedCallRecord) -> Text:
+    name = f"{call.server_label}.{call.name}" if call.server_label else call.name
+    line = Text(printable(name), style="bold").append(
+        f" {printable(shorten(call.arguments_json or '', 60))}  "
+    )
+    status = call.status or "running"
+    return line.append(printable(status), style="green" if status == "completed" else "yellow")
 
 
 def _status(status: str) -> Text:

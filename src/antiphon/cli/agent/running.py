@@ -100,10 +100,14 @@ async def follow(runs: RunClient, run_id: str, *, leaves_waiting: bool = False) 
         async with aclosing(runs.follow(run_id)) as events:
             async for event in events:
                 printer.print(event)
-                if leaves_waiting and isinstance(event, AgentWaiting):
+                if isinstance(event, AgentWaiting):
                     details = await runs.show(run_id)
                     if details.run.status == "waiting":
-                        return details
+                        if leaves_waiting:
+                            return details
+                        note(
+                            f"Answer with `antiphon agent approve {run_id}{runs.option}`; it continues then."
+                        )
     finally:
         printer.close()
     return await runs.show(run_id)

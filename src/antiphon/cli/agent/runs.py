@@ -52,6 +52,11 @@ class RunClient(Protocol):
 
     async def show(self, run_id: str) -> RunDetails: ...
 
+    @property
+    def option(self) -> str:
+        """The option, after a space, by which another command finds these runs."""
+        ...
+
     def follow(self, run_id: str) -> AsyncGenerator[AgentEvent, None]:
         """All events of a run, from the first until its end."""
         ...
@@ -71,6 +76,8 @@ class RunClient(Protocol):
 
 class StoredRuns:
     """The runs of a tenant in a store. This process executes the runs that it submits or resumes."""
+
+    option = ""
 
     def __init__(self, runs: AgentRuns, tenant: str) -> None:
         self._runs = runs
@@ -156,6 +163,11 @@ class _Details(Struct, frozen=True):
 
 class ServerRuns(HttpResponsesClient):
     """The runs at a server, of the tenant whose key is sent."""
+
+    @property
+    def option(self) -> str:
+        """The option, after a space, by which another command finds these runs."""
+        return f" --base-url {self.name}"
 
     async def submit(self, task: Task) -> AgentRun:
         body = {**task.body, "title": task.title} if task.title else task.body

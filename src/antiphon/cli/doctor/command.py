@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.doctor.fix import Fix, fix_files
+from antiphon.cli.doctor.hosted_tools import check_hosted_tools
 from antiphon.cli.doctor.models import (
     check_codex,
     check_discovery,
@@ -67,9 +68,9 @@ class DoctorOptions(SettingsOptions):
 def command(**values: Any) -> None:
     """Check the installation and advise what to do.
 
-    Checks the packages, the configuration, the address, the store, the folders, every upstream, the model
-    servers that a server would find, the embedding models, and the embedded model, which is loaded and
-    generates a few tokens.
+    Checks the packages, the configuration, the address, the store, the folders, the hosted tools, every
+    upstream, the model servers that a server would find, the embedding models, and the embedded model, which
+    is loaded and generates a few tokens.
     Secrets are never shown. The exit code is 1 if a check failed. `antiphon serve` runs the same checks of
     the configuration, the folders, the keys and the store: it does not start if one of them failed.
 
@@ -105,7 +106,7 @@ def examine(options: SettingsOptions, encoding: str) -> list[Check]:
     if settings is None:
         return [*checks, check_folder("data folder", data_folder())]
     startup = startup_checks(settings)
-    checks += [*startup, check_address(settings)]
+    checks += [*startup, check_address(settings), asyncio.run(check_hosted_tools(settings))]
     if any(check.name == "models" and check.status == "failed" for check in startup):
         return checks
     return checks + _examine_models(settings)

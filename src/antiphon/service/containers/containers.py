@@ -14,6 +14,7 @@ from antiphon.protocol.containers import DEFAULT_IDLE_MINUTES, DEFAULT_MEMORY, M
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.sandbox.port import (
     SLICE_BYTES,
+    CommandResult,
     RunResult,
     Sandbox,
     SandboxEnded,
@@ -53,6 +54,8 @@ class Container:
     idle_minutes: int
     memory_limit: MemoryLimit
     automatic: bool
+    response_id: str
+    """The response that an automatic one was made for: its tools share it."""
     file_ids: tuple[str, ...]
     """Files that are copied into it when it starts."""
     known: KnownFiles
@@ -69,9 +72,9 @@ class Containers:
     def __init__(
         self, sandbox: Sandbox, files: Files, ids: IdSource, clock: Clock, limits: ContainerLimits
     ) -> None:
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._files = files
-        self._ids = ids
+        self.ids = ids
         self._clock = clock
         self._limits = limits
         self._containers: dict[str, Container] = {}
@@ -99,6 +102,7 @@ class Containers:
         memory_limit: MemoryLimit = DEFAULT_MEMORY,
         idle_minutes: int = DEFAULT_IDLE_MINUTES,
         file_ids: tuple[str, ...] = (),
+        response_id: str = "",
         automatic: bool = False,
     ) -> Container:
         """A new container. If the tenant has too many, its longest unused automatic one ends."""
@@ -106,7 +110,7 @@ class Containers:
         await self._make_room(tenant)
         now = self._clock()
         container = Container(
-            id=self._ids.new("cntr"),
+            id=self.ids.new("cntr"),
             tenant=tenant,
             name=name,
             created_at=now,
@@ -114,8 +118,9 @@ class Containers:
             idle_minutes=idle_minutes,
             memory_limit=memory_limit,
             automatic=automatic,
+            response_id=response_id,
             file_ids=file_ids,
-            known=KnownFiles(self._ids, self._clock),
+            known=KnownFiles(self.ids, self._clock),
         )
         self._containers[container.id] = container
         return container
@@ -126,6 +131,14 @@ class Containers:
         if container is None or container.tenant != tenant:
             return None
         return container if self.is_usable(container) else None
+
+    def made_for(self, tenant: str, response_id: str, file_ids: Sequence[str]) -> Container | None:
+        """An automatic container that another tool of this response has made, if it has the files."""
+        for container in self._containers.values():
+            same = container.tenant == tenant and container.response_id == response_id != ""
+            if same and self.is_usable(container) and set(file_ids) <= set(container.file_ids):
+                return container
+        return None
 
     def is_usable(self, container: Container) -> bool:
         """Whether it has not expired."""
@@ -160,6 +173,13 @@ class Containers:
         """Run code in a container."""
         async with self.session(container) as session:
             result = await session.run(code)
+            container.known.add(result.changed, "assistant")
+            return result
+
+    async def run_command(self, container: Container, command: str, seconds: float) -> CommandResult:
+        """Run a command of a shell in a container."""
+        async with self.session(container) as session:
+            result = await session.run_command(command, seconds)
             container.known.add(result.changed, "assistant")
             return result
 
@@ -224,7 +244,7 @@ class Containers:
             if container.session is None:
                 limits = self._limits.sandbox
                 memory = min(limits.memory_bytes, memory_bytes(container.memory_limit))
-                session = await self._sandbox.start(replace(limits, memory_bytes=memory))
+                session = await self.sandbox.start(replace(limits, memory_bytes=memory))
                 try:
                     for file_id in container.file_ids:
                         await self._copy(container, session, file_id)

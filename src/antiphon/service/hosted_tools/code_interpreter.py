@@ -1,14 +1,12 @@
 """`code_interpreter`: the model runs Python in a container, and is shown the output."""
 
-import asyncio
 import base64
 import mimetypes
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 
-from antiphon.errors import InvalidRequest, NotFound
-from antiphon.protocol.containers import CODE_INTERPRETER, AutoContainer, parse_code_interpreter
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.containers import CODE_INTERPRETER, parse_code_interpreter
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.events import (
     CodeInterpreterCallCodeDelta,
@@ -21,6 +19,7 @@ from antiphon.protocol.tools import HostedTool
 from antiphon.sandbox.port import DATA_FOLDER, RunResult, SandboxFile, SandboxFileError
 from antiphon.service.containers.containers import Container, Containers
 from antiphon.service.hosted_tools.base import OpenedTool, ToolScope
+from antiphon.service.hosted_tools.container_use import ContainerUse, is_image, open_container
 from antiphon.turn.chunks import Chunk, HostedItemBegun, HostedItemDone, HostedItemStep
 from antiphon.turn.function_forms.code_runs import PYTHON
 from antiphon.turn.function_forms.reading import read_object
@@ -31,7 +30,6 @@ INCLUDE_OUTPUTS = "code_interpreter_call.outputs"
 MAX_CODE_CHARACTERS = 500_000
 MAX_IMAGE_BYTES = 4 * 1024 * 1024
 """Of all images of one run that the client is sent."""
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _DESCRIPTION = (
     "Run Python in a container without network. Variables and files stay until the next call. The answer has "
@@ -61,48 +59,24 @@ class CodeInterpreter:
 
     async def open(self, declared: HostedTool, key: str, scope: ToolScope, path: str) -> OpenedTool:
         """Check the container, or the files of one that may have to be made."""
-        container = parse_code_interpreter(declared.body, path).container
-        automatic = isinstance(container, AutoContainer)
-        where = f"{path}.container.file_ids" if automatic else f"{path}.container"
-        try:
-            if isinstance(container, AutoContainer):
-                await self.containers.check_files(scope.tenant, container.file_ids or ())
-                self.containers.check_memory(container.memory_limit, f"{path}.container.memory_limit")
-                found = self._earlier(scope, container)
-            else:
-                found = self.containers.usable(scope.tenant, container)
-        except NotFound as error:
-            raise NotFound(error.message, param=where, code=error.code) from None
-        except InvalidRequest as error:
-            raise InvalidRequest(error.message, param=_param(error, where), code=error.code) from None
+        wanted = parse_code_interpreter(declared.body, path).container
+        use = await open_container(self.containers, scope, wanted, f"{path}.container", f"{path}.container")
         form = HostedForm(
-            key=key, declared=declared, name=PYTHON, description=_DESCRIPTION, parameters=_PARAMETERS
+            key=key, declared=declared, name=PYTHON, description=self._description, parameters=_PARAMETERS
         )
-        auto = container if isinstance(container, AutoContainer) else None
-        return OpenedTool([CodeInterpreterFunction(form, self.containers, scope, auto, found)])
+        return OpenedTool([CodeInterpreterFunction(form, use)])
 
-    def _earlier(self, scope: ToolScope, wanted: AutoContainer) -> Container | None:
-        """The container of the last run in the context, if it still lives and has the files."""
-        for item in chain(reversed(scope.items), reversed(scope.history)):
-            if isinstance(item, CodeInterpreterCall) and isinstance(item.container_id, str):
-                found = self.containers.find(scope.tenant, item.container_id)
-                if found is not None and set(wanted.file_ids or ()) <= set(found.file_ids):
-                    return found
-        return None
+    @property
+    def _description(self) -> str:
+        return f"{_DESCRIPTION} {self.containers.sandbox.notes}".rstrip()
 
 
 @dataclass(slots=True)
 class CodeInterpreterFunction:
-    """The runs of one response in one container. `auto` is the declaration of an automatic one."""
+    """The runs of one response in one container."""
 
     form: HostedForm
-    containers: Containers
-    scope: ToolScope
-    auto: AutoContainer | None
-    container: Container | None
-    making: asyncio.Lock = field(default_factory=asyncio.Lock)
-    pictures: dict[str, None] = field(default_factory=dict[str, None])
-    """The names of images that runs have written, and that no message has cited yet."""
+    use: ContainerUse
     repeatable: bool = False
     """Code changes the variables and the files of its container."""
 
@@ -112,7 +86,7 @@ class CodeInterpreterFunction:
     async def run(self, call: HostedCall) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run the code: it is sent before, its output after."""
         index, code = call.index, read_code(call.arguments)
-        container = await self._container()
+        container = await self.use.get()
         begun = CodeInterpreterCall(code="", container_id=container.id, outputs=None)
         yield [
             HostedItemBegun(index, begun),
@@ -122,37 +96,19 @@ class CodeInterpreterFunction:
         ]
         if not code.strip():
             raise InvalidRequest("'code' must be a text with Python code.")
-        result = await self.containers.run(container, code)
-        self.pictures |= {file.name: None for file in result.changed if _is_image(file.name)}
+        result = await self.use.containers.run(container, code)
+        self.use.pictures |= {file.name: None for file in result.changed if is_image(file.name)}
         outputs: list[JsonObject] | None = None
-        if INCLUDE_OUTPUTS in self.scope.include:
+        if INCLUDE_OUTPUTS in self.use.scope.include:
             outputs = [{"type": "logs", "logs": result.logs}] if result.logs else []
             outputs += await self._images(container, result.changed)
         item = CodeInterpreterCall(status="completed", code=code, container_id=container.id, outputs=outputs)
         yield [HostedItemDone(item, _private(text_for_model(result)), index)]
 
-    def cite(self, name: str) -> JsonObject | None:
-        """The citation of a file of the container; None if there is none of this name."""
-        container = self.container
-        known = None if container is None else container.known.by_name.get(name)
-        if container is None or known is None:
-            return None
-        self.pictures.pop(name, None)
-        return {
-            "type": "container_file_citation",
-            "container_id": container.id,
-            "file_id": known.id,
-            "filename": name.rpartition("/")[2],
-        }
-
-    def cite_pictures(self) -> list[JsonObject]:
-        """Citations of the images that were written and not cited; a message has them without a place."""
-        cited = [self.cite(name) for name in list(self.pictures)]
-        return [{**citation, "start_index": 0, "end_index": 0} for citation in cited if citation is not None]
-
     def failure(self, call: HostedCall, reason: str) -> HostedItemDone:
         """A run that failed; the model is shown the reason."""
-        container_id = "" if self.container is None else self.container.id
+        container = self.use.container
+        container_id = "" if container is None else container.id
         item = CodeInterpreterCall(
             status="failed", code=read_code(call.arguments), container_id=container_id, outputs=None
         )
@@ -162,28 +118,13 @@ class CodeInterpreterFunction:
         """Only a model can write code."""
         return None
 
-    async def _container(self) -> Container:
-        """The container; an automatic one that has ended is replaced."""
-        async with self.making:
-            if self.container is None or (self.auto is not None and self.container.ended):
-                auto = self.auto
-                memory = self.containers.check_memory(None if auto is None else auto.memory_limit, "tools")
-                self.container = await self.containers.create(
-                    self.scope.tenant,
-                    "auto",
-                    memory_limit=memory,
-                    file_ids=tuple(auto.file_ids or ()) if auto is not None else (),
-                    automatic=True,
-                )
-            return self.container
-
     async def _images(self, container: Container, changed: Sequence[SandboxFile]) -> list[JsonObject]:
         """The images that a run has made, as data URLs, as far as they fit."""
         room = MAX_IMAGE_BYTES
         found: list[JsonObject] = []
         for file in changed:
             kind = mimetypes.guess_type(file.name)[0]
-            if _is_image(file.name) and file.size_bytes <= room:
+            if is_image(file.name) and file.size_bytes <= room:
                 content = await self._content(container, file)
                 room -= len(content)
                 url = f"data:{kind};base64,{base64.b64encode(content).decode()}"
@@ -192,7 +133,7 @@ class CodeInterpreterFunction:
 
     async def _content(self, container: Container, file: SandboxFile) -> bytes:
         content = b""
-        async with self.containers.session(container) as session:
+        async with self.use.containers.session(container) as session:
             try:
                 while len(content) < file.size_bytes and (
                     piece := await session.read(file.name, len(content))
@@ -227,13 +168,5 @@ def text_for_model(result: RunResult) -> str:
     return "\n".join(parts)
 
 
-def _is_image(name: str) -> bool:
-    return mimetypes.guess_type(name)[0] in IMAGE_TYPES
-
-
 def _private(text: str) -> JsonObject:
     return {"outputs": [{"type": "logs", "logs": text}]}
-
-
-def _param(error: InvalidRequest, where: str) -> str:
-    return error.param if error.param and error.param.startswith(("tools", "input")) else where

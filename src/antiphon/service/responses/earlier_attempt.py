@@ -8,8 +8,12 @@ from msgspec.structs import replace
 from antiphon.protocol.events import Event, McpCallArgumentsDone, OutputItemAdded, OutputItemDone
 from antiphon.protocol.items import HOSTED_ITEMS, Item
 from antiphon.protocol.response import Response
-from antiphon.protocol.tool_items import McpCall, McpListTools
+from antiphon.protocol.tool_items import ImageGenerationCall, McpCall, McpListTools, ShellCallOutput
 from antiphon.store.base import NONE_PRIVATE, PrivateSides
+
+_Effect = McpCall | ImageGenerationCall | ShellCallOutput
+_EFFECTS = (McpCall, ImageGenerationCall, ShellCallOutput)
+"""Calls that change something, or cost money. Runs of code change their container only, which has ended."""
 
 
 class EarlierAttempt(Struct, frozen=True):
@@ -22,27 +26,29 @@ class EarlierAttempt(Struct, frozen=True):
     sealed_tools: str | None = None
 
     def finished_items(self) -> list[Item]:
-        """The items that it completed; the model continues after them. A call of an MCP tool is among them
-        even if it was cut off: its outcome is unknown, and it must not run again."""
+        """The items that it completed; the model continues after them. Calls that have effects are among them
+        even if they were cut off: their outcome is unknown, and they must not run again."""
         done = [event.item for event in self.events if isinstance(event, OutputItemDone)]
-        found: list[Item] = [item for item in done if item.status == "completed" or isinstance(item, McpCall)]
+        found: list[Item] = [
+            item for item in done if item.status == "completed" or isinstance(item, _EFFECTS)
+        ]
         return found if (cut_off := self._cut_off_call()) is None else [*found, cut_off]
 
     def hosted_calls(self) -> int:
         """The calls of hosted tools that it completed; they are not run again."""
         return sum(
-            isinstance(item, (*HOSTED_ITEMS, McpCall)) and not isinstance(item, McpListTools)
+            isinstance(item, (*HOSTED_ITEMS, McpCall, ShellCallOutput)) and not isinstance(item, McpListTools)
             for item in self.finished_items()
         )
 
-    def _cut_off_call(self) -> McpCall | None:
-        """The call of an MCP tool that had begun and not ended."""
-        call: McpCall | None = None
+    def _cut_off_call(self) -> _Effect | None:
+        """The call with effects that had begun and not ended."""
+        call: _Effect | None = None
         for event in self.events:
             if isinstance(event, OutputItemAdded):
-                call = event.item if isinstance(event.item, McpCall) else None
+                call = event.item if isinstance(event.item, _EFFECTS) else None
             elif isinstance(event, OutputItemDone):
                 call = None
-            elif call is not None and isinstance(event, McpCallArgumentsDone):
+            elif isinstance(call, McpCall) and isinstance(event, McpCallArgumentsDone):
                 call = replace(call, arguments=event.arguments)
         return None if call is None else replace(call, status="incomplete")

@@ -193,7 +193,8 @@ class _History:
     def _call(self, item: CallItem, index: int) -> None:
         call_id = call_id_of(item)
         namespaced = isinstance(item, FunctionCall | CustomToolCall) and isinstance(item.namespace, str)
-        if self._takes(item_type(item)) and (not namespaced or "namespace" in self._native):
+        native = self._takes(item_type(item)) and not _made_here(item)
+        if native and (not namespaced or "namespace" in self._native):
             if call_id is not None:
                 self._native_calls.add(call_id)
             self._show(index, item)
@@ -294,6 +295,9 @@ def _made_here(item: Item) -> bool:
         return found_here(item)
     if isinstance(item, CodeInterpreterCall):
         return is_own_container(item.container_id)
+    if isinstance(item, ShellCall):
+        environment = item.environment or {}
+        return is_own_container(environment.get("container_id"))
     return isinstance(item, WebSearchCall) and searched_here(item)
 
 

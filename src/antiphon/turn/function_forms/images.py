@@ -9,6 +9,7 @@ from antiphon.protocol.tool_items import ImageGenerationCall
 
 _MADE = "The image was made, and the user sees it. You cannot see it."
 _UNFINISHED = "The image was not finished."
+_CUT_OFF = "The call was cut off, and its outcome is unknown: an image may have been made and paid for."
 
 
 def show_image(item: ImageGenerationCall, name: str, index: int) -> tuple[FunctionCall, FunctionCallOutput]:
@@ -24,4 +25,6 @@ def show_image(item: ImageGenerationCall, name: str, index: int) -> tuple[Functi
 def _output(item: ImageGenerationCall) -> str:
     if item.error:
         return f"The image could not be made: {item.error.get('message')}"
-    return _MADE if item.result else _UNFINISHED
+    if item.result:
+        return _MADE
+    return _CUT_OFF if item.status == "incomplete" else _UNFINISHED

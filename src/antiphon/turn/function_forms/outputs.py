@@ -17,6 +17,7 @@ from antiphon.protocol.tool_items import (
 from antiphon.turn.deferred_servers import found_keys
 
 _NO_NAMES: Mapping[str, str] = {}
+CUT_OFF = "The call was cut off: its outcome is unknown."
 NOTHING_FOUND = "No tools were found."
 
 
@@ -29,7 +30,8 @@ def call_output(
         case FunctionCallOutput() | CustomToolCallOutput():
             return output.output
         case ShellCallOutput():
-            return _shell(output.output, commands)
+            cut_off = output.status == "incomplete" and not output.output
+            return CUT_OFF if cut_off else _shell(output.output, commands)
         case LocalShellCallOutput():
             return output.output
         case ApplyPatchCallOutput():

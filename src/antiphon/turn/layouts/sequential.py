@@ -16,7 +16,7 @@ from antiphon.protocol.items import Compaction, OutputItem, Reasoning, call_id_o
 from antiphon.protocol.tool_items import (
     CodeInterpreterCall,
     FileSearchCall,
-    HostedItem,
+    ServerItem,
     ToolSearchCall,
     ToolSearchOutput,
     WebSearchCall,
@@ -244,7 +244,7 @@ class SequentialLayout:
         else:
             self.output += emit_tools_found(emit, new_id, position, chunk)
 
-    def _end_hosted(self, chunk: HostedItemDone) -> HostedItem:
+    def _end_hosted(self, chunk: HostedItemDone) -> ServerItem:
         live = self.live
         if isinstance(live, OpenHosted):
             self.live = None

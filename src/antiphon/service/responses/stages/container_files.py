@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from antiphon.protocol.content import JsonObject
 from antiphon.service.hosted_tools.base import OpenedTools
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreterFunction
+from antiphon.service.hosted_tools.container_shell import ContainerShellFunction
+from antiphon.service.hosted_tools.container_use import ContainerUse
 from antiphon.service.responses.stages.base import PassingStage
 from antiphon.turn.chunks import (
     AnnotationAdded,
@@ -26,8 +28,8 @@ _ELSEWHERE = (UsageReported, UsageSpent, DowngradesAdded, Heartbeat, TurnStarted
 class ContainerFileStage(PassingStage):
     """Cites the files that a message links, and at its end the images that no message has linked."""
 
-    def __init__(self, functions: Sequence[CodeInterpreterFunction]) -> None:
-        self._functions = functions
+    def __init__(self, uses: Sequence[ContainerUse]) -> None:
+        self._uses = uses
         self._message: ContainerLinks | None = None
 
     def feed(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -42,17 +44,15 @@ class ContainerFileStage(PassingStage):
             if self._message is not None and not isinstance(chunk, _ELSEWHERE):
                 passed += self._message.end()
                 passed += [
-                    AnnotationAdded(citation)
-                    for function in self._functions
-                    for citation in function.cite_pictures()
+                    AnnotationAdded(citation) for use in self._uses for citation in use.cite_pictures()
                 ]
                 self._message = None
             passed.append(chunk)
         return passed
 
     def _cite(self, name: str) -> JsonObject | None:
-        for function in self._functions:
-            if (citation := function.cite(name)) is not None:
+        for use in self._uses:
+            if (citation := use.cite(name)) is not None:
                 return citation
         return None
 
@@ -62,5 +62,9 @@ def container_file_stage(turn: TurnRequest, opened: OpenedTools) -> ContainerFil
     text = turn.params.text
     if text is not None and text.format is not None and text.format.type != "text":
         return None
-    functions = [one for one in opened.functions.values() if isinstance(one, CodeInterpreterFunction)]
-    return ContainerFileStage(functions) if functions else None
+    uses = [
+        one.use
+        for one in opened.functions.values()
+        if isinstance(one, CodeInterpreterFunction | ContainerShellFunction)
+    ]
+    return ContainerFileStage(uses) if uses else None

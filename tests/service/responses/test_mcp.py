@@ -183,6 +183,8 @@ async def test_private_addresses_are_refused(serving: MakeServing, tool: dict[st
         ({"tunnel_id": "t"}, "tools[0].tunnel_id"),
         ({"server_label": "a b"}, "tools[0].server_label"),
         ({"server_label": None}, "tools[0].server_label"),
+        ({"server_label": {}}, "tools[0].server_label"),
+        ({"server_label": ["sdk"], "server_url": None}, "tools[0].server_label"),
         ({"headers": {"Host": "x"}}, "tools[0].server_url"),
         ({"require_approval": "sometimes"}, "tools[0].require_approval"),
         ({"allowed_tools": 1}, "tools[0].allowed_tools"),

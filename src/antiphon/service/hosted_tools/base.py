@@ -164,14 +164,20 @@ NONE_SERVED = ServedTools()
 
 
 def _refuse_same_labels(tools: Sequence[Tool]) -> None:
-    seen: set[object] = set()
+    seen: set[str | None] = set()
     for index, tool in enumerate(tools):
-        label: object = tool.body.get("server_label") if isinstance(tool, HostedTool) else None
-        if isinstance(label, str) and label in seen:
+        label = _label(tool)
+        if label is not None and label in seen:
             where = f"tools[{index}].server_label"
             message = f"The label '{label}' at '{where}' is used twice. Give each MCP server its own label."
             raise InvalidRequest(message, param=where, code="duplicate_tool_name")
         seen.add(label)
+
+
+def _label(tool: Tool) -> str | None:
+    """The label of an MCP server; other values are rejected when the tool is opened."""
+    label: object = tool.body.get("server_label") if isinstance(tool, HostedTool) else None
+    return label if isinstance(label, str) else None
 
 
 def _named(forms: Sequence[HostedForm], tools: Sequence[Tool]) -> tuple[HostedForm, ...]:
@@ -191,14 +197,14 @@ def declared_hosted(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tu
     """The hosted tools, each with the parameter that declares it. A declaration that is repeated is the same
     tool."""
     known: list[HostedTool] = []
-    labels = {tool.body.get("server_label") for tool in tools if isinstance(tool, HostedTool)}
+    labels = {_label(tool) for tool in tools}
 
     def is_declaration(tool: Tool, item: Item) -> bool:
         """Whether it is more than the result of a search, which refers to a declared server."""
         if not isinstance(tool, HostedTool) or not refers_to_server(tool, item):
             return True
         by_client = isinstance(item, ToolSearchOutput) and item.execution == "client"
-        return by_client and tool.body.get("server_label") not in labels
+        return by_client and _label(tool) not in labels
 
     paths = chain(
         ((tool, f"tools[{index}]") for index, tool in enumerate(tools)),

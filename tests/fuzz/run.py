@@ -37,6 +37,9 @@ CREATING = {
     "POST /v1/files": 3,
     "POST /v1/uploads": 3,
     "POST /v1/uploads/{id}/parts": 3,
+    "POST /v1/vector_stores": 3,
+    "POST /v1/vector_stores/{id}/files": 4,
+    "GET /v1/vector_stores/{id}/files": 2,
     "GET /v1/approvals": 2,
     "POST /v1/admin/keys": 2,
 }

@@ -332,6 +332,7 @@ def build_app(
         hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),
         max_body=server.max_body,
         max_bodies=server.max_bodies,
+        max_held=server.max_held_bytes,
         max_memory=server.max_memory,
         max_websocket_bytes=server.websocket_budget,
         body_timeout=server.body_timeout,

@@ -38,6 +38,7 @@ from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.responses.create import ResponseOptions, response_services
+from antiphon.service.responses.file_room import SentFiles
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
 from antiphon.service.responses.record import TracePolicy
@@ -235,7 +236,8 @@ def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> Fil
     downloader = Downloader(
         AllowPublic(settings.egress.allow, settings.egress.deny), MAX_FILE_BYTES, documents.download_seconds
     )
-    return FileTexts(reader, downloader, files, documents.max_tokens)
+    sent = SentFiles(settings.server.max_held_bytes)
+    return FileTexts(reader, downloader, files, documents.max_tokens, sent)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:
